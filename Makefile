@@ -1,0 +1,54 @@
+# Every target makes .venv and installs by itself when needed; nothing has to be activated.
+#   make demo   make test   make test-slow   make lint   make bench   make clean
+# Another interpreter: make PYTHON=python3.12 test      More for pytest: make test ARGS="-k uai"
+
+PYTHON ?= python3
+WORKERS ?= $(shell $(PYTHON) -c "import os; print(min(8, os.cpu_count() or 1))")
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+BENCHMARKS := $(filter-out _%,$(patsubst benchmarks/%.py,%,$(wildcard benchmarks/*.py)))
+# One thread per test process: the processes already fill the cores.
+PYTEST := OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python -m pytest -n $(WORKERS)
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test test-slow lint format bench clean
+
+help:
+	@sed -n '2,3s/^# *//p' Makefile
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info[:2] <= (3, 13) else "equifactor needs Python 3.11 to 3.13, found " + sys.version.split()[0] + ": try make PYTHON=python3.12")'
+	@echo "Installing into $(VENV): a minute, longer where packages must be downloaded" >&2
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]" -c constraints.txt
+	@touch $@
+
+demo: $(STAMP)
+	@$(BIN)/equifactor demo -o demo-output
+
+test: $(STAMP)
+	@$(PYTEST) -m "not slow" $(ARGS)
+
+test-slow: $(STAMP)
+	@$(PYTEST) -m slow $(ARGS)
+
+lint: $(STAMP)
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+format: $(STAMP)
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: $(STAMP)
+	@for name in $(BENCHMARKS); do $(BIN)/python -m benchmarks.$$name || exit 1; done
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-output
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,39 @@
+"""Inference on discrete factor graphs: marginals, ln Z and MAP by exact, classical and learned solvers.
+
+>>> import equifactor as ef
+>>> graph = ef.FactorGraph([2, 2], [([0], [1.0, 3.0]), ([0, 1], [[2.0, 1.0], [1.0, 2.0]])])
+>>> ef.solve(graph, "MAR", "brute").marginals[0]
+array([0.25, 0.75])
+"""
+
+from equifactor._version import __version__
+from equifactor.errors import EquifactorError, FormatError, ModelError, OptionError, SolveError
+from equifactor.graph import FactorGraph, FlatGraph, compile
+from equifactor.io import read_evidence, read_graph, write_graph
+from equifactor.result import Result, Status, Task
+from equifactor.solve import solve
+from equifactor.solver import Solver
+from equifactor.spec import parse_solver, register, solver_names
+
+__all__ = [
+    "EquifactorError",
+    "FactorGraph",
+    "FlatGraph",
+    "FormatError",
+    "ModelError",
+    "OptionError",
+    "Result",
+    "SolveError",
+    "Solver",
+    "Status",
+    "Task",
+    "__version__",
+    "compile",
+    "parse_solver",
+    "read_evidence",
+    "read_graph",
+    "register",
+    "solve",
+    "solver_names",
+    "write_graph",
+]

@@ -1,0 +1,62 @@
+"""What an engine of belief propagation offers to the solver, and the choice between the two."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from equifactor.graph import FlatGraph
+    from equifactor.solver import Run
+
+Semiring = Literal["sum", "max"]
+Schedule = Literal["parallel", "sequential", "random", "residual"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How messages are updated."""
+
+    semiring: Semiring
+    schedule: Schedule
+    damping: float
+    tolerance: float
+    seed: int
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What messages say about a batch, in numpy."""
+
+    probabilities: NDArray[np.float64]  # [X], all zero for a variable without any possible state
+    states: NDArray[np.int64]  # [V] of highest belief
+    log_z: NDArray[np.float64]  # [G] Bethe estimate (sum semiring)
+    upper_bound: NDArray[np.float64]  # [G] on the best log score (max semiring)
+
+
+class Engine(Protocol):
+    """Messages of one batch and the way to improve them."""
+
+    def sweep(self, count: int) -> NDArray[np.float64]:
+        """Update every message so many times (at least once); [G] largest undamped change of the last sweep."""
+        ...
+
+    def answers(self) -> Answers:
+        """Beliefs and what follows, from the current messages."""
+        ...
+
+
+def new_engine(flat: FlatGraph[np.ndarray], settings: Settings, run: Run, name: str) -> Engine:
+    """The engine by name; `auto` takes Numba on the CPU in float64 and torch otherwise."""
+    if name == "auto":
+        name = "numba" if run.device == "cpu" and run.dtype == "float64" else "torch"
+    if name == "numba":
+        from equifactor.bp.numba_engine import NumbaEngine
+
+        return NumbaEngine(flat, settings)
+    from equifactor.bp.torch_engine import TorchEngine
+
+    return TorchEngine(flat, settings, run)

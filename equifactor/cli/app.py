@@ -1,0 +1,68 @@
+"""The subcommands put together."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from equifactor._version import __version__
+from equifactor.cli import convert, demo, generate, info, solve, solvers
+from equifactor.cli.options import example
+from equifactor.cli.status import Exit
+
+# Plain help rather than boxes: nothing is wrapped or cut, so that an example can be copied, and rich stays out.
+app = typer.Typer(
+    name="equifactor",
+    help="Marginals, ln Z and the most probable assignment of discrete factor graphs.",
+    epilog=example("equifactor generate ising --rows 5 --cols 5 --seed 3 -o grid.uai", "equifactor solve grid.uai"),
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+
+for command, about in (
+    (solve, "Marginals, ln Z or MAP of models."),
+    (info, "What is in a model, and what exact costs."),
+    (convert, "One model format to another."),
+    (solvers, "The solvers and their options."),
+    (demo, "Solve and draw a small spin glass."),
+):
+    name = command.__name__.rpartition(".")[2]
+    app.command(name, short_help=about, epilog=command.EXAMPLE)(getattr(command, name))
+app.add_typer(generate.app, name="generate", short_help="Seeded models of many kinds.", epilog=generate.EXAMPLE)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"equifactor {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def equifactor(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    """Marginals, ln Z and the most probable assignment of discrete factor graphs."""
+
+
+def run(args: list[str]) -> int:
+    """Parse the arguments and run the subcommand they name; exceptions are left to the caller."""
+    command = typer.main.get_command(app)
+    try:
+        with command.make_context("equifactor", args) as context:
+            command.invoke(context)
+    except typer.Exit as end:
+        return end.exit_code
+    except Exception as error:
+        if type(error).__name__ != "NoArgsIsHelpError":  # not public in every release of typer
+            raise
+        print(error.format_message(), file=sys.stderr)  # type: ignore[attr-defined]
+        return Exit.USAGE
+    return Exit.DONE

@@ -1,0 +1,92 @@
+"""Exit statuses, and the one place where an exception becomes a sentence and a status."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable
+from enum import IntEnum
+
+from equifactor.errors import EquifactorError, OptionError
+
+DEBUG = "EQUIFACTOR_DEBUG"  # environment variable: show the traceback of an unforeseen error
+
+
+class Exit(IntEnum):
+    """What the process returns; the README and `equifactor solve --help` list them."""
+
+    DONE = 0
+    UNSOLVED = 1  # under --strict a status that is not solved, or an -o file that is missing an answer
+    USAGE = 2
+    BAD_INPUT = 3  # unreadable or invalid input, unwritable output
+    BUG = 70  # an error of ours, EX_SOFTWARE of sysexits
+    INTERRUPTED = 130  # Ctrl-C: 128 + SIGINT, as for every other command
+    PIPE_CLOSED = 141  # the reader of our output has gone: 128 + SIGPIPE, without a word
+
+
+def guarded(run: Callable[[list[str]], int], args: list[str]) -> int:
+    """Run, and turn whatever is raised into one sentence on stderr and an exit status; never a traceback."""
+    try:
+        status = run(args)
+        if sys.stdout is not None:
+            sys.stdout.flush()  # a full disk or a closed pipe shows here rather than at exit
+        return status
+    except KeyboardInterrupt:
+        say("interrupted")
+        return Exit.INTERRUPTED
+    except Exception as error:
+        if _pipe_closed(error):
+            _discard_stdout()
+            return Exit.PIPE_CLOSED
+        sentence = describe(error)
+        if sentence is None:
+            if os.environ.get(DEBUG):
+                raise
+            say(f"this is a bug, please report it: {type(error).__name__}: {error} ({DEBUG}=1 shows where)")
+            return Exit.BUG
+        say(sentence)
+        if isinstance(error, OSError):
+            _discard_stdout()  # else the interpreter fails once more on the same full disk at exit
+        return Exit.USAGE if isinstance(error, OptionError) or _is_usage(error) else Exit.BAD_INPUT
+
+
+def describe(error: Exception) -> str | None:
+    """The sentence for the user, or None for an exception that nobody meant to raise."""
+    if isinstance(error, EquifactorError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return "not enough memory for this model: close other programs, or use a smaller model"
+    if isinstance(error, RecursionError):
+        return "the input is nested too deeply to be read"
+    if isinstance(error, OSError):
+        where = error.filename or "<stdout>"
+        return f"{where}: {(error.strerror or str(error)).lower()}"
+    if _is_usage(error):
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context is not None else "equifactor"
+        sentence = error.format_message().rstrip(".")  # type: ignore[attr-defined]
+        return f"{sentence} (see {command} --help)"
+    return None
+
+
+def say(sentence: str) -> None:
+    """A note on stderr, marked with the name of the command."""
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError, ValueError):  # nobody may be listening
+            print(f"equifactor: {' '.join(sentence.split())}", file=sys.stderr, flush=True)
+
+
+def _is_usage(error: Exception) -> bool:
+    # Duck typing: some releases of typer bring their own copy of click, others import it.
+    return hasattr(error, "format_message") and hasattr(error, "exit_code")
+
+
+def _pipe_closed(error: Exception) -> bool:
+    return isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError)
+
+
+def _discard_stdout() -> None:
+    """Point stdout at nothing, or the interpreter complains about what is left in the buffer."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,72 @@
+"""Deadline and Ctrl-C, as one thing a running method looks at."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from equifactor.result import Status
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+
+class Clock:
+    """Counts from its creation; `stopped` once the time limit has passed or the user pressed Ctrl-C."""
+
+    def __init__(self, time_limit: float | None = None) -> None:
+        self.start = time.perf_counter()
+        self.time_limit = time_limit
+        self.interrupted = False
+
+    @property
+    def seconds(self) -> float:
+        """Elapsed time."""
+        return time.perf_counter() - self.start
+
+    @property
+    def left(self) -> float:
+        """Seconds until the deadline; infinite without one, 0 after an interrupt."""
+        if self.interrupted:
+            return 0.0
+        return float("inf") if self.time_limit is None else max(0.0, self.time_limit - self.seconds)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether to stop now and give the best answer so far."""
+        return self.left <= 0.0
+
+    @property
+    def status(self) -> Status | None:
+        """Why it stopped, or None while it has not."""
+        if self.interrupted:
+            return Status.INTERRUPTED
+        return Status.TIME_LIMIT if self.stopped else None
+
+    @contextlib.contextmanager
+    def catch_interrupt(self) -> Iterator[None]:
+        """Turn the first Ctrl-C into a polite stop; a second one raises KeyboardInterrupt as usual.
+
+        A flag rather than an exception: a kernel that works in place is never cut in the middle. Outside the
+        main thread, or where the program has its own handler, nothing is changed.
+        """
+        if (
+            threading.current_thread() is not threading.main_thread()
+            or signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+        ):
+            yield
+            return
+
+        def stop(signum: int, frame: FrameType | None) -> None:
+            self.interrupted = True
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+        signal.signal(signal.SIGINT, stop)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, signal.default_int_handler)

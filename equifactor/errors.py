@@ -1,0 +1,34 @@
+"""What can go wrong, as exceptions.
+
+Wrong input raises; a run that fails numerically is a `Status` value instead (see `equifactor.result`).
+"""
+
+from __future__ import annotations
+
+
+class EquifactorError(Exception):
+    """Base of every error this package raises on purpose; its text is one sentence for the user."""
+
+
+class ModelError(EquifactorError):
+    """A factor graph that cannot be: bad cardinality, scope, table or evidence.
+
+    `factor` and `variable` name the culprit, so that a reader can add the line of the file.
+    """
+
+    def __init__(self, message: str, *, factor: int | None = None, variable: int | None = None) -> None:
+        super().__init__(message)
+        self.factor = factor
+        self.variable = variable
+
+
+class FormatError(EquifactorError):
+    """A file that cannot be read: `where` (file and line), what was expected, what was found."""
+
+
+class OptionError(EquifactorError):
+    """An unknown solver, task, option or value; the text lists the valid ones."""
+
+
+class SolveError(EquifactorError):
+    """Raised by `solve(..., strict=True)` when the status is not a solved one."""

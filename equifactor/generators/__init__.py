@@ -1,0 +1,37 @@
+"""Seeded generators of factor graphs, one or many at a time.
+
+`count=None` gives one graph, `count=N` a list of N. Graph i of a list is the same whatever the count.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from equifactor.generators.channel import BurstyChannel
+from equifactor.generators.grids import asymmetric_grid, ising_grid, potts_grid
+from equifactor.generators.ldpc import LdpcCode, Transmissions, ldpc, ldpc_transmissions
+from equifactor.generators.random_graphs import random_graph
+from equifactor.generators.trees import random_tree
+
+# By the name the command line uses: `equifactor generate ising ...`.
+GENERATORS: dict[str, Callable[..., Any]] = {
+    "ising": ising_grid,
+    "asymmetric": asymmetric_grid,
+    "potts": potts_grid,
+    "tree": random_tree,
+    "random": random_graph,
+    "ldpc": ldpc,
+}
+
+__all__ = [
+    "GENERATORS",
+    "BurstyChannel",
+    "LdpcCode",
+    "Transmissions",
+    "asymmetric_grid",
+    "ising_grid",
+    "ldpc",
+    "ldpc_transmissions",
+    "potts_grid",
+    "random_graph",
+    "random_tree",
+]

@@ -1,0 +1,199 @@
+"""Low-density parity-check codes: decoding as MAP or marginal inference with hard constraints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, overload
+
+import numpy as np
+
+from equifactor.errors import ModelError, OptionError
+from equifactor.generators.batch import check_size, choice, number_of_graphs, one_or_many, whole
+from equifactor.generators.channel import BurstyChannel, Decoder
+from equifactor.generators.parity import COLUMN_WEIGHT, null_space, regular_checks
+from equifactor.graph.structure import Structure
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from equifactor.graph.factor_graph import FactorGraph
+
+    FloatArray = NDArray[np.float64]
+    IntArray = NDArray[np.int64]
+
+_MAX_ROW_WEIGHT = 20  # a check over w bits is a table of 2^w entries
+
+
+@dataclass(frozen=True, eq=False)
+class LdpcCode:
+    """A linear code given by its sparse parity checks; every check must have the same number of bits.
+
+    Examples:
+        >>> code = LdpcCode.random(12, 6, seed=1)
+        >>> word = code.encode(np.ones(code.dimension, int))
+        >>> bool((code.parity @ word % 2).any())
+        False
+    """
+
+    parity: NDArray[np.uint8]  # [n-k, n] zeros and ones
+
+    @classmethod
+    def random(cls, n: int, k: int, *, seed: int = 0) -> LdpcCode:
+        """A random (3, 3n/(n-k))-regular code of length n and design rate k/n with few 4-cycles."""
+        n = whole("n", n, 4)
+        num_checks = n - whole("k", k, 1)
+        if num_checks < COLUMN_WEIGHT or (COLUMN_WEIGHT * n) % num_checks:
+            raise OptionError(
+                f"a regular code needs n - k of at least 3 that divides 3n; n = {n}, k = {k} gives n - k = {num_checks}"
+            )
+        weight = COLUMN_WEIGHT * n // num_checks
+        if weight > _MAX_ROW_WEIGHT:
+            raise OptionError(
+                f"n = {n}, k = {k} gives checks over {weight} bits, tables of 2^{weight} entries; "
+                f"at most {_MAX_ROW_WEIGHT} bits per check are possible, so choose a smaller k"
+            )
+        check_size(n * num_checks)
+        checks = regular_checks(n, num_checks, np.random.default_rng(whole("seed", seed, 0)))
+        parity = np.zeros((num_checks, n), np.uint8)  # one byte per bit: n = 10,000 takes 50 MB
+        parity[checks.ravel(), np.repeat(np.arange(n), COLUMN_WEIGHT)] = 1
+        parity.flags.writeable = False
+        return cls(parity)
+
+    @property
+    def n(self) -> int:
+        """Length of a codeword."""
+        return self.parity.shape[1]
+
+    @property
+    def dimension(self) -> int:
+        """Bits of a message: n - rank of the checks, which is k or more (random checks may be dependent)."""
+        return len(self._generator[0])
+
+    @cached_property
+    def _generator(self) -> tuple[NDArray[np.uint8], IntArray]:
+        return null_space(self.parity)
+
+    def encode(self, messages: IntArray) -> IntArray:
+        """Codewords [..., n] of messages [..., dimension] of zeros and ones."""
+        bits = np.asarray(messages)
+        if bits.shape[-1:] != (self.dimension,) or not np.isin(bits, (0, 1)).all():
+            raise ModelError(f"a message has {self.dimension} bits, each 0 or 1; found an array of shape {bits.shape}")
+        # Floating point for the fast matrix product; exact, because the sums stay far below 2^53.
+        return (bits.astype(float) @ self._generator[0].astype(float)).astype(np.int64) % 2
+
+    @cached_property
+    def structure(self) -> Structure:
+        """Factor i < n is the channel evidence of bit i; factor n + c is parity check c."""
+        m = len(self.parity)
+        bits = np.nonzero(self.parity)[1]
+        scope_ptr = np.concatenate((np.arange(self.n), self.n + np.arange(m + 1) * (len(bits) // m)))
+        return Structure.build(np.full(self.n, 2), scope_ptr, np.concatenate((np.arange(self.n), bits)))
+
+    @cached_property
+    def _log_checks(self) -> FloatArray:
+        """Log table of one check: 0 where the number of ones is even, `-inf` where it is odd."""
+        weight = int(self.parity[0].sum())
+        ones = np.sum(np.arange(2**weight)[:, None] >> np.arange(weight) & 1, axis=1)
+        return np.where(ones % 2 == 0, 0.0, -np.inf)
+
+    def graphs(self, received: FloatArray, channel: BurstyChannel, *, stem: str = "ldpc") -> list[FactorGraph]:
+        """One graph per received word [N, n]; its MAP assignment is the most likely codeword.
+
+        With a uniform prior over codewords, Z is the sum over codewords of `p(received | codeword)`.
+        """
+        received = np.asarray(received, float)
+        if received.ndim != 2 or received.shape[1] != self.n:
+            raise ModelError(f"received words need shape [N, {self.n}], found {received.shape}")
+        evidence = channel.log_likelihood(received).reshape(len(received), -1)
+        checks = np.tile(self._log_checks, len(self.parity))
+        check_size(len(received) * (evidence.shape[1] + len(checks)))
+        log_phi = np.hstack((evidence, np.broadcast_to(checks, (len(received), len(checks)))))
+        graphs = one_or_many(self.structure, log_phi, stem, len(received))
+        return graphs if isinstance(graphs, list) else [graphs]
+
+
+@dataclass(frozen=True, eq=False)
+class Transmissions:
+    """Words sent over a channel: the code, what was sent [N, n], what arrived [N, n], one graph for each."""
+
+    code: LdpcCode
+    channel: BurstyChannel
+    codewords: IntArray
+    received: FloatArray
+    graphs: list[FactorGraph]
+
+
+def ldpc_transmissions(
+    n: int,
+    k: int,
+    *,
+    channel: BurstyChannel,
+    codeword: Literal["zero", "random"] = "zero",
+    count: int = 1,
+    seed: int = 0,
+) -> Transmissions:
+    """Draw a code, send `count` codewords over the channel, and keep what was sent beside the graphs.
+
+    `zero` sends the all-zero word, which is as hard to decode as any other for a decoder that treats 0 and 1
+    alike; a learned decoder must be trained and tested on `random` words. Word i does not depend on `count`.
+    """
+    choice("codeword", codeword, ("zero", "random"))
+    num_words = number_of_graphs(count)
+    code = LdpcCode.random(n, k, seed=seed)
+    check_size(num_words * code.structure.num_entries)
+    bits, noise = np.random.default_rng(seed).spawn(2)
+    codewords = np.zeros((num_words, code.n), np.int64)
+    if codeword == "random":
+        codewords = code.encode(bits.integers(2, size=(num_words, code.dimension)))
+    received = channel.transmit(codewords, noise)
+    graphs = code.graphs(received, channel, stem=f"ldpc-{n}-{k}-seed{seed}")
+    return Transmissions(code, channel, codewords, received, graphs)
+
+
+class LdpcOptions(TypedDict, total=False):
+    """Keyword arguments of `ldpc`, for the type checker."""
+
+    snr_db: float
+    burst_std: float
+    burst_probability: float
+    decoder: Decoder
+    codeword: Literal["zero", "random"]
+    seed: int
+
+
+@overload
+def ldpc(n: int, k: int, *, count: None = None, **options: Unpack[LdpcOptions]) -> FactorGraph: ...
+@overload
+def ldpc(n: int, k: int, *, count: int, **options: Unpack[LdpcOptions]) -> list[FactorGraph]: ...
+def ldpc(
+    n: int,
+    k: int,
+    *,
+    snr_db: float = 2.0,
+    burst_std: float = 0.0,
+    burst_probability: float = 0.05,
+    decoder: Decoder = "gaussian",
+    codeword: Literal["zero", "random"] = "zero",
+    count: int | None = None,
+    seed: int = 0,
+) -> FactorGraph | list[FactorGraph]:
+    """Decoding problems of one random regular (3, 3n/(n-k)) code of length n and design rate k/n.
+
+    Hard 0/1 tables for the parity checks, and one unary factor per bit with the likelihood of what was
+    received. All graphs of a call share one structure, and graph i does not depend on `count`.
+
+    Args:
+        n: bits of a codeword.
+        k: bits of a message; n - k must divide 3n.
+        snr_db: see `BurstyChannel`, like `burst_std`, `burst_probability` and `decoder`.
+        burst_std: 0 for white Gaussian noise only.
+        burst_probability: of each symbol.
+        decoder: `gaussian` or `mixture`.
+        codeword: send the all-zero word or random ones; `ldpc_transmissions` also returns what was sent.
+        count: None gives one graph, N gives a list of N.
+        seed: of the code, the words and the noise.
+    """
+    channel = BurstyChannel(snr_db=snr_db, burst_std=burst_std, burst_probability=burst_probability, decoder=decoder)
+    sent = ldpc_transmissions(n, k, channel=channel, codeword=codeword, count=number_of_graphs(count), seed=seed)
+    return sent.graphs[0] if count is None else sent.graphs

@@ -1,0 +1,113 @@
+"""Random factor graphs of chosen arity, cardinality and share of zeros."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypedDict, Unpack, overload
+
+import numpy as np
+
+from equifactor.errors import OptionError
+from equifactor.generators.batch import check_size, number_of_graphs, real, whole, whole_range
+from equifactor.generators.tables import with_random_tables
+from equifactor.graph.structure import Structure
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from equifactor.graph.factor_graph import FactorGraph
+
+    IntArray = NDArray[np.int64]
+
+
+class RandomOptions(TypedDict, total=False):
+    """Keyword arguments of `random_graph`, for the type checker."""
+
+    arity: int | tuple[int, int]
+    card: int | tuple[int, int]
+    strength: float
+    zeros: float
+    seed: int
+
+
+@overload
+def random_graph(
+    num_vars: int, num_factors: int, *, count: None = None, **options: Unpack[RandomOptions]
+) -> FactorGraph: ...
+@overload
+def random_graph(
+    num_vars: int, num_factors: int, *, count: int, **options: Unpack[RandomOptions]
+) -> list[FactorGraph]: ...
+def random_graph(
+    num_vars: int,
+    num_factors: int,
+    *,
+    arity: int | tuple[int, int] = (1, 3),
+    card: int | tuple[int, int] = 2,
+    strength: float = 1.0,
+    zeros: float = 0.0,
+    count: int | None = None,
+    seed: int = 0,
+) -> FactorGraph | list[FactorGraph]:
+    """Factors with uniformly drawn scopes in random order; variables may be left without any factor.
+
+    Every graph of a batch has its own scopes, and graph i does not depend on `count`.
+
+    Args:
+        num_vars: V.
+        num_factors: F.
+        arity: variables per factor, or `(low, high)` to draw it per factor; 0 is a constant factor.
+        card: number of states, or `(low, high)` to draw it per variable.
+        strength: log entries are drawn from N(0, strength^2).
+        zeros: probability of a zero entry; one planted assignment keeps positive probability.
+        count: None gives one graph, N gives a list of N.
+        seed: of the random numbers.
+
+    Cost O(V + T + F k^2) per graph for the largest arity k; no loop over factors.
+    """
+    num_vars, num_factors = whole("num_vars", num_vars, 1), whole("num_factors", num_factors, 0)
+    arities, cards = whole_range("arity", arity, 0), whole_range("card", card, 1)
+    if arities[1] > num_vars:
+        raise OptionError(f"arity must be at most the number of variables, found {arities[1]} for {num_vars} variables")
+    strength, zeros = real("strength", strength), real("zeros", zeros, 0.0, 1.0)
+    n = number_of_graphs(count)
+    check_size(n * (num_vars * cards[0] + num_factors * cards[0] ** arities[0]))
+    rng = np.random.default_rng(whole("seed", seed, 0))
+    graphs = []
+    for i in range(n):
+        structure = _structure(num_vars, num_factors, arities, cards, rng)
+        name = f"random-{num_vars}-{num_factors}-seed{seed}-{i}"
+        graphs.append(with_random_tables(structure, rng, strength, zeros, name))
+    return graphs[0] if count is None else graphs
+
+
+def _structure(
+    num_vars: int,
+    num_factors: int,
+    arities: tuple[int, int],
+    cards: tuple[int, int],
+    rng: np.random.Generator,
+) -> Structure:
+    card = rng.integers(cards[0], cards[1], endpoint=True, size=num_vars)
+    arity = rng.integers(arities[0], arities[1], endpoint=True, size=num_factors)
+    scope_ptr = np.concatenate(([0], np.cumsum(arity)))
+    return Structure.build(card, scope_ptr, _subsets(num_vars, arity, rng))
+
+
+def _subsets(num_vars: int, size: IntArray, rng: np.random.Generator) -> IntArray:
+    """One uniform subset of the variables per factor, in random order, one after the other.
+
+    Floyd's sampling, all factors at once: slot j draws from the first V - size + j + 1 variables and takes
+    the last of these instead when its draw is already in the subset.
+    """
+    width = int(size.max(initial=0))
+    chosen = np.full((len(size), width), -1, np.int64)
+    for j in range(width):
+        rows = np.flatnonzero(size > j)
+        last = num_vars - size[rows] + j
+        draw = rng.integers(last, endpoint=True)
+        taken = np.any(chosen[rows, :j] == draw[:, None], axis=1)
+        chosen[rows, j] = np.where(taken, last, draw)
+    # Floyd's order is not uniform: sort by random keys, slots beyond the size last.
+    key = np.where(chosen < 0, 2.0, rng.random(chosen.shape))
+    shuffled = np.take_along_axis(chosen, np.argsort(key, axis=1), axis=1)
+    return shuffled[shuffled >= 0]

@@ -1,0 +1,53 @@
+"""Connected components of a factor graph, by label propagation in numpy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from equifactor.graph.structure import Structure
+
+    IntArray = NDArray[np.int64]
+
+
+def connected_components(structure: Structure, observed: IntArray | None = None) -> IntArray:
+    """[V] component of each variable, numbered 0, 1, .. by their first variable.
+
+    Variables that share a factor are connected. Observed variables separate: they get the label -1 and
+    connect nothing. A variable without factors is a component of its own.
+
+    Args:
+        structure: scopes, sliced or not.
+        observed: [V] observed state, -1 where free; None when nothing is observed.
+
+    Cost O(E) per round; the rounds grow with the logarithm of the longest path on all graphs we know.
+    """
+    free = np.ones(structure.num_vars, bool) if observed is None else observed < 0
+    kept = free[structure.scope_vars]
+    var, factor = structure.scope_vars[kept], structure.factor_of_edge[kept]
+    starts = np.flatnonzero(np.diff(factor, prepend=-1))
+    edges_of_factor = np.diff(np.append(starts, len(factor)))
+
+    root = np.arange(structure.num_vars)  # a forest whose trees lie within components; always root[i] <= i
+    while len(var):
+        lowest = np.repeat(np.minimum.reduceat(root[var], starts), edges_of_factor)
+        hooked = root.copy()
+        np.minimum.at(hooked, root[var], lowest)  # each tree hangs itself on its lowest neighbour
+        while not np.array_equal(hooked, shorter := hooked[hooked]):
+            hooked = shorter
+        if np.array_equal(hooked, root):
+            break
+        root = hooked
+
+    labels = np.full(structure.num_vars, -1)
+    labels[free] = np.unique(root[free], return_inverse=True)[1]
+    return labels
+
+
+def count_components(structure: Structure, observed: IntArray | None = None) -> int:
+    """Number of components among the free variables; see `connected_components`."""
+    return int(connected_components(structure, observed).max(initial=-1)) + 1

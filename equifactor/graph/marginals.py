@@ -1,0 +1,49 @@
+"""Marginals of all variables, ragged but stored flat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, overload
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class Marginals(Sequence["NDArray[np.float64]"]):
+    """One probability vector per variable: `m[3]` is `p(X_3 = .)`; a sequence of numpy views.
+
+    `values [X]` holds them one after the other and `ptr [V+1]` says where each begins.
+    """
+
+    __slots__ = ("ptr", "values")
+
+    def __init__(self, values: NDArray[np.float64], ptr: NDArray[np.int64]) -> None:
+        self.values = values
+        self.ptr = ptr
+
+    @classmethod
+    def from_list(cls, vectors: Sequence[Sequence[float] | NDArray[np.float64]]) -> Marginals:
+        """From one vector per variable."""
+        ptr = np.concatenate(([0], np.cumsum([len(v) for v in vectors], dtype=np.int64)))
+        flat = np.concatenate([np.asarray(v, float) for v in vectors]) if len(vectors) else np.zeros(0)
+        return cls(flat, ptr)
+
+    def __len__(self) -> int:
+        return len(self.ptr) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> NDArray[np.float64]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[NDArray[np.float64]]: ...
+    def __getitem__(self, index: int | slice) -> NDArray[np.float64] | list[NDArray[np.float64]]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        i = int(index) + (len(self) if index < 0 else 0)
+        if not 0 <= i < len(self):
+            raise IndexError(f"variable {index} is out of range; there are {len(self)} variables")
+        return self.values[self.ptr[i] : self.ptr[i + 1]]
+
+    def __repr__(self) -> str:
+        return f"Marginals({len(self)} variables, {len(self.values)} states)"

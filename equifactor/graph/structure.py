@@ -1,0 +1,264 @@
+"""The part of a factor graph that does not depend on the numbers in its tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.errors import ModelError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    IntArray = NDArray[np.int64]
+
+MAX_TABLE_ENTRIES = 2**40  # 8 TiB of float64: anything above is a typing error, not a table
+
+
+@dataclass(frozen=True, eq=False)
+class Structure:
+    """Cardinalities and scopes, in compressed rows; validated once by `Structure.build`.
+
+    V variables, F factors, E = sum of arities, T = sum of table sizes. Shared by all graphs that differ in
+    their potentials only, so that a batch of them is compiled once.
+    """
+
+    card: IntArray  # [V] number of states of each variable
+    scope_ptr: IntArray  # [F+1] edges of factor a are scope_ptr[a]:scope_ptr[a+1]
+    scope_vars: IntArray  # [E] variables of each factor, in scope order
+    table_ptr: IntArray  # [F+1] table entries of factor a are table_ptr[a]:table_ptr[a+1]
+    variable_names: tuple[str, ...] | None = None
+    state_names: tuple[tuple[str, ...] | None, ...] | None = None
+
+    @classmethod
+    def build(
+        cls,
+        card: ArrayLike,
+        scope_ptr: ArrayLike,
+        scope_vars: ArrayLike,
+        *,
+        variable_names: Sequence[str] | None = None,
+        state_names: Sequence[Sequence[str] | None] | None = None,
+    ) -> Structure:
+        """Check everything about the structure and freeze it; raises `ModelError`. Cost O(E log E)."""
+        card = _frozen_ints(card)
+        scope_ptr = _frozen_ints(scope_ptr)
+        scope_vars = _frozen_ints(scope_vars)
+        _check_card(card)
+        _check_scopes(card, scope_ptr, scope_vars)
+        table_ptr = np.zeros(len(scope_ptr), np.int64)
+        np.cumsum(_table_sizes(card, scope_ptr, scope_vars), out=table_ptr[1:])
+        _frozen(table_ptr)
+        variables = _check_variable_names(variable_names, len(card))
+        states = _check_state_names(state_names, card)
+        return cls(card, scope_ptr, scope_vars, table_ptr, variables, states)
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+        for value in state.values():  # numpy arrays come out of a pickle writeable
+            if isinstance(value, np.ndarray):
+                _frozen(value)
+
+    @property
+    def num_vars(self) -> int:
+        """V."""
+        return len(self.card)
+
+    @property
+    def num_factors(self) -> int:
+        """F."""
+        return len(self.scope_ptr) - 1
+
+    @property
+    def num_edges(self) -> int:
+        """E, the number of (factor, variable) pairs."""
+        return len(self.scope_vars)
+
+    @property
+    def num_entries(self) -> int:
+        """T, the number of table entries."""
+        return int(self.table_ptr[-1])
+
+    @cached_property
+    def arity(self) -> IntArray:
+        """[F] number of variables of each factor."""
+        return _frozen(np.diff(self.scope_ptr))
+
+    @cached_property
+    def factor_of_edge(self) -> IntArray:
+        """[E] factor of each edge."""
+        return _frozen(np.repeat(np.arange(self.num_factors), self.arity))
+
+    @cached_property
+    def stride(self) -> IntArray:
+        """[E] step in the factor's table when the edge's variable moves by one state (C order)."""
+        stride = np.ones(self.num_edges, np.int64)
+        # One pass per slot from the back over the factors that have it, largest arity first: O(E) in all.
+        by_arity = np.argsort(-self.arity, kind="stable")
+        falling = -self.arity[by_arity]
+        for j in range(int(self.arity.max(initial=0)) - 2, -1, -1):
+            edges = self.scope_ptr[by_arity[: np.searchsorted(falling, -j - 1)]] + j
+            stride[edges] = stride[edges + 1] * self.card[self.scope_vars[edges + 1]]
+        return _frozen(stride)
+
+    @cached_property
+    def index_of_name(self) -> dict[str, int]:
+        """Variable number of each variable name."""
+        return {name: i for i, name in enumerate(self.variable_names or ())}
+
+    def scope(self, factor: int) -> IntArray:
+        """[arity] variables of one factor."""
+        return self.scope_vars[self.scope_ptr[factor] : self.scope_ptr[factor + 1]]
+
+    def shape(self, factor: int) -> tuple[int, ...]:
+        """Shape of one factor's table."""
+        return tuple(self.card[self.scope(factor)].tolist())
+
+    def variable_name(self, variable: int) -> str:
+        """Name of a variable, or its number where it has none."""
+        return self.variable_names[variable] if self.variable_names else str(variable)
+
+    def same_as(self, other: Structure) -> bool:
+        """Equal cardinalities, scopes and names."""
+        return self is other or (
+            np.array_equal(self.card, other.card)
+            and np.array_equal(self.scope_ptr, other.scope_ptr)
+            and np.array_equal(self.scope_vars, other.scope_vars)
+            and self.variable_names == other.variable_names
+            and self.state_names == other.state_names
+        )
+
+
+def _frozen_ints(values: ArrayLike) -> IntArray:
+    array = np.asarray(values)
+    whole = np.issubdtype(array.dtype, np.integer) or array.size == 0
+    if not whole and np.issubdtype(array.dtype, np.floating):
+        whole = bool(np.all(np.isfinite(array) & (array == np.round(array)) & (np.abs(array) < 2.0**63)))
+    if not whole:
+        raise ModelError(f"cardinalities and scopes must be whole numbers, found {array.dtype} {array.ravel()[:5]}")
+    return _frozen(np.array(array, dtype=np.int64))  # a copy: the caller's array stays writeable
+
+
+def _frozen(array: IntArray) -> IntArray:
+    array.flags.writeable = False
+    return array
+
+
+def _check_card(card: IntArray) -> None:
+    if card.ndim != 1:
+        raise ModelError(f"cardinalities must be a list of numbers, found an array of shape {card.shape}")
+    if np.any(card < 1):
+        i = int(np.argmax(card < 1))
+        raise ModelError(f"variable {i} has {card[i]} states; every variable needs at least 1", variable=i)
+    total = float(card.sum(dtype=np.float64))  # in floating point: it may not fit an integer
+    if total > MAX_TABLE_ENTRIES:
+        i = int(np.argmax(card))
+        raise ModelError(
+            f"the variables have {total:.3g} states in all (variable {i} alone has {card[i]}); "
+            "at most 2^40 can be addressed",
+            variable=i,
+        )
+
+
+def _check_scopes(card: IntArray, scope_ptr: IntArray, scope_vars: IntArray) -> None:
+    if scope_ptr.ndim != 1 or scope_vars.ndim != 1 or len(scope_ptr) < 1:
+        raise ModelError("scope_ptr and scope_vars must be one-dimensional, scope_ptr with F + 1 entries")
+    if scope_ptr[0] != 0 or scope_ptr[-1] != len(scope_vars) or np.any(np.diff(scope_ptr) < 0):
+        raise ModelError(f"scope_ptr must rise from 0 to {len(scope_vars)}, the number of scope entries")
+    bad = (scope_vars < 0) | (scope_vars >= len(card))
+    if bad.any():
+        e = int(np.argmax(bad))
+        a, i = _factor_of(e, scope_ptr), int(scope_vars[e])
+        have = f"{len(card)} variables (0-{len(card) - 1})" if len(card) else "no variables"
+        raise ModelError(f"factor {a} names variable {i}; the model has {have}", factor=a, variable=i)
+    repeated = _first_repeat(scope_ptr, scope_vars)
+    if repeated is not None:
+        a, i = repeated
+        raise ModelError(f"factor {a} names variable {i} twice; a scope has no repeats", factor=a, variable=i)
+
+
+def _first_repeat(scope_ptr: IntArray, scope_vars: IntArray) -> tuple[int, int] | None:
+    """Factor and variable of a scope that names it twice. Pairs need no sorting, and most factors are pairs."""
+    arity = np.diff(scope_ptr)
+    pairs = np.flatnonzero(arity == 2)
+    first = scope_ptr[pairs]
+    same = scope_vars[first] == scope_vars[first + 1]
+    if same.any():
+        n = int(np.argmax(same))
+        return int(pairs[n]), int(scope_vars[first[n]])
+    larger = np.flatnonzero(arity > 2)
+    if not len(larger):
+        return None
+    factor = np.repeat(larger, arity[larger])
+    variable = scope_vars[np.repeat(arity > 2, arity)]
+    order = np.lexsort((variable, factor))
+    factor, variable = factor[order], variable[order]
+    same = (factor[1:] == factor[:-1]) & (variable[1:] == variable[:-1])
+    if not same.any():
+        return None
+    n = int(np.argmax(same))
+    return int(factor[n]), int(variable[n])
+
+
+def _factor_of(edge: int, scope_ptr: IntArray) -> int:
+    return int(np.searchsorted(scope_ptr, edge, side="right")) - 1
+
+
+def _table_sizes(card: IntArray, scope_ptr: IntArray, scope_vars: IntArray) -> IntArray:
+    """[F] product of the cardinalities of each scope."""
+    sizes = np.ones(len(scope_ptr) - 1)
+    has_scope = np.diff(scope_ptr) > 0
+    if has_scope.any():
+        with np.errstate(over="ignore"):  # floats: exact to 2^53, infinite instead of wrapped above
+            cards = card[scope_vars].astype(np.float64)
+            sizes[has_scope] = np.multiply.reduceat(cards, scope_ptr[:-1][has_scope])
+    if np.any(sizes > MAX_TABLE_ENTRIES):
+        a = int(np.argmax(sizes))
+        scope = scope_vars[scope_ptr[a] : scope_ptr[a + 1]]
+        raise ModelError(
+            f"factor {a} has {len(scope)} variables and 2^{np.log2(card[scope]).sum():.0f} table entries; "
+            "at most 2^40 can be addressed",
+            factor=a,
+        )
+    return sizes.astype(np.int64)
+
+
+def _check_variable_names(names: Sequence[str] | None, num_vars: int) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    if len(names) != num_vars:
+        raise ModelError(f"{len(names)} variable names were given for {num_vars} variables")
+    for name in names:
+        if not isinstance(name, str):
+            raise ModelError(f"a variable name must be text, found {name!r}")
+    if len(set(names)) != num_vars:
+        twice = next(n for n in names if list(names).count(n) > 1)
+        raise ModelError(f"two variables are called {twice!r}; names must differ")
+    return tuple(names)
+
+
+def _check_state_names(
+    names: Sequence[Sequence[str] | None] | None, card: IntArray
+) -> tuple[tuple[str, ...] | None, ...] | None:
+    if names is None:
+        return None
+    if len(names) != len(card):
+        raise ModelError(f"state names were given for {len(names)} variables, the model has {len(card)}")
+    checked: list[tuple[str, ...] | None] = []
+    for i, states in enumerate(names):
+        if states is None:
+            checked.append(None)
+            continue
+        if len(states) != card[i] or len(set(states)) != len(states):
+            raise ModelError(
+                f"variable {i} has {card[i]} states but is given the state names {list(states)}; "
+                "one different name per state is needed",
+                variable=i,
+            )
+        checked.append(tuple(map(str, states)))
+    return tuple(checked)

@@ -1,0 +1,92 @@
+"""Readers and writers, one module per format; `read_graph` and `write_graph` choose by the file's suffix.
+
+Every failure is a `FormatError` of one sentence with file, line, what was expected and what was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from equifactor.errors import FormatError, OptionError
+from equifactor.io.evidence import read_evidence, write_evidence
+from equifactor.io.files import PathLike, label, split_name
+
+if TYPE_CHECKING:
+    from equifactor.graph.factor_graph import FactorGraph
+
+__all__ = ["FORMATS", "read_evidence", "read_graph", "write_evidence", "write_graph"]
+
+
+@dataclass(frozen=True)
+class Format:
+    """A model format: its module is imported on first use."""
+
+    name: str
+    about: str
+    suffixes: tuple[str, ...]
+    module: str
+    options: tuple[tuple[str, Any], ...] = ()
+
+    def _function(self, verb: str) -> Callable[..., Any]:
+        return getattr(import_module(f"equifactor.io.{self.module}"), f"{verb}_{self.module}")
+
+    def read(self, path: PathLike) -> FactorGraph:
+        """The graph in a file of this format."""
+        return self._function("read")(path, **dict(self.options))
+
+    def write(self, graph: FactorGraph, path: PathLike) -> None:
+        """Write a graph to a file of this format."""
+        self._function("write")(graph, path, **dict(self.options))
+
+
+FORMATS = {
+    f.name: f
+    for f in (
+        Format("uai", "UAI model, linear tables", (".uai",), "uai", (("log", False),)),
+        Format("lg", "UAI model, tables of natural logs (toulbar2)", (".lg",), "uai", (("log", True),)),
+        Format("fg", "libDAI factor graph", (".fg",), "fg"),
+        Format("cnf", "DIMACS CNF, plain or weighted", (".cnf", ".wcnf"), "cnf"),
+        Format("wcsp", "toulbar2 weighted constraints", (".wcsp",), "wcsp"),
+    )
+}
+
+
+def read_graph(path: PathLike, *, format: str | None = None) -> FactorGraph:
+    """Read a model file; `-` is stdin, `.gz` and `.xz` are unpacked.
+
+    Args:
+        path: the file.
+        format: a name in `FORMATS`; None decides by the suffix; a file without a known one is taken for UAI
+            when it begins with MARKOV or BAYES.
+    """
+    chosen = _format_of(path, format)
+    if chosen is None:
+        from equifactor.io.uai import read_unknown
+
+        return read_unknown(path, f"known formats: {_known()}")
+    return chosen.read(path)
+
+
+def write_graph(graph: FactorGraph, path: PathLike, *, format: str | None = None) -> None:
+    """Write a model file, all or nothing; `-` is stdout (UAI unless `format` says otherwise)."""
+    chosen = _format_of(path, format or ("uai" if str(path) == "-" else None))
+    if chosen is None:
+        raise FormatError(f"{label(path)}: the suffix does not say which format to write; known formats: {_known()}")
+    chosen.write(graph, path)
+
+
+def _format_of(path: PathLike, name: str | None) -> Format | None:
+    if name is not None:
+        key = name.lower().lstrip(".")
+        if key not in FORMATS:
+            raise OptionError(f"there is no format {name!r}; known formats: {', '.join(FORMATS)}")
+        return FORMATS[key]
+    _, suffix = split_name(path)
+    return next((f for f in FORMATS.values() if suffix in f.suffixes), None)
+
+
+def _known() -> str:
+    return ", ".join(f"{f.name} ({' '.join(f.suffixes)})" for f in FORMATS.values())

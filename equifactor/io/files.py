@@ -1,0 +1,217 @@
+"""Files as bytes in and text out: `-` for stdin and stdout, `.gz` and `.xz` transparently, atomic writing.
+
+Everything that can go wrong with a file itself (missing, a directory, broken compression, a full disk)
+becomes one `FormatError` sentence here, so that the format modules deal with content only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import secrets
+import stat
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, BinaryIO, TypeAlias, cast
+
+from equifactor.errors import FormatError
+
+PathLike: TypeAlias = str | os.PathLike[str]
+
+CHUNK = 2**20  # bytes of text handed out at a time
+COMPRESSIONS = (".gz", ".xz")
+_MAX_RATIO = 200  # model files compress 3 to 40 times
+_SMALL = 2**26  # text below 64 MiB is harmless whatever its ratio
+_FOREIGN = {b"PK\x03\x04": "a zip archive", b"BZh": "a bzip2 file", b"\x28\xb5\x2f\xfd": "a zstandard file"}
+
+
+def label(path: PathLike) -> str:
+    """The path as messages show it."""
+    return "<stdin>" if os.fspath(path) == "-" else os.fspath(path)
+
+
+def split_name(path: PathLike) -> tuple[str | None, str]:
+    """Stem and format suffix in lower case, compression left out: `a/grid.uai.gz` gives `("grid", ".uai")`.
+
+    The stem of `-` is None; a file without a suffix has the suffix `""`.
+    """
+    if os.fspath(path) == "-":
+        return None, ""
+    name = Path(path).name
+    for compression in COMPRESSIONS:
+        if name.lower().endswith(compression) and len(name) > len(compression):
+            name = name[: -len(compression)]
+    suffix = Path(name).suffix
+    return name.removesuffix(suffix) or name, suffix.lower()
+
+
+# ---- reading --------------------------------------------------------------------------------------------
+
+
+def read_bytes(path: PathLike) -> bytes:
+    """The whole text of a file, decompressed."""
+    return b"".join(read_chunks(path, size=2**24))
+
+
+def read_chunks(path: PathLike, size: int = CHUNK) -> Iterator[bytes]:
+    """The text of a file, decompressed, in pieces of at most `size` bytes."""
+    where = label(path)
+    try:
+        with _open(path) as raw:
+            head = raw.read(6)
+            raw.seek(0)
+            yield from _limited(_decompressor(raw, head, where), raw, size, where)
+    except FormatError:
+        raise
+    except EOFError:
+        raise FormatError(f"{where}: the compressed data end too early; the file is truncated") from None
+    except MemoryError:
+        raise FormatError(f"{where}: the file does not fit in memory") from None
+    except OSError as error:
+        raise FormatError(f"{where}: cannot read it: {_reason(error)}") from None
+    except Exception as error:
+        if type(error).__name__ not in ("LZMAError", "error"):  # lzma.LZMAError and zlib.error
+            raise
+        raise FormatError(f"{where}: the compressed data are damaged ({error})") from None
+
+
+def _open(path: PathLike) -> BinaryIO:
+    """A seekable binary file; stdin and pipes are read into memory first."""
+    if os.fspath(path) == "-":
+        stream = getattr(sys.stdin, "buffer", None)
+        if stream is None:
+            raise FormatError("<stdin>: standard input is closed; give a file name instead of -")
+        return io.BytesIO(stream.read())
+    if not os.fspath(path) or "\0" in os.fspath(path):
+        raise FormatError(f"{os.fspath(path)!r} is not a file name")
+    handle = Path(path).open("rb")  # noqa: SIM115 - returned open
+    mode = os.fstat(handle.fileno()).st_mode
+    if stat.S_ISREG(mode):
+        return handle
+    with handle:
+        if stat.S_ISBLK(mode) or (stat.S_ISCHR(mode) and not handle.isatty()):
+            raise FormatError(f"{label(path)}: is a device, not a file")  # /dev/zero never ends
+        return io.BytesIO(handle.read())
+
+
+def _decompressor(raw: BinaryIO, head: bytes, where: str) -> IO[bytes]:
+    if head.startswith(b"\x1f\x8b"):
+        import gzip
+
+        return cast(IO[bytes], gzip.GzipFile(fileobj=raw, mode="rb"))
+    if head.startswith(b"\xfd7zXZ\x00"):
+        import lzma
+
+        return lzma.LZMAFile(raw, mode="rb")
+    for magic, kind in _FOREIGN.items():
+        if head.startswith(magic):
+            raise FormatError(f"{where}: is {kind}; unpack it first (.gz and .xz are read directly)")
+    return raw
+
+
+def _limited(text: IO[bytes], raw: BinaryIO, size: int, where: str) -> Iterator[bytes]:
+    """Chunks of `text`, refusing a small file that unpacks without end."""
+    total = 0
+    while chunk := text.read(size):
+        total += len(chunk)
+        if text is not raw and total > _SMALL and total > _MAX_RATIO * raw.tell():
+            raise FormatError(
+                f"{where}: unpacks to more than {_MAX_RATIO} times its size; unpack it first if that is meant"
+            )
+        yield chunk
+
+
+# ---- writing --------------------------------------------------------------------------------------------
+
+
+def write_text(path: PathLike, chunks: str | Iterable[str]) -> None:
+    """Write text to a file all at once or not at all; `-` is stdout, `.gz` and `.xz` compress.
+
+    The text goes to a temporary file in the same folder that replaces the target at the end, so that on any
+    failure (of the disk, or of whoever produces the chunks) an existing file stays as it was. Symbolic links
+    are followed, the mode of an existing file is kept; pipes and devices are written directly.
+    """
+    chunks = (chunks,) if isinstance(chunks, str) else chunks
+    if os.fspath(path) == "-":
+        _write_stdout(chunks)
+        return
+    target = Path(os.path.realpath(path))
+    try:
+        mode = _target_mode(path, target)
+        if mode is not None and not stat.S_ISREG(mode):
+            with target.open("wb") as handle:
+                _write_all(handle, chunks, target.suffix)
+        else:
+            _write_atomically(target, chunks, mode)
+    except OSError as error:
+        raise FormatError(f"{os.fspath(path)}: cannot write it: {_reason(error)}") from None
+
+
+def _target_mode(path: PathLike, target: Path) -> int | None:
+    """Mode of the existing target, None where there is none; refuses what must not be replaced."""
+    try:
+        mode = target.stat().st_mode
+    except FileNotFoundError:
+        if not target.parent.is_dir():
+            raise FormatError(f"{os.fspath(path)}: cannot write it: there is no folder {target.parent}") from None
+        return None
+    if stat.S_ISDIR(mode):
+        raise FormatError(f"{os.fspath(path)}: cannot write it: it is a directory")
+    if not os.access(target, os.W_OK):
+        raise FormatError(f"{os.fspath(path)}: cannot write it: the existing file is read-only")
+    return mode
+
+
+def _write_atomically(target: Path, chunks: Iterable[str], mode: int | None) -> None:
+    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
+    # os.open with 0o666 lets the umask decide, as for any new file; mkstemp would always give 0o600.
+    handle = os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb")
+    try:
+        with handle:
+            if mode is not None:
+                temporary.chmod(stat.S_IMODE(mode))
+            _write_all(handle, chunks, target.suffix)
+        temporary.replace(target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def _write_all(raw: BinaryIO, chunks: Iterable[str], suffix: str) -> None:
+    out: IO[bytes] = raw
+    if suffix.lower() == ".gz":
+        import gzip
+
+        # No name and no time in the header: the same text gives the same bytes.
+        packed = gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=raw, mtime=0)
+        out = cast(IO[bytes], packed)
+    elif suffix.lower() == ".xz":
+        import lzma
+
+        out = lzma.LZMAFile(raw, mode="wb")  # noqa: SIM115 - closed below, raw stays open
+    for chunk in chunks:
+        out.write(chunk.encode("utf-8"))
+    if out is not raw:
+        out.close()  # writes the last block
+
+
+def _write_stdout(chunks: Iterable[str]) -> None:
+    try:
+        for chunk in chunks:
+            sys.stdout.write(chunk)
+        sys.stdout.flush()  # a full disk or a closed pipe shows here, not at exit
+    except OSError as error:
+        raise FormatError(f"<stdout>: cannot write it: {_reason(error)}") from None
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "there is no such file"
+    if isinstance(error, IsADirectoryError):
+        return "it is a directory"
+    if isinstance(error, PermissionError):
+        return "permission denied"
+    return (error.strerror or str(error) or type(error).__name__).lower()

@@ -1,0 +1,156 @@
+"""Weighted constraint satisfaction problems as toulbar2 reads them (`.wcsp`).
+
+    example 2 3 2 100     name, number of variables, largest domain, number of cost functions, top
+    2 3                   domain sizes
+    2 0 1 5 2             a cost function: arity, variables, default cost, number of tuples
+    0 2 1                 a tuple of states and its cost
+    1 0 100               a cost of top or more forbids the tuple
+    0 7 0                 a constant
+
+Costs are whole numbers to be added up and minimised, so log phi = -cost / scale. The scale is 1 unless the
+name says otherwise: `write_wcsp` ends it with `:scale=S`, and `:constant=C` where positive log potentials
+had to be taken out of the tables, since costs must not be negative. Other programs see a mere name.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.errors import OptionError
+from equifactor.io.dense import MAX_ENTRIES, DenseTables
+from equifactor.io.files import label, read_bytes, split_name
+from equifactor.io.wcsp_writer import write_wcsp
+from equifactor.io.words import Words, shown
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from equifactor.graph.factor_graph import FactorGraph
+    from equifactor.io.files import PathLike
+
+__all__ = ["read_wcsp", "write_wcsp"]
+
+_NAME = re.compile(r".*:scale=([0-9.e+-]+)(?::constant=([0-9.e+-]+))?")
+
+
+def read_wcsp(path: PathLike, *, scale: float | None = None) -> FactorGraph:
+    """Read a toulbar2 problem with its cost functions given by tuples.
+
+    Args:
+        path: the file.
+        scale: log phi = -cost / scale; None takes the scale from the problem's name, or 1.
+
+    Cost functions given by a keyword (`salldiff`, `knapsack`, ...) raise `FormatError`, as all other faults.
+    Cost O(size of the file + T).
+    """
+    if scale is not None and not 0 < scale < math.inf:
+        raise OptionError(f"scale must be a number above 0, found {scale!r}")
+    where = label(path)
+    reader = _Reader(Words(read_bytes(path), where), where)
+    return reader.read(scale, name=split_name(path)[0])
+
+
+class _Reader:
+    """One pass over the words of a file."""
+
+    def __init__(self, words: Words, where: str) -> None:
+        self.words = words
+        self.tables = DenseTables(where)
+        self.card: list[int] = []
+        self.top = 0
+        self.shared: list[tuple[tuple[int, ...], NDArray[np.float64]]] = []  # shape and costs of functions to reuse
+
+    def read(self, scale: float | None, name: str | None) -> FactorGraph:
+        words = self.words
+        name_scale, constant = self._name()
+        scale = scale or name_scale
+        num_vars = words.integer("the number of variables", 0)
+        max_card = words.integer("the largest domain size", 0)
+        num_functions = words.integer("the number of cost functions", 0)
+        self.top = words.integer("the cost of forbidden tuples (top)", 1)
+        words.room(num_vars + 3 * num_functions, "words or more for the domains and cost functions")
+        self.card = [words.integer(f"the domain size of variable {i}", 1, max_card) for i in range(num_vars)]
+        if sum(self.card) > MAX_ENTRIES:
+            raise words.error(f"expected at most {MAX_ENTRIES} states in all domains, found {sum(self.card)}")
+        for a in range(num_functions):
+            self._function(a, scale)
+        words.end()
+        if constant:
+            self.tables.add(words, [], [], constant)
+        return self.tables.graph(self.card, log=True, name=name)
+
+    def _name(self) -> tuple[float, float]:
+        """Scale and constant that `write_wcsp` has put into the problem's name."""
+        found = _NAME.fullmatch(self.words.word("the name of the problem"))
+        if found is None:
+            return 1.0, 0.0
+        try:
+            scale, constant = float(found[1]), float(found[2] or 0.0)
+        except ValueError:
+            scale = constant = math.nan
+        if not (0 < scale < math.inf and abs(constant) < math.inf):
+            raise self.words.error(f"expected a name that ends with :scale=NUMBER, found {shown(found[0].encode())}")
+        return scale, constant
+
+    def _function(self, a: int, scale: float) -> None:
+        words = self.words
+        arity = words.integer(f"the arity of cost function {a}")
+        is_shared, arity = arity < 0, abs(arity)
+        words.room(arity + 2, f"words or more for cost function {a}")
+        expected = f"a variable of cost function {a}"
+        scope = [words.integer(expected, 0, len(self.card) - 1) for _ in range(arity)]
+        if len(set(scope)) < arity:
+            twice = next(i for i in scope if scope.count(i) > 1)
+            raise words.error(f"expected different variables in cost function {a}, found {twice} more than once")
+        default = words.integer(f"the default cost of cost function {a}")
+        next_word = words.peek() or b"0"
+        if default == -1 and not next_word.lstrip(b"+-").isdigit():
+            raise words.error(
+                f"expected cost function {a} as a list of tuples, found the keyword {shown(next_word)}; "
+                "cost functions given by keyword are not supported"
+            )
+        num_tuples = words.integer(f"the number of tuples of cost function {a}")
+        shape = [self.card[i] for i in scope]
+        costs = self.tables.add(words, scope, shape, self._cost(default))
+        if num_tuples < 0:
+            self._reuse(a, tuple(shape), -num_tuples, costs)
+        else:
+            self._tuples(a, shape, num_tuples, costs)
+        if is_shared:
+            self.shared.append((tuple(shape), costs.copy()))
+        np.divide(costs, scale, out=costs)
+        np.subtract(0.0, costs, out=costs)  # a cost of 0 must not give -0
+
+    def _cost(self, cost: int) -> float:
+        return math.inf if cost >= self.top else float(cost)
+
+    def _tuples(self, a: int, shape: list[int], num_tuples: int, costs: NDArray[np.float64]) -> None:
+        words = self.words
+        words.room(num_tuples * (len(shape) + 1), f"words for the tuples of cost function {a}")
+        seen: dict[int, float] = {}
+        for _ in range(num_tuples):
+            entry = 0
+            for d in shape:
+                entry = entry * d + words.integer(f"a state in a tuple of cost function {a}", 0, d - 1)
+            cost = self._cost(words.integer(f"the cost of a tuple of cost function {a}"))
+            if seen.setdefault(entry, cost) != cost:
+                raise words.error(f"expected each tuple of cost function {a} once, found one again with another cost")
+            costs[entry] = cost
+
+    def _reuse(self, a: int, shape: tuple[int, ...], number: int, costs: NDArray[np.float64]) -> None:
+        """Copy the tuples of an earlier function that a negative arity has marked as shared."""
+        if number > len(self.shared):
+            raise self.words.error(
+                f"expected the number of tuples of cost function {a}, or minus the number of one of the "
+                f"{len(self.shared)} shared functions before it, found {-number}"
+            )
+        expected, source = self.shared[number - 1]
+        if expected != shape:
+            raise self.words.error(
+                f"expected variables with domains {expected} as in shared function {number}, found {shape}"
+            )
+        costs[:] = source

@@ -1,0 +1,98 @@
+"""Writing factor graphs as toulbar2 problems, with log potentials rounded to whole costs."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.errors import ModelError, OptionError
+from equifactor.io.files import write_text
+from equifactor.io.indicators import evidence_as_factors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from equifactor.graph.factor_graph import FactorGraph
+    from equifactor.io.files import PathLike
+
+    FloatArray = NDArray[np.float64]
+
+DIGITS = 7  # significant digits kept of the largest cost, unless fewer are exact
+MAX_COST = 2**60  # the sum of all costs must stay well within 64 bits, in every program that adds them up
+
+
+def write_wcsp(graph: FactorGraph, path: PathLike, *, scale: float | None = None) -> None:
+    """Write a toulbar2 problem whose cheapest assignment is the most probable one up to rounding.
+
+    Args:
+        graph: any factor graph; observed variables get a function that forbids their other states.
+        path: the file.
+        scale: cost = -log phi * scale, rounded to a whole number. None takes the smallest power of ten that
+            makes all costs whole, or else the one that keeps 7 digits of the largest. The name records it.
+
+    Costs are not negative: tables with potentials above 1 are divided by their largest, and the product of
+    these goes into the name as `:constant=`. Cost O(T).
+    """
+    if scale is not None and not 0 < scale < math.inf:
+        raise OptionError(f"scale must be a number above 0, found {scale!r}")
+    graph = evidence_as_factors(graph)
+    ptr = graph.structure.table_ptr
+    shifts = np.maximum(0.0, _max_per_table(graph.log_phi, ptr))
+    costs = np.repeat(shifts, np.diff(ptr)) - graph.log_phi
+    forbidden = np.isposinf(costs)
+    costs[forbidden] = 0.0
+    scale = _default_scale(costs) if scale is None else scale
+    with np.errstate(over="ignore"):
+        costs = np.rint(costs * scale)
+    top = math.fsum(_max_per_table(costs, ptr)) + 1  # above every sum of costs
+    if top > MAX_COST:
+        raise ModelError(
+            f"at scale {scale:g} the costs add up to {top:.3g}, more than 2^60; write with a smaller scale"
+        )
+    costs[forbidden] = top
+    name = _name(graph.name, scale, math.fsum(shifts))
+    write_text(path, _text(graph, costs.astype(np.int64), int(top), name))
+
+
+def _max_per_table(values: FloatArray, table_ptr: NDArray[np.int64]) -> FloatArray:
+    """[F] the largest entry of each table; no table is empty."""
+    return np.maximum.reduceat(values, table_ptr[:-1]) if len(table_ptr) > 1 else np.zeros(0)
+
+
+def _default_scale(costs: FloatArray) -> float:
+    largest = float(costs.max(initial=0.0))
+    if largest == 0:
+        return 1.0
+    most = DIGITS - 1 - math.floor(math.log10(largest))
+    for k in range(min(max(0, most), 12) + 1):
+        scaled = costs * 10.0**k
+        if largest * 10.0**k < 2**53 and np.array_equal(np.rint(scaled), scaled):
+            return 10.0**k
+    return 10.0 ** min(most, 300)
+
+
+def _name(name: str | None, scale: float, constant: float) -> str:
+    name = re.sub(r"\s+", "_", name or "") or "model"
+    name += f":scale={scale:.17g}" if scale != 1 or constant else ""
+    return name + (f":constant={constant!r}" if constant else "")
+
+
+def _text(graph: FactorGraph, costs: NDArray[np.int64], top: int, name: str) -> Iterator[str]:
+    structure = graph.structure
+    largest_domain = int(graph.card.max(initial=0))
+    yield f"{name} {graph.num_vars} {largest_domain} {graph.num_factors} {top}\n"
+    yield " ".join(map(str, graph.card.tolist())) + "\n"
+    for a in range(graph.num_factors):
+        table = costs[structure.table_ptr[a] : structure.table_ptr[a + 1]]
+        values, counts = np.unique(table, return_counts=True)
+        default = int(values[np.argmax(counts)])  # the most frequent cost needs no tuples
+        listed = np.flatnonzero(table != default)
+        yield " ".join(map(str, [len(structure.scope(a)), *structure.scope(a).tolist(), default, len(listed)]))
+        states = np.unravel_index(listed, structure.shape(a)) if len(listed) else ()
+        rows = np.column_stack((*states, table[listed]))
+        yield "".join(["\n" + " ".join(map(str, row)) for row in rows.tolist()]) + "\n"

@@ -1,0 +1,153 @@
+"""Sequential schedules of belief propagation: in a given order, and largest residual first.
+
+One sweep is as many factor updates as there are factors; a factor update renews all its outgoing messages. Messages
+`msg [S]` are normalised logs; `total [X]` and `zeros [X]` sum the finite and count the -inf ones per state. Messages
+of factors of arity 0 and 1 never change and are skipped. `q`, `out` [S], `at` and `before` are scratch. The caller
+renews the sums before each sweep.
+"""
+
+import math
+
+from equifactor.kernels import fast_kernel, inlined
+from equifactor.kernels.factor import update_max, update_sum
+from equifactor.kernels.fastmath import MIN_EXP, TINY, exp_, get, put
+from equifactor.kernels.layout import CARD, MSG, SLOT, STATE, VAR
+
+NEG_INF = -math.inf
+
+
+@fast_kernel
+def add_up(edges, msg, total, zeros):
+    """total and zeros of every state from scratch, which removes what rounding has added; whether any zero was met."""
+    total[:] = 0.0
+    zeros[:] = 0
+    any_zero = False
+    for e in range(len(edges)):
+        m, state = edges[e, MSG], edges[e, STATE]
+        for x in range(edges[e, CARD]):
+            v = get(msg, m + x)
+            is_zero = v == NEG_INF
+            any_zero |= is_zero
+            put(total, state + x, get(total, state + x) + (0.0 if is_zero else v))
+            put(zeros, state + x, get(zeros, state + x) + (1 if is_zero else 0))
+    return any_zero
+
+
+@inlined
+def message_change(first, last, slots, msg, out):
+    """Largest change in probability between the current messages of some slots and `out`."""
+    change = 0.0
+    for s in range(first, last):
+        m = slots[s, MSG]
+        for x in range(m, m + slots[s, CARD]):
+            change = max(change, abs(exp_(max(get(out, x), MIN_EXP)) - exp_(max(get(msg, x), MIN_EXP))))
+    return change
+
+
+@inlined
+def damped(old, new, damping):
+    """`new + damping (old - new)`; a zero in either wins, as in `ops.damp`."""
+    gap = old - (0.0 if new == NEG_INF else new)
+    keep_new = damping == 0.0 or new == NEG_INF or abs(gap) < TINY
+    return new if keep_new else new + damping * gap
+
+
+@inlined
+def store_and_add(factors, slots, p, msg, out, damping, total, zeros):
+    """Write the damped messages of one factor and bring the sums of its variables up to date."""
+    for s in range(factors[p, SLOT], factors[p + 1, SLOT]):
+        m, state = slots[s, MSG], slots[s, STATE]
+        for x in range(slots[s, CARD]):
+            old = get(msg, m + x)
+            new = damped(old, get(out, m + x), damping)
+            moved = (0.0 if new == NEG_INF else new) - (0.0 if old == NEG_INF else old)
+            put(total, state + x, get(total, state + x) + moved)
+            put(zeros, state + x, get(zeros, state + x) + (new == NEG_INF) - (old == NEG_INF))
+            put(msg, m + x, new)
+
+
+@inlined
+def update_factor(factors, slots, log_phi, phi, wide, p, msg, total, zeros, q, out, at, before):
+    """Messages of one factor into `out`. No `phi` means the max semiring: decided when a kernel is compiled."""
+    if phi is None:
+        update_max(factors, slots, log_phi, p, msg, total, zeros, q, out, at, before)
+    else:
+        update_sum(factors, slots, log_phi, phi, wide, p, msg, total, zeros, q, out, at, before)
+
+
+@fast_kernel
+def sweep_in_order(
+    factors, slots, log_phi, phi, wide, msg, total, zeros, q, out, at, before, damping, graph_of_factor, change,
+    order,
+):  # fmt: skip
+    """Factor after factor in the given order, each seeing the newest messages."""
+    for p in order:
+        if factors[p + 1, SLOT] - factors[p, SLOT] < 2:
+            continue
+        update_factor(factors, slots, log_phi, phi, wide, p, msg, total, zeros, q, out, at, before)
+        g = graph_of_factor[p]
+        change[g] = max(change[g], message_change(factors[p, SLOT], factors[p + 1, SLOT], slots, msg, out))
+        store_and_add(factors, slots, p, msg, out, damping, total, zeros)
+
+
+@fast_kernel
+def sweep_residual(
+    factors, slots, log_phi, phi, wide, msg, total, zeros, q, out, at, before, damping, graph_of_factor, change,
+    neighbour_ptr, neighbours, heap, place, priority, tolerance,
+):  # fmt: skip
+    """Always the factor with the largest priority: how far the messages it receives have moved since its last update.
+
+    heap [F] holds factors, largest priority first; place [F] says where each is. A priority estimates the residual
+    without computing the update, which makes a sweep several times cheaper than pricing every neighbour; before the
+    verdict of convergence every residual is computed exactly. Residuals are undamped, so damping slows the updates but
+    not the verdict.
+    """
+    for _ in range(len(priority)):
+        if priority[heap[0]] <= tolerance:
+            for p in range(len(priority)):
+                if factors[p + 1, SLOT] - factors[p, SLOT] >= 2:
+                    update_factor(factors, slots, log_phi, phi, wide, p, msg, total, zeros, q, out, at, before)
+                    priority[p] = message_change(factors[p, SLOT], factors[p + 1, SLOT], slots, msg, out)
+                    _settle(heap, place, priority, place[p])
+            if priority[heap[0]] <= tolerance:
+                break
+        p = heap[0]
+        update_factor(factors, slots, log_phi, phi, wide, p, msg, total, zeros, q, out, at, before)
+        for s in range(factors[p, SLOT], factors[p + 1, SLOT]):
+            moved = message_change(s, s + 1, slots, msg, out)
+            priority[p] = max(priority[p], moved) if s > factors[p, SLOT] else moved
+            i = slots[s, VAR]
+            for r in range(neighbour_ptr[i], neighbour_ptr[i + 1]):
+                b = neighbours[r]
+                if b != p and factors[b + 1, SLOT] - factors[b, SLOT] >= 2:
+                    priority[b] += (1.0 - damping) * moved
+                    _settle(heap, place, priority, place[b])
+        priority[p] *= damping  # what damping has left to do
+        _settle(heap, place, priority, place[p])
+        store_and_add(factors, slots, p, msg, out, damping, total, zeros)
+    for p in range(len(priority)):
+        g = graph_of_factor[p]
+        change[g] = max(change[g], priority[p])
+
+
+@inlined
+def _settle(heap, place, priority, n):
+    """Move the factor at heap position n up or down to where its priority puts it."""
+    p = heap[n]
+    while n > 0 and priority[heap[(n - 1) // 2]] < priority[p]:
+        heap[n] = heap[(n - 1) // 2]
+        place[heap[n]] = n
+        n = (n - 1) // 2
+    while True:
+        child = 2 * n + 1
+        if child >= len(heap):
+            break
+        if child + 1 < len(heap) and priority[heap[child + 1]] > priority[heap[child]]:
+            child += 1
+        if priority[heap[child]] <= priority[p]:
+            break
+        heap[n] = heap[child]
+        place[heap[n]] = n
+        n = child
+    heap[n] = p
+    place[p] = n

@@ -1,0 +1,187 @@
+"""How wrong an answer is: every measure, defined once.
+
+Marginals are compared over *all* variables of the model. An observed variable counts like any other: both
+sides hold a point mass there, so it adds nothing to a sum and one to the number of variables; so does a
+variable with a single state. Pass `variables=graph.free_vars` to leave the observed ones out. NaN on either
+side gives NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.errors import ModelError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from equifactor.graph.marginals import Marginals
+
+    FloatArray = NDArray[np.float64]
+    IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A measure over many graphs. One infinite value makes the mean infinite, so these are counted too."""
+
+    mean: float
+    stderr: float  # standard error of the mean over graphs; NaN for fewer than two graphs or an infinite mean
+    count: int  # number of graphs
+    num_infinite: int  # graphs whose value is infinite
+    finite_mean: float  # mean over the other graphs; NaN when there are none
+
+    def __str__(self) -> str:
+        note = f", {self.num_infinite} infinite" if self.num_infinite else ""
+        return f"{self.mean:.4g} +- {self.stderr:.2g} (n={self.count}{note})"
+
+
+# ---- marginals of one graph ------------------------------------------------------------------------------
+
+
+def kl(exact: Marginals, estimate: Marginals, *, variables: IntArray | None = None) -> float:
+    """Mean over variables of `KL(p || q) = sum_x p(x) ln(p(x) / q(x))`, p exact, in nats.
+
+    A state with p = 0 adds 0, whatever q is; a state with p > 0 and q = 0 makes the result infinite.
+    Without any variables the result is 0.
+    """
+    p, q, ptr = _paired(exact, estimate)
+    terms = np.zeros_like(p)
+    on = ~(p == 0)  # not `p > 0`, which would drop NaN
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms[on] = p[on] * (np.log(p[on]) - np.log(q[on]))
+    terms[np.isnan(q)] = np.nan
+    return _mean_over_variables(_sum_per_variable(terms, ptr), variables)
+
+
+def hellinger(exact: Marginals, estimate: Marginals, *, variables: IntArray | None = None) -> float:
+    """Mean over variables of `sqrt(1/2 sum_x (sqrt p(x) - sqrt q(x))^2)`, in [0, 1]; UAI uses it for MAR."""
+    p, q, ptr = _paired(exact, estimate)
+    squares = (np.sqrt(p) - np.sqrt(q)) ** 2
+    return _mean_over_variables(np.sqrt(0.5 * _sum_per_variable(squares, ptr)), variables)
+
+
+def rmse(exact: Marginals, estimate: Marginals, *, variables: IntArray | None = None) -> float:
+    """Root of the mean squared difference over all (variable, state) entries of one graph."""
+    total, entries = _squared_error(exact, estimate, variables)
+    return math.sqrt(total / entries) if entries else 0.0
+
+
+def max_error(exact: Marginals, estimate: Marginals, *, variables: IntArray | None = None) -> float:
+    """Largest absolute difference over all (variable, state) entries; 0 without variables."""
+    p, q, ptr = _paired(exact, estimate)
+    return float(np.abs(p - q)[_entries_of(ptr, variables)].max(initial=0.0))
+
+
+# ---- many graphs -----------------------------------------------------------------------------------------
+
+
+def summarize(values: ArrayLike) -> Summary:
+    """Mean over graphs of one number per graph, with its standard error `std(ddof=1) / sqrt(n)`."""
+    values = np.asarray(values, float).ravel()
+    n = len(values)
+    finite = values[~np.isinf(values)]
+    finite_mean = float(finite.mean()) if len(finite) else math.nan
+    if len(finite) < n:
+        return Summary(math.inf, math.nan, n, n - len(finite), finite_mean)
+    stderr = float(values.std(ddof=1) / math.sqrt(n)) if n > 1 else math.nan
+    return Summary(finite_mean, stderr, n, 0, finite_mean)
+
+
+def pooled_rmse(exact: Sequence[Marginals], estimate: Sequence[Marginals]) -> Summary:
+    """RMSE over all (variable, state) entries of all graphs.
+
+    Graphs of different sizes weigh as many entries as they have. The standard error over graphs is that of
+    the ratio (squared error) / (entries), carried through the root: se(mse) / (2 rmse).
+    """
+    if len(exact) != len(estimate):
+        raise ModelError(f"{len(exact)} exact answers are compared with {len(estimate)} estimates")
+    pairs = [_squared_error(p, q, None) for p, q in zip(exact, estimate, strict=True)]
+    n = len(pairs)
+    total, entries = np.array(pairs, float).reshape(n, 2).T
+    if n == 0 or entries.sum() == 0:
+        return Summary(math.nan if n == 0 else 0.0, math.nan, n, 0, math.nan if n == 0 else 0.0)
+    mse = total.sum() / entries.sum()
+    root = math.sqrt(mse)
+    if n < 2:
+        stderr = math.nan
+    elif root == 0.0:
+        stderr = 0.0
+    else:
+        residual = total - mse * entries
+        stderr = math.sqrt(n / (n - 1) * float(residual @ residual)) / entries.sum() / (2 * root)
+    return Summary(root, float(stderr), n, 0, root)
+
+
+# ---- scores ----------------------------------------------------------------------------------------------
+
+
+def map_error(score: ArrayLike, optimum: ArrayLike) -> FloatArray:
+    """UAI error of assignments, `|(s* - s) / s*|`, from natural log-scores s and the optimal ones s*.
+
+    Infinite when the assignment has zero probability (s = -inf). Where the fraction has no value: two equal
+    scores (both 0, or both -inf because nothing is possible) give 0, and any other score against s* = 0 is
+    infinite. Summarise many with `summarize`, which counts the infinite ones. The shape is that of the
+    arguments.
+    """
+    s, best = np.broadcast_arrays(np.asarray(score, float), np.asarray(optimum, float))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        error = np.abs((best - s) / best)
+    error = np.where(np.isinf(s) | np.isinf(best) | (best == 0), np.inf, error)
+    error = np.where(s == best, 0.0, error)
+    return np.where(np.isnan(s) | np.isnan(best), np.nan, error)
+
+
+def uai_score(error: ArrayLike, trivial_error: ArrayLike) -> FloatArray:
+    """Score of the UAI-2022 competition, `100 (1 - error / trivial_error)` clipped at 0.
+
+    `trivial_error` is the error of the simplest answer (uniform marginals, say). No error scores 100 even
+    where the trivial answer has none either; an infinite error scores 0. Average the scores over problems.
+    """
+    err, trivial = np.broadcast_arrays(np.asarray(error, float), np.asarray(trivial_error, float))
+    if np.any(err < 0) or np.any(trivial < 0):
+        raise ModelError("an error is a number >= 0, found a negative one")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        score = np.maximum(0.0, 100.0 * (1.0 - err / trivial))
+    score = np.where(np.isinf(err), 0.0, np.where(err == 0, 100.0, score))
+    return np.where(np.isnan(err) | np.isnan(trivial), np.nan, score)
+
+
+# ---- shared ----------------------------------------------------------------------------------------------
+
+
+def _paired(exact: Marginals, estimate: Marginals) -> tuple[FloatArray, FloatArray, IntArray]:
+    if not np.array_equal(exact.ptr, estimate.ptr):
+        raise ModelError(
+            f"marginals of different models are compared: {len(exact)} variables with "
+            f"{len(exact.values)} states, and {len(estimate)} variables with {len(estimate.values)} states"
+        )
+    return exact.values, estimate.values, exact.ptr
+
+
+def _sum_per_variable(terms: FloatArray, ptr: IntArray) -> FloatArray:
+    return np.add.reduceat(terms, ptr[:-1]) if len(ptr) > 1 else np.zeros(0)
+
+
+def _mean_over_variables(values: FloatArray, variables: IntArray | None) -> float:
+    chosen = values if variables is None else values[variables]
+    return float(chosen.mean()) if len(chosen) else 0.0
+
+
+def _entries_of(ptr: IntArray, variables: IntArray | None) -> NDArray[np.bool_]:
+    """[X] which entries belong to the chosen variables."""
+    wanted = np.full(len(ptr) - 1, variables is None)
+    if variables is not None:
+        wanted[variables] = True
+    return np.repeat(wanted, np.diff(ptr))
+
+
+def _squared_error(exact: Marginals, estimate: Marginals, variables: IntArray | None) -> tuple[float, int]:
+    p, q, ptr = _paired(exact, estimate)
+    entries = _entries_of(ptr, variables)
+    return float(np.sum((p - q)[entries] ** 2)), int(np.count_nonzero(entries))

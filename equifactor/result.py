@@ -1,0 +1,179 @@
+"""What comes back from `solve`: `Result` and its `Status`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from equifactor._version import __version__
+from equifactor.graph.marginals import Marginals
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from rich.console import RenderableType
+
+    from equifactor.graph import FactorGraph
+
+
+class Task(StrEnum):
+    """What is asked for."""
+
+    MAR = "MAR"  # the marginal distribution of every variable
+    PR = "PR"  # ln Z, the logarithm of the sum of all scores
+    MAP = "MAP"  # the assignment with the highest score
+
+
+class Status(StrEnum):
+    """How a run ended. `solved` says whether the answer is what the method promises."""
+
+    EXACT = "exact"
+    OPTIMAL = "optimal"
+    CONVERGED = "converged"
+    ITERATION_LIMIT = "iteration-limit"
+    TIME_LIMIT = "time-limit"
+    INTERRUPTED = "interrupted"
+    TOO_LARGE = "too-large"
+    ZERO_PROBABILITY = "zero-probability"
+    NON_FINITE = "non-finite"
+
+    @property
+    def solved(self) -> bool:
+        """The method finished as it should: exact, proven optimal, or converged."""
+        return self in (Status.EXACT, Status.OPTIMAL, Status.CONVERGED)
+
+    @property
+    def advice(self) -> str:
+        """One sentence: what it means and what to try."""
+        return _ADVICE[self]
+
+
+_ADVICE = {
+    Status.EXACT: "The answer is exact up to rounding.",
+    Status.OPTIMAL: "The assignment is proven to have the highest score.",
+    Status.CONVERGED: "The iteration settled within its tolerance.",
+    Status.ITERATION_LIMIT: "It had not settled at the iteration limit: raise iterations or damping.",
+    Status.TIME_LIMIT: "Time ran out: this is the best answer so far; raise the time limit.",
+    Status.INTERRUPTED: "It was interrupted: this is the best answer so far.",
+    Status.TOO_LARGE: "The model is too large for this solver: use another one, such as bp.",
+    Status.ZERO_PROBABILITY: "Every assignment has probability zero: check the evidence and the zeros in the tables.",
+    Status.NON_FINITE: "The numbers left the range of floating point: raise damping or use dtype float64.",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """What a solver reports for one graph; `solve` adds the rest and makes it a `Result`."""
+
+    status: Status
+    message: str = ""  # a sentence beyond the status, where there is something to say
+    marginals: Marginals | None = None
+    log_z: float | None = None
+    assignment: NDArray[np.int64] | None = None  # [V], observed variables included
+    lower_bound: float | None = None  # of ln Z, or for MAP of the best log score
+    upper_bound: float | None = None
+    iterations: int | None = None
+    stats: dict[str, Any] = field(default_factory=dict)  # what only this solver can tell
+
+
+def impossible(message: str = "") -> Estimate:
+    """The estimate for a graph whose every assignment has probability zero."""
+    return Estimate(status=Status.ZERO_PROBABILITY, log_z=-math.inf, message=message)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result(Estimate):
+    """Answers over the original variables, how good they are, what ran and how long.
+
+    Logarithms are natural. A field is `None` where the solver does not provide it. Bounds are on ln Z for MAR
+    and PR, on the best log score for MAP.
+    """
+
+    graph: FactorGraph = field(repr=False)
+    task: Task
+    solver: str  # text form, parses back to the same solver
+    log_score: float | None = None
+    seconds: float = 0.0
+    version: str = __version__
+
+    @property
+    def answered(self) -> bool:
+        """The task has an answer, of whatever quality."""
+        answer = {Task.MAR: self.marginals, Task.PR: self.log_z, Task.MAP: self.assignment}[self.task]
+        return answer is not None
+
+    @property
+    def gap(self) -> float | None:
+        """Upper minus lower bound; 0 proves the answer."""
+        if self.lower_bound is None or self.upper_bound is None:
+            return None
+        return self.upper_bound - self.lower_bound
+
+    def marginal(self, variable: int | str) -> NDArray[np.float64]:
+        """Distribution of one variable, by number or name."""
+        if self.marginals is None:
+            raise ValueError(f"this {self.task} result has no marginals ({self.status})")
+        return self.marginals[self.graph.variable(variable)]
+
+    def state(self, variable: int | str) -> int | str:
+        """State of one variable in the assignment; its name where states have names."""
+        if self.assignment is None:
+            raise ValueError(f"this {self.task} result has no assignment ({self.status})")
+        i = self.graph.variable(variable)
+        names = self.graph.structure.state_names and self.graph.structure.state_names[i]
+        state = int(self.assignment[i])
+        return names[state] if names else state
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON: `None` in place of what is missing or not finite."""
+        return {
+            "model": self.graph.name,
+            "task": self.task.value,
+            "solver": self.solver,
+            "status": self.status.value,
+            "message": self.message or self.status.advice,
+            "log_z": _finite(self.log_z),
+            "log_score": _finite(self.log_score),
+            "lower_bound": _finite(self.lower_bound),
+            "upper_bound": _finite(self.upper_bound),
+            "assignment": None if self.assignment is None else self.assignment.tolist(),
+            "marginals": None if self.marginals is None else [m.tolist() for m in self.marginals],
+            "iterations": self.iterations,
+            "seconds": round(self.seconds, 6),
+            "stats": {k: _finite(v) if isinstance(v, float) else v for k, v in self.stats.items()},
+            "version": self.version,
+        }
+
+    def __str__(self) -> str:
+        head = f"{self.task} by {self.solver}: {self.status}"
+        return ", ".join([head, *(f"{label} {text}" for label, text in self._facts())])
+
+    def __rich__(self) -> RenderableType:
+        from rich.table import Table
+
+        table = Table(title=f"{self.task} by {self.solver}", show_header=False)
+        table.add_row("status", str(self.status))
+        for label, text in self._facts():
+            table.add_row(label, text)
+        table.add_row("", self.message or self.status.advice)
+        return table
+
+    def _facts(self) -> list[tuple[str, str]]:
+        rows = [
+            (label, f"{value:.6g}")
+            for label, value in (
+                ("ln Z", self.log_z), ("log score", self.log_score), ("lower bound", self.lower_bound),
+                ("upper bound", self.upper_bound),
+            )
+            if value is not None
+        ]  # fmt: skip
+        if self.iterations is not None:
+            rows.append(("iterations", str(self.iterations)))
+        return [*rows, ("seconds", f"{self.seconds:.3g}")]
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(value)

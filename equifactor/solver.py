@@ -1,0 +1,148 @@
+"""What a solver is, and the one loop that runs the iterative ones."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
+
+import numpy as np
+
+from equifactor.clock import Clock
+from equifactor.result import Estimate, Status, Task
+from equifactor.spec import check_options, format_solver, option
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from equifactor.graph import FactorGraph, FlatGraph
+
+Symmetry = Literal["global", "local variable", "variable assignment"]
+ALL_SYMMETRIES: frozenset[Symmetry] = frozenset(("global", "local variable", "variable assignment"))
+Progress = Callable[[int, int | None, str], None]  # done, total (None: unknown), note
+State = TypeVar("State")
+_BURST_SECONDS = 0.02  # a call of `step` aims to stay below
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """The circumstances of one call of `solve`, the same for every solver."""
+
+    clock: Clock = field(default_factory=Clock)
+    seed: int = 0
+    device: str = "cpu"
+    dtype: Literal["float32", "float64"] = "float64"
+    progress: Progress | None = None
+
+    def report(self, done: int, total: int | None, note: str = "") -> None:
+        """Tell the progress bar, if there is one; cheap enough for every iteration."""
+        if self.progress is not None:
+            self.progress(done, total, note)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solver(ABC):
+    """A method with its settings. Subclasses are frozen dataclasses whose fields are made by `option`."""
+
+    name: ClassVar[str]
+    tasks: ClassVar[tuple[Task, ...]] = (Task.MAR, Task.PR, Task.MAP)
+    symmetries: ClassVar[frozenset[Symmetry]] = ALL_SYMMETRIES  # that the answers respect, ties aside
+    exact_on: ClassVar[Literal["all", "trees", "none"]] = "none"  # graphs on which a solved answer is exact
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+    def __str__(self) -> str:
+        return format_solver(self)
+
+    @classmethod
+    def summary(cls) -> str:
+        """First line of the docstring."""
+        return (cls.__doc__ or "").strip().splitlines()[0]
+
+    @abstractmethod
+    def run(self, graphs: Sequence[FactorGraph], task: Task, run: Run) -> list[Estimate]:
+        """One estimate per graph, over the graph's original variables."""
+
+
+class GraphSolver(Solver):
+    """A solver that works on one graph at a time."""
+
+    def run(self, graphs: Sequence[FactorGraph], task: Task, run: Run) -> list[Estimate]:
+        """One after the other, under one clock."""
+        answers = []
+        for n, graph in enumerate(graphs):
+            answers.append(self.run_one(graph, task, run))
+            if len(graphs) > 1:
+                run.report(n + 1, len(graphs))
+        return answers
+
+    @abstractmethod
+    def run_one(self, graph: FactorGraph, task: Task, run: Run) -> Estimate:
+        """The estimate for one graph."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How the loop ended for each graph of a batch."""
+
+    status: list[Status]  # [G]
+    residual: NDArray[np.float64]  # [G] change of the last, undamped update
+    iterations: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class IterativeSolver(Solver, Generic[State]):
+    """A fixed-point iteration on the compiled batch: `init`, `step` until it settles, `finish`.
+
+    The loop owns convergence, limits, deadline, interrupt and progress; a method only states its formulae.
+    """
+
+    iterations: int = option(200, "most iterations", low=0)
+    tolerance: float = option(1e-6, "stop when no message changes by more, in probability", low=0.0)
+
+    @abstractmethod
+    def init(self, flat: FlatGraph[np.ndarray], task: Task, run: Run) -> State:
+        """The state before the first iteration, on the device and in the type this method computes in."""
+
+    @abstractmethod
+    def step(self, state: State, count: int) -> NDArray[np.float64]:
+        """Advance the state so many iterations; per graph [G] how far the last *undamped* update moved."""
+
+    @abstractmethod
+    def finish(self, flat: FlatGraph[np.ndarray], state: State, task: Task, ending: Ending) -> list[Estimate]:
+        """Answers from the last state."""
+
+    def run(self, graphs: Sequence[FactorGraph], task: Task, run: Run) -> list[Estimate]:
+        """Compile, iterate, finish."""
+        from equifactor.graph import compile
+
+        flat = compile(graphs)
+        state = self.init(flat, task, run)
+        ending = self._iterate(state, flat.num_graphs, run)
+        return self.finish(flat, state, task, ending)
+
+    def _iterate(self, state: State, num_graphs: int, run: Run) -> Ending:
+        residual = np.full(num_graphs, np.inf)
+        done, burst = 0, 1
+        while done < self.iterations and not run.clock.stopped:
+            start = time.perf_counter()
+            residual = self.step(state, min(burst, self.iterations - done))
+            seconds = time.perf_counter() - start
+            done = min(done + burst, self.iterations)
+            run.report(done, self.iterations, f"change {residual.max(initial=0.0):.1e}")
+            if np.isnan(residual).any() or np.all(residual <= self.tolerance):
+                break
+            # The fixed cost of a call is spread over more iterations while they are short, and never by so much that
+            # convergence is noticed late (an eighth of what was done) or a deadline is missed.
+            burst = max(1, min(2 * burst, done // 8, int(burst * _BURST_SECONDS / max(seconds, 1e-9))))
+        unfinished = run.clock.status if done < self.iterations else Status.ITERATION_LIMIT
+        status = [
+            Status.NON_FINITE if np.isnan(r)
+            else Status.CONVERGED if r <= self.tolerance
+            else unfinished or Status.ITERATION_LIMIT
+            for r in residual.tolist()
+        ]  # fmt: skip
+        return Ending(status, residual, done)

@@ -1,0 +1,68 @@
+"""Loopy belief propagation in the log domain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from equifactor.bp.engine import Engine, Schedule, Settings, new_engine
+from equifactor.result import Estimate, Task, impossible
+from equifactor.solver import Ending, IterativeSolver, Run
+from equifactor.spec import option, register
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from equifactor.graph import FlatGraph
+
+
+@register("bp")
+@dataclass(frozen=True, kw_only=True)
+class BeliefPropagation(IterativeSolver[Engine]):
+    """Belief propagation, sum-product for MAR and PR, max-product for MAP; exact on trees.
+
+    On loopy graphs marginals and ln Z are the Bethe estimate, neither bound; for MAP the assignment is a lower
+    bound and the bound of appendix C an upper one. Cost O(T) per iteration (residual: times the neighbours).
+    """
+
+    exact_on = "trees"
+
+    damping: float = option(0.0, "share of the old log message that is kept", low=0.0, below=1.0)
+    schedule: Schedule = option("parallel", "order of the updates; residual takes the largest change first")
+    engine: Literal["auto", "numba", "torch"] = option("auto", "numba on the CPU in float64, torch otherwise")
+
+    def init(self, flat: FlatGraph[np.ndarray], task: Task, run: Run) -> Engine:
+        """Unary factors send their tables, all others uniform messages."""
+        semiring: Literal["sum", "max"] = "max" if task is Task.MAP else "sum"
+        settings = Settings(semiring, self.schedule, self.damping, self.tolerance, run.seed)
+        return new_engine(flat, settings, run, self.engine)
+
+    def step(self, state: Engine, count: int) -> NDArray[np.float64]:
+        """Sweeps over all messages."""
+        return state.sweep(count)
+
+    def finish(self, flat: FlatGraph[np.ndarray], state: Engine, task: Task, ending: Ending) -> list[Estimate]:
+        """Beliefs, then ln Z or an assignment with its bound."""
+        answers = state.answers()
+        mass = np.add.reduceat(answers.probabilities, flat.var_ptr[:-1]) if flat.num_vars else np.zeros(0)
+        without_state = np.zeros(flat.num_graphs, bool)
+        without_state[flat.graph_of_var[mass == 0.0]] = True
+        if task is Task.MAP:
+            found = [
+                {"assignment": x, "upper_bound": u}
+                for x, u in zip(flat.assignments(answers.states), answers.upper_bound.tolist(), strict=True)
+            ]
+        else:
+            found = [
+                {"marginals": m, "log_z": z}
+                for m, z in zip(flat.marginals(answers.probabilities), answers.log_z.tolist(), strict=True)
+            ]
+        return [
+            impossible() if without_state[n]
+            else Estimate(
+                status=ending.status[n], iterations=ending.iterations, stats={"change": ending.residual[n]}, **found[n]
+            )
+            for n in range(flat.num_graphs)
+        ]  # fmt: skip

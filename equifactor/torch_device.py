@@ -1,0 +1,26 @@
+"""Whether torch and the asked-for device are there, said in a sentence before anything starts."""
+
+from __future__ import annotations
+
+from equifactor.errors import OptionError
+
+
+def check_device(device: str) -> None:
+    """Raise `OptionError` when torch is missing or has no such device."""
+    try:
+        import torch
+    except ImportError:
+        raise OptionError("this engine needs PyTorch, which is not installed: pip install torch") from None
+    try:
+        kind = torch.device(device).type
+        index = torch.device(device).index
+    except RuntimeError:
+        raise OptionError(f"there is no device {device!r}; use cpu, cuda or cuda:0") from None
+    if kind == "cpu":
+        return
+    if kind != "cuda" or not torch.cuda.is_available():
+        raise OptionError(
+            f"device {device!r} is not available here: PyTorch {torch.__version__} sees no such GPU; use cpu"
+        )
+    if index is not None and index >= torch.cuda.device_count():
+        raise OptionError(f"device {device!r} does not exist; there are {torch.cuda.device_count()} GPUs")

@@ -1,0 +1,53 @@
+"""Runs the command in this process: a process of its own costs a second or more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from equifactor import FactorGraph
+from equifactor.cli import main
+from equifactor.generators import ising_grid
+from equifactor.io import write_graph
+
+
+@dataclass(frozen=True)
+class Ran:
+    status: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Ran]
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """`command("solve", "grid.uai")` in a temporary folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*args: str) -> Ran:
+        status = main(list(args))
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.err
+        return Ran(int(status), captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture
+def grid(tmp_path: Path) -> FactorGraph:
+    """A 4x4 spin glass, also in `grid.uai`."""
+    graph = ising_grid(4, 4, seed=1)
+    write_graph(graph, tmp_path / "grid.uai")
+    return graph
+
+
+@pytest.fixture
+def contradiction(tmp_path: Path) -> None:
+    """`zero.uai` with a table whose second row is zero, and `zero.evid` that observes that row."""
+    (tmp_path / "zero.uai").write_text("MARKOV\n2\n2 2\n1\n2 0 1\n4\n 0.5 0.5\n 0 0\n")
+    (tmp_path / "zero.evid").write_text("1 0 1\n")

@@ -1,0 +1,190 @@
+import random
+from functools import partial
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from equifactor.errors import FormatError, ModelError
+from equifactor.graph import FactorGraph
+from equifactor.io.cnf import read_cnf, write_cnf
+from equifactor.io.dense import DenseTables
+
+
+def read(tmp_path: Path, text: str, suffix: str = "cnf") -> FactorGraph:
+    path = tmp_path / f"formula.{suffix}"
+    path.write_text(text)
+    return read_cnf(path)
+
+
+def all_states(num_vars: int) -> np.ndarray:
+    return np.indices([2] * num_vars).reshape(num_vars, 2**num_vars).T
+
+
+def weights(graph: FactorGraph) -> np.ndarray:
+    """Weight of every assignment, the first variable slowest."""
+    return np.exp(graph.log_score(all_states(graph.num_vars)))
+
+
+def count(num_vars: int, clauses: list[list[int]]) -> int:
+    return sum(
+        all(any((x[abs(lit) - 1] == 1) == (lit > 0) for lit in clause) for clause in clauses)
+        for x in product((0, 1), repeat=num_vars)
+    )
+
+
+def test_a_clause_is_zero_where_it_is_false(tmp_path):
+    g = read(tmp_path, "c hello\np cnf 3 2\n3 -1 0\n2\n-3\n0\n")
+    factors = list(g.factors())
+    assert [scope for scope, _ in factors] == [(2, 0), (1, 2)]
+    np.testing.assert_array_equal(factors[0][1], [[1, 0], [1, 1]])  # false where x3 = 0 and x1 = 1
+    np.testing.assert_array_equal(factors[1][1], [[1, 0], [1, 1]])
+    assert g.name == "formula"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_z_is_the_model_count(tmp_path, seed):
+    rng = random.Random(seed)
+    num_vars = 6
+    clauses = [[rng.choice((-1, 1)) * rng.randint(1, num_vars) for _ in range(rng.randint(1, 4))] for _ in range(8)]
+    text = f"p cnf {num_vars} {len(clauses)}\n" + "".join(" ".join(map(str, [*c, 0])) + "\n" for c in clauses)
+    assert weights(read(tmp_path, text)).sum() == count(num_vars, clauses)
+
+
+def test_repeated_literals_tautologies_and_the_empty_clause(tmp_path):
+    g = read(tmp_path, "p cnf 2 3\n1 1 2 1 0\n1 -1 2 0\n0\n")
+    assert [scope for scope, _ in g.factors()] == [(0, 1), ()]
+    assert g.log_table(1) == -np.inf
+
+
+def test_several_clauses_on_a_line_and_a_satlib_end(tmp_path):
+    g = read(tmp_path, "p  cnf 3 3\n 1 2 0 -1 0 3\n 2 0\n%\n0\n")
+    assert [scope for scope, _ in g.factors()] == [(0, 1), (0,), (2, 1)]
+
+
+def test_competition_weights(tmp_path):
+    text = "c t wmc\nc p weight 1 0.3 0\np cnf 3 1\nc p weight -1 0.8 0\nc p weight 2 1/4 0\n1 2 0\nc p show 1 2 3 0\n"
+    g = read(tmp_path, text)
+    w1, w2 = (0.8, 0.3), (0.75, 0.25)
+    expected = [w1[a] * w2[b] * (a or b) for a, b, _ in all_states(3)]
+    np.testing.assert_allclose(weights(g), expected)
+
+
+def test_cachet_weights(tmp_path):
+    g = read(tmp_path, "p cnf 3 1\nw 1 0.3\nw 2 -1\nw -3 0.9 0\n1 2 3 0\n")
+    w1, w3 = (0.7, 0.3), (0.9, 0.1)
+    expected = [w1[a] * w3[c] * (a or b or c) for a, b, c in all_states(3)]
+    np.testing.assert_allclose(weights(g), expected)
+
+
+def test_wcnf_header_with_literal_weights_has_plain_clauses(tmp_path):
+    g = read(tmp_path, "p wcnf 2 1\nw 1 0.3\n-2 0\n", "wcnf")
+    np.testing.assert_allclose(weights(g), [0.7, 0, 0.3, 0])
+
+
+def test_old_weighted_maxsat(tmp_path):
+    g = read(tmp_path, "p wcnf 2 3 10\n10 1 2 0\n3 -1 0\n2 -2 0\n", "wcnf")
+    np.testing.assert_array_equal(g.log_score(all_states(2)), [-np.inf, -2, -3, -5])
+    assert g.log_score([0, 1]) == -2  # the cheapest assignment costs 2
+
+
+def test_old_weighted_maxsat_without_hard_clauses(tmp_path):
+    g = read(tmp_path, "p wcnf 1 2\n3 1 0\n0 -1 0\n", "wcnf")
+    np.testing.assert_array_equal(g.log_score(all_states(1)), [-3, 0])
+    assert not np.signbit(g.log_table(1)).any()  # weight 0 is 0, not -0
+
+
+@pytest.mark.parametrize("suffix", ["cnf", "wcnf"])
+def test_new_weighted_maxsat_has_no_header(tmp_path, suffix):
+    g = read(tmp_path, "c new\nh 1 3 0\n3 -1 0\n2 -3 0\n", suffix)
+    assert g.num_vars == 3
+    assert g.log_score([1, 0, 0]) == -3
+    assert g.log_score([0, 0, 0]) == -np.inf
+
+
+def test_no_clauses_at_all(tmp_path):
+    assert (
+        repr(read(tmp_path, "p cnf 0 0\n"))
+        == "FactorGraph(formula: 0 variables, 0 factors, none states, arity none, no zeros)"
+    )
+    assert weights(read(tmp_path, "p cnf 3 0\n")).sum() == 8
+
+
+def test_a_long_clause_is_refused_before_its_table_is_made(tmp_path):
+    literals = " ".join(map(str, range(1, 26)))
+    with pytest.raises(FormatError, match=r"formula\.cnf:2: expected a clause of at most 24 literals.*found 25"):
+        read(tmp_path, f"p cnf 25 1\n{literals} 0\n")
+
+
+def test_many_long_clauses_stay_within_the_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr("equifactor.io.cnf.DenseTables", partial(DenseTables, max_entries=10 * 2**12))
+    clause = " ".join(map(str, range(1, 13))) + " 0\n"
+    with pytest.raises(FormatError, match=r"formula\.cnf:12: expected tables of at most 40960 entries"):
+        read(tmp_path, "p cnf 12 100\n" + clause * 100)
+
+
+# ---- writing ----------------------------------------------------------------------------------------------
+
+
+def test_written_text(tmp_path):
+    g = FactorGraph([2, 2], [([1, 0], [[1, 0], [0, 1]]), ([0], [0.25, 0.75])])
+    write_cnf(g, tmp_path / "a.cnf")
+    assert (tmp_path / "a.cnf").read_text() == (
+        "c t wmc\np cnf 2 2\nc p weight 1 0.75 0\nc p weight -1 0.25 0\n2 -1 0\n-2 1 0\n"
+    )
+
+
+def test_constants_scaled_tables_and_evidence(tmp_path):
+    g = FactorGraph([2, 2, 2], [([], 3.0), ([0, 1], [[5, 0], [5, 5]]), ([2], [0.5, 2]), ([2], [0.1, 0.2])])
+    for h in (g, g.condition({2: 1}), g.condition({0: 1, 1: 0, 2: 0})):
+        write_cnf(h, tmp_path / "a.cnf")
+        back = read_cnf(tmp_path / "a.cnf")
+        np.testing.assert_allclose(weights(back), weights(h))
+
+
+def test_contradictions(tmp_path):
+    for g in (FactorGraph([2], [([], 0.0)]), FactorGraph([2], [([0], [0, 0])])):
+        write_cnf(g, tmp_path / "a.cnf")
+        assert weights(read_cnf(tmp_path / "a.cnf")).sum() == 0
+
+
+@pytest.mark.parametrize(
+    ("graph", "message"),
+    [
+        (FactorGraph([2, 3]), "variable 1 has 3 states.*binary.*uai"),
+        (FactorGraph([2, 2], [([0], [1, 0]), ([0, 1], [[1, 2], [3, 4]])]), "factor 1 over 2 variables.*uai"),
+        (FactorGraph([], [([], 0.5)]), "constant.*uai"),
+    ],
+)
+def test_what_is_not_a_formula_is_refused(tmp_path, graph, message):
+    with pytest.raises(ModelError, match=message):
+        write_cnf(graph, tmp_path / "a.cnf")
+    assert not (tmp_path / "a.cnf").exists()
+
+
+@st.composite
+def formulas(draw) -> FactorGraph:
+    num_vars = draw(st.integers(1, 4))
+    weight = st.one_of(st.just(0.0), st.floats(1e-6, 1e6))
+    factors: list = []
+    for _ in range(draw(st.integers(0, 4))):
+        scope = draw(st.permutations(range(num_vars)))[: draw(st.integers(0, 3))]
+        bits = draw(st.lists(st.sampled_from((0.0, 1.0)), min_size=2 ** len(scope), max_size=2 ** len(scope)))
+        factors.append((scope, bits))
+    for i in draw(st.sets(st.integers(0, num_vars - 1))):
+        factors.append(([i], [draw(weight), draw(weight)]))
+    return FactorGraph([2] * num_vars, factors)
+
+
+@settings(max_examples=60, deadline=None)
+@given(formulas())
+def test_round_trip(tmp_path_factory, g):
+    path = tmp_path_factory.mktemp("cnf") / "a.cnf"
+    write_cnf(g, path)
+    back = read_cnf(path)
+    np.testing.assert_allclose(weights(back), weights(g), rtol=1e-12)
+    write_cnf(back, path)
+    assert read_cnf(path) == back

@@ -1,0 +1,136 @@
+"""The contract every registered solver keeps, on shared graphs, against brute force."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from equifactor import FactorGraph, Result, Status, Task, parse_solver, solve, solver_names
+from equifactor.spec import solver_class
+from equifactor.testing import contract_graphs
+
+GRAPHS = contract_graphs()
+TREES = {name for name in GRAPHS if name.split("/")[0] in ("one variable", "tree", "disconnected tree")}
+CASES = [(name, task) for name in solver_names() for task in solver_class(name).tasks]
+
+
+@pytest.fixture(scope="module")
+def oracle() -> dict[tuple[str, Task], Result]:
+    return {(name, task): solve(g, task, "brute") for name, g in GRAPHS.items() for task in Task}
+
+
+def is_forest(graph: FactorGraph) -> bool:
+    """No cycle in the bipartite graph: edges = nodes - components, counted by union-find."""
+    parent = list(range(graph.num_vars + graph.num_factors))
+
+    def root(n: int) -> int:
+        while parent[n] != n:
+            n = parent[n]
+        return n
+
+    for a in range(graph.num_factors):
+        for i in graph.structure.scope(a).tolist():
+            u, v = root(i), root(graph.num_vars + a)
+            if u == v:
+                return False
+            parent[u] = v
+    return True
+
+
+def check_sound(graph: FactorGraph, task: Task, got: Result, want: Result) -> None:
+    """What must hold for any solver, however rough its answer."""
+    assert got.task is task
+    assert str(parse_solver(got.solver)) == got.solver
+    if want.status is Status.ZERO_PROBABILITY:
+        assert got.status is Status.ZERO_PROBABILITY or got.status not in (Status.EXACT, Status.OPTIMAL)
+        return
+    assert got.status not in (Status.ZERO_PROBABILITY, Status.NON_FINITE)
+    assert got.answered == (got.status is not Status.TOO_LARGE)
+    if got.marginals is not None:
+        assert np.array_equal(np.diff(got.marginals.ptr), graph.card)
+        assert np.all((got.marginals.values >= 0) & (got.marginals.values <= 1 + 1e-12))
+        for i, p in enumerate(got.marginals):
+            assert p.sum() == pytest.approx(1.0, abs=1e-6)
+            if i in graph.evidence:
+                assert p[graph.evidence[i]] == 1.0
+    if got.assignment is not None:
+        assert got.assignment.shape == (graph.num_vars,)
+        assert all(got.assignment[i] == s for i, s in graph.evidence.items())
+        assert got.log_score == graph.log_score(got.assignment)
+    truth = want.log_score if task is Task.MAP else want.log_z
+    assert truth is not None
+    slack = 1e-9 * max(1.0, abs(truth))
+    for value in (got.log_z, got.lower_bound, got.upper_bound):
+        assert value is None or not math.isnan(value)
+    assert got.lower_bound is None or got.lower_bound <= truth + slack
+    assert got.upper_bound is None or got.upper_bound >= truth - slack
+
+
+def check_exact(task: Task, got: Result, want: Result, tolerance: float) -> None:
+    if task is Task.MAP:
+        assert got.log_score == pytest.approx(want.log_score, rel=tolerance, abs=tolerance)
+        return
+    assert got.log_z == pytest.approx(want.log_z, rel=tolerance, abs=tolerance)
+    if task is Task.MAR:
+        np.testing.assert_allclose(got.marginals.values, want.marginals.values, atol=tolerance)
+
+
+@pytest.mark.parametrize("graph_name", GRAPHS)
+@pytest.mark.parametrize(("name", "task"), CASES, ids=lambda v: str(v))
+def test_solver_keeps_the_contract(name: str, task: Task, graph_name: str, oracle) -> None:
+    graph, want = GRAPHS[graph_name], oracle[graph_name, task]
+    got = solve(graph, task, name)
+    check_sound(graph, task, got, want)
+    if want.status is Status.ZERO_PROBABILITY:
+        return
+    exact_on = solver_class(name).exact_on
+    if got.status in (Status.EXACT, Status.OPTIMAL) or exact_on == "all":
+        check_exact(task, got, want, 1e-9)
+    elif exact_on == "trees" and is_forest(graph):
+        assert got.status is Status.CONVERGED
+        check_exact(task, got, want, 1e-6)
+
+
+@pytest.mark.parametrize(("name", "task"), CASES, ids=lambda v: str(v))
+def test_batch_of_different_graphs_equals_one_by_one(name: str, task: Task) -> None:
+    graphs = list(GRAPHS.values())
+    solver = parse_solver(name)
+    for graph, got in zip(graphs, solve(graphs, task, solver), strict=True):
+        alone = solve(graph, task, solver)
+        if got.status is Status.CONVERGED or got.status in (Status.EXACT, Status.OPTIMAL):
+            assert alone.status.solved
+            if task is Task.MAR:
+                np.testing.assert_allclose(got.marginals.values, alone.marginals.values, atol=1e-5)
+            if task is Task.MAP:
+                assert got.log_score == pytest.approx(alone.log_score)
+
+
+@pytest.mark.parametrize(("name", "task"), CASES, ids=lambda v: str(v))
+def test_no_time_at_all_still_comes_back_with_a_status(name: str, task: Task) -> None:
+    got = solve(GRAPHS["loop"], task, name, time_limit=0.0)
+    assert got.status in (Status.TIME_LIMIT, Status.EXACT, Status.OPTIMAL, Status.CONVERGED)
+    if got.log_score is not None:
+        best = solve(GRAPHS["loop"], task, "brute").log_score
+        assert got.log_score <= best + 1e-9
+
+
+@pytest.mark.parametrize(("name", "task"), CASES, ids=lambda v: str(v))
+def test_float32_is_close(name: str, task: Task) -> None:
+    for graph_name in ("tree", "hard zeros"):
+        double = solve(GRAPHS[graph_name], task, name)
+        single = solve(GRAPHS[graph_name], task, name, dtype="float32")
+        assert (single.log_z is None) == (double.log_z is None)
+        if double.marginals is not None and double.status.solved:
+            np.testing.assert_allclose(single.marginals.values, double.marginals.values, atol=2e-3)
+
+
+@pytest.mark.parametrize("name", solver_names())
+def test_solver_describes_itself(name: str) -> None:
+    cls = solver_class(name)
+    assert cls.name == name
+    assert cls.summary().endswith(".")
+    assert len(cls.summary()) < 110
+    assert cls.tasks
+    assert str(parse_solver(name)) == name

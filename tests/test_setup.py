@@ -1,0 +1,80 @@
+"""The set-up files agree with each other and hold nothing of the machine they were made on."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_every_dependency_is_pinned_once() -> None:
+    pins = re.findall(r"^([\w.-]+)==\S+$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    names = [_plain(p) for p in pins]
+    assert len(names) == len(set(names))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *(d for group in project["optional-dependencies"].values() for d in group)]
+    needed = {_plain(re.match(r"[\w.-]+", w)[0]) for w in wanted} - {"equifactor"}  # type: ignore[index]
+    assert needed <= set(names)
+
+
+def test_constraints_name_no_host_and_no_local_build() -> None:
+    text = (ROOT / "constraints.txt").read_text()
+    assert "://" not in text
+    assert "--" not in text.replace("--exclude-editable", "")
+    assert "+" not in text
+
+
+def test_ci_runs_the_tests() -> None:
+    script = ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    assert script.read_text().startswith("#!/usr/bin/env bash\nset -euo pipefail\n")
+    assert "make test" in script.read_text()
+
+
+@pytest.mark.parametrize("target", ["demo", "test", "lint", "bench", "test-slow"])
+def test_make_target_installs_first(target: str) -> None:
+    shown = subprocess.run(
+        ["make", "--dry-run", "--always-make", target], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert shown.returncode == 0, shown.stderr
+    assert "-m venv" in shown.stdout
+    assert '-e ".[dev]" -c constraints.txt' in shown.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["solve", "--help"], ["solvers"], ["generate", "ising", "--rows", "3", "--cols", "3"]]
+)
+def test_light_commands_import_nothing_heavy(arguments: list[str]) -> None:
+    _check_imports(arguments)
+
+
+def test_info_and_exact_import_neither_torch_nor_numba(tmp_path: Path) -> None:
+    from equifactor import FactorGraph
+    from equifactor.io import write_graph
+
+    model = tmp_path / "pair.uai"
+    write_graph(FactorGraph([2, 2], [([0, 1], [[2.0, 1.0], [1.0, 2.0]])]), model)
+    _check_imports(["info", str(model)])
+    _check_imports(["solve", str(model)])
+
+
+def _check_imports(arguments: list[str]) -> None:
+    program = (
+        "import sys; from equifactor.cli import main; status = main(sys.argv[1:]);"
+        "print(sorted({'torch', 'numba', 'matplotlib', 'rich'} & set(sys.modules)), status, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stderr.strip().endswith("[] 0"), done.stderr
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

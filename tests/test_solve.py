@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import threading
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from equifactor import FactorGraph, OptionError, SolveError, Status, solve
+from equifactor.clock import Clock
+from equifactor.graph.marginals import Marginals
+from equifactor.result import Estimate, Task
+from equifactor.solver import GraphSolver, IterativeSolver
+
+
+@pytest.fixture
+def pair() -> FactorGraph:
+    return FactorGraph(
+        {"rain": ["no", "yes"], "grass": ["dry", "wet"]},
+        [(["rain"], [0.8, 0.2]), (["rain", "grass"], [[0.9, 0.1], [0.05, 0.95]])],
+        name="lawn",
+    )
+
+
+def test_answers_by_name(pair: FactorGraph) -> None:
+    result = solve(pair, "MAR", evidence={"grass": "wet"})
+    np.testing.assert_allclose(result.marginal("rain"), np.array([0.08, 0.19]) / 0.27)
+    np.testing.assert_array_equal(result.marginal("grass"), [0.0, 1.0])
+    assert result.log_z == pytest.approx(math.log(0.27))
+    best = solve(pair, "map", "brute")
+    assert (best.state("rain"), best.state("grass")) == ("no", "dry")
+    assert best.gap == 0.0
+    assert best.log_score == pytest.approx(math.log(0.72))
+    assert "lawn" in repr(pair)
+
+
+def test_soft_evidence_multiplies(pair: FactorGraph) -> None:
+    hard = solve(pair, "PR", "brute", evidence={"grass": "wet"}).log_z
+    soft = solve(pair, "PR", "brute", evidence={"grass": [0.0, 1.0]}).log_z
+    assert soft == pytest.approx(hard)
+
+
+def test_mpe_is_map(pair: FactorGraph) -> None:
+    assert solve(pair, "MPE", "brute").task is Task.MAP
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "fragment"),
+    [
+        ({"task": "MAX"}, "no task 'MAX'; choose from: MAR, PR, MAP"),
+        ({"time_limit": -1}, "time limit"),
+        ({"time_limit": float("nan")}, "time limit"),
+        ({"dtype": "float16"}, "float32 or float64"),
+        ({"solver": "bp", "device": "cuda:77"}, "cuda:77"),
+        ({"solver": "bp", "device": "tpu9"}, "no device 'tpu9'"),
+    ],
+)
+def test_wrong_arguments(pair: FactorGraph, kwargs, fragment: str) -> None:
+    with pytest.raises(OptionError, match=fragment):
+        solve(pair, **kwargs)
+
+
+def test_json_is_finite_and_complete(pair: FactorGraph) -> None:
+    keys = {
+        "model", "task", "solver", "status", "log_z", "log_score", "lower_bound", "upper_bound", "assignment",
+        "marginals", "iterations", "seconds", "version",
+    }  # fmt: skip
+    impossible = FactorGraph([2], [([0], [1.0, 0.0]), ([0], [0.0, 1.0])])
+    for graph in (pair, impossible):
+        for task in Task:
+            for solver in ("brute", "bp", "exact"):
+                row = solve(graph, task, solver).to_dict()
+                assert keys <= set(row)
+                json.dumps(row, allow_nan=False)
+
+
+def test_zero_probability_is_a_status_with_a_sentence() -> None:
+    contradiction = FactorGraph([2, 2], [([0], [1, 0]), ([0, 1], [[0, 0], [1, 1]])])
+    for solver in ("brute", "exact", "bp", "auto"):
+        for task in Task:
+            result = solve(contradiction, task, solver)
+            assert result.status is Status.ZERO_PROBABILITY
+            assert "probability zero" in (result.message or result.status.advice)
+            assert result.log_z == -math.inf
+    with pytest.raises(SolveError, match="probability zero"):
+        solve(contradiction, "PR", "brute", strict=True)
+
+
+def test_strict_raises_on_no_convergence() -> None:
+    rng = np.random.default_rng(1)
+    triangle = FactorGraph([2] * 3, [(s, np.exp(3 * rng.normal(size=(2, 2)))) for s in ([0, 1], [1, 2], [2, 0])])
+    assert solve(triangle, "MAR", "bp(iterations=1)").status is Status.ITERATION_LIMIT
+    with pytest.raises(SolveError, match="iteration limit"):
+        solve(triangle, "MAR", "bp(iterations=1)", strict=True)
+
+
+def test_brute_refuses_with_the_size() -> None:
+    result = solve(FactorGraph([2] * 23), "PR", "brute")
+    assert result.status is Status.TOO_LARGE
+    assert "2^23" in result.message
+    assert not result.answered
+    huge = solve(FactorGraph([3] * 5000), "PR", "brute")
+    assert huge.status is Status.TOO_LARGE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bad(GraphSolver):
+    """Returns NaN, as a buggy method might."""
+
+    name = "bad"
+
+    def run_one(self, graph, task, run):
+        return Estimate(
+            status=Status.CONVERGED,
+            log_z=math.nan,
+            marginals=Marginals(np.array([np.nan, 1.0]), np.array([0, 2])),
+        )
+
+
+def test_nan_never_reaches_the_user() -> None:
+    result = solve(FactorGraph([2]), "MAR", Bad())
+    assert result.status is Status.NON_FINITE
+    assert result.log_z is None
+    assert result.marginals is None
+
+
+@dataclass
+class Count:
+    n: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counter(IterativeSolver[Count]):
+    """Counts; converges when told to."""
+
+    name = "counter"
+    settle_at: int = 10**9
+    seconds: float = 0.0
+    nan_at: int = 0
+
+    def init(self, flat, task, run):
+        return Count()
+
+    def step(self, state, count):
+        time.sleep(self.seconds * count)
+        state.n += count
+        return np.array([0.0 if state.n >= self.settle_at else math.nan if state.n >= self.nan_at > 0 else 1.0])
+
+    def finish(self, flat, state, task, ending):
+        return [Estimate(status=ending.status[0], log_z=float(state.n), iterations=ending.iterations)]
+
+
+def test_loop_stops_for_each_reason() -> None:
+    graph = FactorGraph([2])
+    assert solve(graph, "PR", Counter(settle_at=7)).status is Status.CONVERGED
+    assert solve(graph, "PR", Counter(settle_at=7)).log_z == 7
+    assert solve(graph, "PR", Counter(iterations=5)).status is Status.ITERATION_LIMIT
+    assert solve(graph, "PR", Counter(iterations=0)).log_z == 0
+    late = solve(graph, "PR", Counter(iterations=10**6, seconds=0.01), time_limit=0.1)
+    assert late.status is Status.TIME_LIMIT
+    assert 0 < late.log_z < 100
+    broken = solve(graph, "PR", Counter(nan_at=4))
+    assert broken.status is Status.NON_FINITE
+    assert broken.iterations == 4
+
+
+def test_ctrl_c_returns_the_best_answer_so_far() -> None:
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+    result = solve(FactorGraph([2]), "PR", Counter(iterations=10**6, seconds=0.01))
+    assert result.status is Status.INTERRUPTED
+    assert result.log_z > 0
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_progress_is_reported() -> None:
+    seen = []
+    solve(FactorGraph([2]), "PR", Counter(settle_at=3), progress=lambda *a: seen.append(a))
+    assert [done for done, _, _ in seen] == [1, 2, 3]
+    assert seen[0][1] == 200
+
+
+def test_clock() -> None:
+    assert Clock().left == math.inf
+    assert Clock().status is None
+    assert Clock(0.0).status is Status.TIME_LIMIT
+    clock = Clock(100.0)
+    clock.interrupted = True
+    assert clock.stopped
+    assert clock.status is Status.INTERRUPTED
