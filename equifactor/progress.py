@@ -60,5 +60,7 @@ class _Bar:
             TimeElapsedColumn(),
         )  # fmt: skip
         self.display = contextlib.ExitStack()
-        self.bar = self.display.enter_context(Progress(*columns, console=Console(stderr=True), transient=True))
+        self.bar = self.display.enter_context(
+            Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False)
+        )
         self.task = self.bar.add_task(self.title, total=None, note="")

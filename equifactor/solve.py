@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -12,6 +11,7 @@ import numpy as np
 from equifactor.clock import Clock
 from equifactor.errors import OptionError, SolveError
 from equifactor.graph import FactorGraph
+from equifactor.graph.forced import fix_forced
 from equifactor.result import Estimate, Result, Status, Task, impossible
 from equifactor.solver import Progress, Run, Solver
 from equifactor.spec import parse_solver
@@ -95,7 +95,8 @@ def solve(
         run = Run(clock=clock, seed=seed, device=device, dtype=dtype, progress=report)
         estimates = _run(method, graphs, wanted, run)
     share = clock.seconds / max(1, len(graphs))
-    results = [_result(e, g, wanted, method, share) for e, g in zip(estimates, graphs, strict=True)]
+    solver_text = str(method)
+    results = [_result(e, g, wanted, solver_text, share) for e, g in zip(estimates, graphs, strict=True)]
     if strict:
         for result in results:
             if not result.status.solved:
@@ -115,36 +116,27 @@ def parse_task(task: str) -> Task:
 
 def _run(method: Solver, graphs: list[FactorGraph], task: Task, run: Run) -> list[Estimate]:
     """Run the method on the graphs that can have an answer; the others are impossible by inspection."""
-    graphs = [_fix_single_states(g) for g in graphs]
-    estimates: dict[int, Estimate] = {n: impossible() for n, g in enumerate(graphs) if has_zero_table(g)}
-    todo = [n for n in range(len(graphs)) if n not in estimates]
-    if todo:
-        estimates |= zip(todo, method.run([graphs[n] for n in todo], task, run), strict=True)
+    reduced = [fix_forced(g) for g in graphs]
+    possible = {n: g for n, g in enumerate(reduced) if g is not None and not has_zero_table(g)}
+    estimates = {n: impossible() for n in range(len(graphs)) if n not in possible}
+    if possible:
+        estimates |= zip(possible, method.run(list(possible.values()), task, run), strict=True)
     return [estimates[n] for n in range(len(graphs))]
-
-
-def _fix_single_states(graph: FactorGraph) -> FactorGraph:
-    """Observe the variables of one state, so that no solver has to carry them through its tables."""
-    if graph.num_vars == 0 or graph.card.min() > 1:
-        return graph
-    free = graph.free_vars
-    return graph.condition(dict.fromkeys(free[graph.card[free] == 1].tolist(), 0))
 
 
 def has_zero_table(graph: FactorGraph) -> bool:
     """A factor that is zero everywhere: the sum of all scores is zero."""
-    if graph.structure.num_entries == 0:
-        return False
-    return bool(np.any(np.isneginf(np.maximum.reduceat(graph.log_phi, graph.structure.table_ptr[:-1]))))
+    zero = np.isneginf(graph.log_phi)
+    return bool(zero.any() and np.logical_and.reduceat(zero, graph.structure.table_ptr[:-1]).any())
 
 
-def _result(estimate: Estimate, graph: FactorGraph, task: Task, method: Solver, seconds: float) -> Result:
-    fields = {f.name: getattr(estimate, f.name) for f in dataclasses.fields(estimate)}
+def _result(estimate: Estimate, graph: FactorGraph, task: Task, solver: str, seconds: float) -> Result:
+    fields = {**vars(estimate)}
     fields |= _without_nan(fields)
     score = None if estimate.assignment is None else graph.log_score(estimate.assignment)
     if task is Task.MAP and score is not None and fields["lower_bound"] is None:
         fields["lower_bound"] = score  # any assignment bounds the best one from below
-    return Result(**fields, graph=graph, task=task, solver=str(method), log_score=score, seconds=seconds)
+    return Result(**fields, graph=graph, task=task, solver=solver, log_score=score, seconds=seconds)
 
 
 def _without_nan(fields: dict[str, Any]) -> dict[str, Any]:
@@ -154,7 +146,7 @@ def _without_nan(fields: dict[str, Any]) -> dict[str, Any]:
         if fields[name] is not None and math.isnan(fields[name]):
             changed |= {name: None, "status": Status.NON_FINITE}
     marginals = fields["marginals"]
-    if marginals is not None and not np.isfinite(marginals.values).all():
+    if marginals is not None and not math.isfinite(marginals.values.sum()):
         changed |= {"marginals": None, "status": Status.NON_FINITE}
     return changed
 

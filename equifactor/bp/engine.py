@@ -54,6 +54,10 @@ def new_engine(flat: FlatGraph[np.ndarray], settings: Settings, run: Run, name: 
     if name == "auto":
         name = "numba" if run.device == "cpu" and run.dtype == "float64" else "torch"
     if name == "numba":
+        from equifactor.bp import binary_engine
+
+        if settings.schedule == "parallel" and binary_engine.applies_to(flat):
+            return binary_engine.BinaryEngine(flat, settings)
         from equifactor.bp.numba_engine import NumbaEngine
 
         return NumbaEngine(flat, settings)

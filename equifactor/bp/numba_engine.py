@@ -9,15 +9,13 @@ import numpy as np
 from equifactor.bp.engine import Answers, Settings
 from equifactor.kernels import answers as read_off
 from equifactor.kernels import schedules
-from equifactor.kernels.binary import sweep_binary
-from equifactor.kernels.layout import CARD, LINEAR_RANGE, Layout, Tables, layout_of, tables_of
+from equifactor.kernels.layout import CARD, Layout, Tables, layout_of, tables_of
 from equifactor.kernels.parallel import sweep_parallel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from equifactor.graph import FlatGraph
-    from equifactor.graph.flat_graph import FactorGroup
 
     FloatArray = NDArray[np.float64]
 
@@ -34,7 +32,6 @@ class NumbaEngine:
         self.msg = first_messages(flat, self.layout, self.is_max)
         self.total = np.zeros(flat.num_states)
         self.zeros = np.zeros(flat.num_states, np.int64)
-        self.binary = _Binary.of(self) if settings.schedule == "parallel" else None
         arity = self.layout.max_arity
         self.scratch = (
             np.empty_like(self.msg), np.empty_like(self.msg), np.empty(arity, np.int64), np.empty(arity + 1)
@@ -53,13 +50,10 @@ class NumbaEngine:
             self.zeros, *self.scratch, s.damping,
         )  # fmt: skip
         if s.schedule == "parallel":
-            if self.binary is not None:
-                self.binary.sweep(count, s.damping, self.is_max, change, check)
-            else:
-                sweep_parallel(
-                    count, *state, lay.first_pair_state, lay.edges, self.flat.var_ptr, self.flat.state_of_edge_state,
-                    lay.graph_of_state, change, check,
-                )  # fmt: skip
+            sweep_parallel(
+                count, *state, lay.first_pair_state, lay.edges, self.flat.var_ptr, self.flat.state_of_edge_state,
+                lay.graph_of_state, change, check,
+            )  # fmt: skip
             return change if check else np.full_like(change, np.inf)
         for _ in range(count):
             change[:] = 0.0
@@ -86,8 +80,6 @@ class NumbaEngine:
 
     def answers(self) -> Answers:
         """Beliefs, ln Z, states and bound."""
-        if self.binary is not None:
-            self.binary.write_messages(self.msg, self.is_max)
         lay, g = self.layout, self.flat
         schedules.add_up(lay.edges, self.msg, self.total, self.zeros)
         log_b_v = np.where(self.zeros > 0, -np.inf, self.total)
@@ -143,52 +135,3 @@ def first_messages(flat: FlatGraph[np.ndarray], layout: Layout, is_max: bool) ->
                 scale = scale + np.log(np.exp(table - scale).sum(axis=1, keepdims=True))
             msg[group.slots[0]] = (table - scale).ravel()
     return msg
-
-
-class _Binary:
-    """State of the fast path: binary variables, arity at most 2, no zeros in pair tables, narrow tables."""
-
-    def __init__(self, engine: NumbaEngine, pairs: FactorGroup) -> None:
-        flat = engine.flat
-        self.group = pairs
-        a, b = self.group.edges
-        self.var_of_edge = flat.var_of_edge[a.start : b.stop]
-        self.graph_of_edge = flat.graph_of_var[self.var_of_edge]
-        table = engine.tables.log_phi if engine.is_max else engine.tables.phi
-        self.tables = np.ascontiguousarray(table[self.group.entries].reshape(-1, 4).T)
-        self.unary = np.zeros(flat.num_vars)
-        for group in flat.groups:
-            if len(group.shape) == 1:
-                with np.errstate(invalid="ignore"):  # inf - inf is found by the caller
-                    ratio = np.diff(group.table(flat.log_phi), axis=1).ravel()
-                    self.unary += np.bincount(flat.var_of_edge[group.edges[0]], ratio, flat.num_vars)
-        self.lam = np.zeros(2 * self.group.num_factors)
-        self.lam_vf = np.zeros_like(self.lam)
-        self.total = np.zeros(flat.num_vars)
-
-    @classmethod
-    def of(cls, engine: NumbaEngine) -> _Binary | None:
-        """The fast path where it applies."""
-        shapes = {g.shape for g in engine.flat.groups if g.shape}
-        if (2, 2) not in shapes or not shapes <= {(2,), (2, 2)}:
-            return None
-        pairs = next(g for g in engine.flat.groups if g.shape == (2, 2))
-        table = engine.flat.log_phi[pairs.entries].reshape(-1, 4)
-        if not np.ptp(table, axis=1).max() <= LINEAR_RANGE:  # false for inf and NaN, too
-            return None
-        binary = cls(engine, pairs)
-        return None if np.isnan(binary.unary).any() else binary  # NaN: unary factors that exclude both states
-
-    def sweep(self, count: int, damping: float, is_max: bool, change: FloatArray, check: bool) -> None:
-        """So many parallel updates."""
-        sweep_binary(
-            count, self.lam, self.lam_vf, self.total, self.unary, self.var_of_edge, self.tables, damping, is_max, change,
-            self.graph_of_edge, check,
-        )  # fmt: skip
-
-    def write_messages(self, msg: FloatArray, is_max: bool) -> None:
-        """The log ratios as normalised log messages, into their place among all messages."""
-        scale = np.maximum(self.lam, 0.0) if is_max else np.logaddexp(0.0, self.lam)
-        block = msg[self.group.slots[0].start : self.group.slots[1].stop].reshape(-1, 2)
-        block[:, 0] = -scale
-        block[:, 1] = self.lam - scale

@@ -66,4 +66,4 @@ class Models:
         from equifactor.io import read_evidence, read_graph
 
         graph = read_graph(path, format=self.format)
-        return graph if evidence is None else graph.condition(dict(read_evidence(evidence, graph).items()))
+        return graph if evidence is None else graph.condition(read_evidence(evidence, graph))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 from collections.abc import Callable
@@ -27,6 +28,9 @@ class Exit(IntEnum):
 
 def guarded(run: Callable[[list[str]], int], args: list[str]) -> int:
     """Run, and turn whatever is raised into one sentence on stderr and an exit status; never a traceback."""
+    log = logging.getLogger("equifactor")
+    log.setLevel(logging.INFO)
+    log.handlers = [_Notes()]
     try:
         status = run(args)
         if sys.stdout is not None:
@@ -75,6 +79,13 @@ def say(sentence: str) -> None:
     if sys.stderr is not None:
         with contextlib.suppress(OSError, ValueError):  # nobody may be listening
             print(f"equifactor: {' '.join(sentence.split())}", file=sys.stderr, flush=True)
+
+
+class _Notes(logging.Handler):
+    """What the library has to say while it works, as notes of the command."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say(record.getMessage())
 
 
 def _is_usage(error: Exception) -> bool:

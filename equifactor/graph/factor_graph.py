@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     FloatArray = NDArray[np.float64]
     IntArray = NDArray[np.int64]
     Variable = int | str
-    Evidence = Mapping[Variable, int | str | Sequence[float] | FloatArray]
+    Evidence = Mapping[Any, int | str | Sequence[float] | FloatArray]  # by number or name
 
 _SHOWN_NAMES = 8  # how many valid names an error lists
 _SCORE_BLOCK = 2**21  # edges times assignments scored at once: keeps the index array near 16 MB

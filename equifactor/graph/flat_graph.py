@@ -351,7 +351,7 @@ def _groups_of(parts: _Parts) -> tuple[IntArray, list[tuple[int, ...]], IntArray
 
 
 def _marginals_of(graph: FactorGraph, probabilities: FloatArray) -> Marginals:
-    ptr = _ptr(graph.card)
+    ptr = graph.structure.state_ptr
     if graph.observed is None:
         return Marginals(np.ascontiguousarray(probabilities), ptr)
     values = np.zeros(ptr[-1])

@@ -90,6 +90,16 @@ class Structure:
         return _frozen(np.diff(self.scope_ptr))
 
     @cached_property
+    def state_ptr(self) -> IntArray:
+        """[V+1] states of variable i are state_ptr[i]:state_ptr[i+1] when all variables' states lie side by side."""
+        return _frozen(np.concatenate(([0], np.cumsum(self.card))))
+
+    @cached_property
+    def has_single_states(self) -> bool:
+        """Some variable has one state only."""
+        return bool(np.any(self.card == 1))
+
+    @cached_property
     def factor_of_edge(self) -> IntArray:
         """[E] factor of each edge."""
         return _frozen(np.repeat(np.arange(self.num_factors), self.arity))

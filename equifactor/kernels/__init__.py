@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
 import numba
+from numba.core import event
 
 # What loops over floating-point numbers need in order to vectorise: fused multiply-adds, division without Python's
 # test for zero, minima and maxima without NaN (no kernel makes one). Sums keep their order: results are repeatable.
 _FAST: dict[str, Any] = {"error_model": "numpy", "fastmath": {"contract", "nsz", "arcp", "nnan"}}
+
+
+class _Announcer(event.Listener):
+    """Says once that machine code is being made: without a word the first run looks like a hang."""
+
+    def on_start(self, event: event.Event) -> None:
+        if not self.told:
+            self.told = True
+            logging.getLogger("equifactor").info("compiling kernels: takes some seconds once, then they are cached")
+
+    def on_end(self, event: event.Event) -> None:
+        pass
+
+    told = False
+
+
+event.register("numba:compile", _Announcer())
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""Parallel belief propagation on binary pairwise models: one number per message; zeros in unary factors only.
+"""Parallel belief propagation on binary pairwise models: one number per message; no zeros.
 
 A message is its log ratio `lam = ln m(1) - ln m(0)`. Messages of all factors lie side by side (slot 0, then slot 1),
 so both halves of the update are plain loops over contiguous memory that the compiler vectorises: about 6 ns per
@@ -48,16 +48,13 @@ def sweep_binary(count, lam, lam_vf, total, unary, var_of_edge, tables, damping,
         # lam_vf now holds, at slot s, the message *from* slot s: what slot 1 - s receives.
         for e in range(num_factors):
             lam_vf[e], lam_vf[num_factors + e] = lam_vf[num_factors + e], lam_vf[e]
-        for e in range(len(lam)):
-            old, new = lam[e], lam_vf[e]
-            gap = old - new
-            lam[e] = new + damping * (gap if abs(gap) > TINY else 0.0)
-            if check and n == count - 1:
-                lam_vf[e] = abs(_probability(new) - _probability(old))
         if check and n == count - 1:
             for e in range(len(lam)):
                 g = graph_of_edge[e]
-                put(change, g, max(get(change, g), lam_vf[e]))
+                put(change, g, max(get(change, g), abs(_probability(lam_vf[e]) - _probability(lam[e]))))
+        for e in range(len(lam)):
+            gap = lam[e] - lam_vf[e]
+            lam[e] = lam_vf[e] + damping * (gap if abs(gap) > TINY else 0.0)
 
 
 @fast_kernel

@@ -47,7 +47,7 @@ def update_sum(factors, slots, log_phi, phi, wide, p, msg, total, zeros, q, out,
     start, stop = factors[p, ENTRY], factors[p + 1, ENTRY]
     fine = not wide[p]
     threshold = -SPREAD / max(1, last - first - 1)
-    low = 0.0
+    flushed = 0
     for s in range(first, last):
         m, d = slots[s, MSG], slots[s, CARD]
         top = receive(m, slots[s, STATE], d, msg, total, zeros, q)
@@ -55,7 +55,7 @@ def update_sum(factors, slots, log_phi, phi, wide, p, msg, total, zeros, q, out,
         shift = top if top > NEG_INF else 0.0
         for x in range(m, m + d):
             v = get(q, x) - shift
-            low = min(low, v if v > NEG_INF else 0.0)
+            flushed += (v <= threshold) & (v > NEG_INF)
             e = exp_(max(v, MIN_EXP))
             put(q, x, e if v > threshold else 0.0)
     if last - first == 2:
@@ -63,7 +63,7 @@ def update_sum(factors, slots, log_phi, phi, wide, p, msg, total, zeros, q, out,
         sum_pair(phi, start, m1, slots[first, CARD], m2, slots[first + 1, CARD], q, out)
     else:
         sum_products(slots, first, last, phi, start, stop, q, out, at, before)
-    least = math.exp(threshold + MARGIN) if low <= threshold else 0.0
+    least = math.exp(threshold + MARGIN) if flushed > 0 else 0.0
     for s in range(first, last):
         fine = _to_log(slots[s, MSG], slots[s, CARD], out, least) and fine
     if not fine:
@@ -131,12 +131,11 @@ def max_pair(log_phi, start, m1, d1, m2, d2, q, out):
 def _to_log(m, d, out, least):
     """Normalise a linear message and take logs; False when an entry may have lost mass to underflow."""
     scale = 0.0
-    small = math.inf
+    small = 0
     for x in range(m, m + d):
-        v = get(out, x)
-        scale += v
-        small = min(small, v)
-    if scale == 0.0 or small < least:
+        scale += get(out, x)
+        small += get(out, x) < least
+    if scale == 0.0 or small > 0:
         return False
     for x in range(m, m + d):
         r = get(out, x) / scale

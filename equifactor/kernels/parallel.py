@@ -32,39 +32,41 @@ def sweep_parallel(
 
     No `phi` means the max semiring: decided when the kernel is compiled.
     """
+    # Loops over what lies behind the unary factors: views, since an index that starts anywhere might be negative.
+    msg_, q_, out_, graph_ = msg[start:], q[start:], out[start:], graph_of_state[start:]
     for n in range(count):
         any_zero = add_up(edges, msg, total, zeros)
         if phi is None:
             _max_messages(factors, slots, log_phi, msg, total, zeros, q, out, at, before)
         else:
             if len(at) == 2:
-                flushed = _receive_pairs(var_ptr, state_of_edge_state, msg, total, zeros, any_zero, q, start)
+                flushed = _receive_pairs(var_ptr, state_of_edge_state[start:], msg_, total, zeros, any_zero, q_)
             else:
-                flushed = _receive_all(slots, msg, total, zeros, q, start, len(at))
+                flushed = _receive_all(slots, msg, total, zeros, q, q_, len(at))
             least = math.exp(MARGIN - SPREAD / max(1, len(at) - 1)) if flushed else 0.0
             num_bad = _sum_tables(factors, slots, phi, wide, q, out, at, before, least)
-            for x in range(start, len(out)):
-                r = out[x]
+            for x in range(len(out_)):
+                r = out_[x]
                 ln = log_(r if r > 0.0 else 1.0)
-                q[x] = ln if r > 0.0 else NEG_INF
+                q_[x] = ln if r > 0.0 else NEG_INF
             if num_bad > 0:
                 _repair(factors, slots, log_phi, msg, total, zeros, q, out)
-            out[start:] = q[start:]
+            out_[:] = q_
         if check and n == count - 1:
-            for x in range(start, len(msg)):
-                q[x] = abs(exp_(max(out[x], MIN_EXP)) - exp_(max(msg[x], MIN_EXP)))
-            for x in range(start, len(msg)):
-                g = graph_of_state[x]
-                put(change, g, max(get(change, g), q[x]))
-        for x in range(start, len(msg)):
-            new = out[x]
-            gap = msg[x] - (0.0 if new == NEG_INF else new)
-            keep_new = damping == 0.0 or new == NEG_INF or abs(gap) < TINY
-            msg[x] = new if keep_new else new + damping * gap
+            for x in range(len(msg_)):
+                q_[x] = abs(exp_(max(out_[x], MIN_EXP)) - exp_(max(msg_[x], MIN_EXP)))
+            for x in range(len(msg_)):
+                put(change, graph_[x], max(get(change, graph_[x]), q_[x]))
+        if damping == 0.0:
+            msg_[:] = out_
+        else:
+            for x in range(len(msg_)):
+                gap = msg_[x] - (out_[x] if out_[x] > NEG_INF else 0.0)
+                msg_[x] = out_[x] + damping * (gap if (out_[x] > NEG_INF) & (abs(gap) > TINY) else 0.0)
 
 
 @fast_kernel
-def _receive_pairs(var_ptr, state, msg, total, zeros, any_zero, q, start):
+def _receive_pairs(var_ptr, state, msg, total, zeros, any_zero, q):
     """Linear incoming messages of pairwise factors; whether one was too small to keep.
 
     Scaled by the variable's largest sum instead of each message's own: that leaves a largest entry between 1 and the
@@ -76,41 +78,40 @@ def _receive_pairs(var_ptr, state, msg, total, zeros, any_zero, q, start):
             top = max(top, get(total, x))
         for x in range(var_ptr[i], var_ptr[i + 1]):
             put(total, x, get(total, x) - top)
-    low = 0.0
     if any_zero:
-        for x in range(start, len(msg)):
+        for x in range(len(msg)):
             own = 1 if msg[x] == NEG_INF else 0
             v = get(total, state[x]) - (0.0 if own else msg[x])
-            v = v if get(zeros, state[x]) == own else NEG_INF
-            low = min(low, v if v > NEG_INF else 0.0)
-            e = exp_(min(max(v, MIN_EXP), -MIN_EXP))
-            q[x] = e if v > -SPREAD else 0.0
+            q[x] = v if get(zeros, state[x]) == own else NEG_INF
     else:
-        for x in range(start, len(msg)):
-            v = get(total, state[x]) - msg[x]
-            low = min(low, v)
-            e = exp_(min(max(v, MIN_EXP), -MIN_EXP))
-            q[x] = e if v > -SPREAD else 0.0
-    return low <= -SPREAD
+        for x in range(len(msg)):
+            q[x] = get(total, state[x]) - msg[x]
+    flushed = 0
+    for x in range(len(msg)):  # apart from the gather above, so that it vectorises; so does a count, not a minimum
+        v = q[x]
+        flushed += (v <= -SPREAD) & (v > NEG_INF)
+        e = exp_(min(max(v, MIN_EXP), -MIN_EXP))
+        q[x] = e if v > -SPREAD else 0.0
+    return flushed > 0
 
 
 @fast_kernel
-def _receive_all(slots, msg, total, zeros, q, start, arity):
+def _receive_all(slots, msg, total, zeros, q, q_, arity):
     """Linear incoming messages, each scaled to a largest entry of 1; whether one was too small to keep."""
-    low = 0.0
     for s in range(len(slots)):
         m, d = slots[s, MSG], slots[s, CARD]
         top = receive(m, slots[s, STATE], d, msg, total, zeros, q)
         shift = top if top > NEG_INF else 0.0
         for x in range(m, m + d):
-            v = get(q, x) - shift
-            put(q, x, v)
-            low = min(low, v if v > NEG_INF else 0.0)
+            put(q, x, get(q, x) - shift)
     threshold = -SPREAD / max(1, arity - 1)
-    for x in range(start, len(q)):
-        e = exp_(max(q[x], MIN_EXP))
-        q[x] = e if q[x] > threshold else 0.0
-    return low <= threshold
+    flushed = 0
+    for x in range(len(q_)):
+        v = q_[x]
+        flushed += (v <= threshold) & (v > NEG_INF)
+        e = exp_(max(v, MIN_EXP))
+        q_[x] = e if v > threshold else 0.0
+    return flushed > 0
 
 
 @reordering_kernel
@@ -142,11 +143,11 @@ def _sum_tables(factors, slots, phi, wide, q, out, at, before, least):
         for s in range(first, last):
             m, d = slots[s, MSG], slots[s, CARD]
             scale = 0.0
-            small = math.inf
+            small = 0
             for x in range(m, m + d):
                 scale += get(out, x)
-                small = min(small, get(out, x))
-            bad = bad or scale == 0.0 or small < least
+                small += get(out, x) < least
+            bad = bad or scale == 0.0 or small > 0
             inverse = 1.0 / scale if scale > 0.0 else 0.0
             for x in range(m, m + d):
                 put(out, x, get(out, x) * inverse)
