@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from equifactor.bp.engine import Answers, Settings
 from equifactor.errors import OptionError
 from equifactor.torch_device import check_device
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from equifactor.graph import FlatGraph
@@ -40,8 +41,9 @@ class TorchEngine:
             msg_vf = ops.sum_of_other_factors(self.flat, self.msg_fv)
             new = ops.marginalize_tables(self.flat, msg_vf, self.settings.semiring)
             old, self.msg_fv = self.msg_fv, ops.damp(new, self.msg_fv, self.settings.damping)
-        change = ops.change_per_graph(self.flat, new, old)
-        return change.double().cpu().numpy()
+        if self.settings.tolerance == 0:
+            return np.full(self.flat.num_graphs, np.inf)  # nobody asks, and looking would wait for the device
+        return ops.change_per_graph(self.flat, new, old).double().cpu().numpy()
 
     def answers(self) -> Answers:
         """Beliefs (Eq. 4), ln Z, states and bound."""

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from equifactor._version import __version__
-from equifactor.cli import convert, demo, generate, info, solve, solvers
+from equifactor.cli import convert, demo, download, evaluate, generate, info, solve, solvers
 from equifactor.cli.options import example
 from equifactor.cli.status import Exit
 
@@ -29,6 +29,8 @@ for command, about in (
     (info, "What is in a model, and what exact costs."),
     (convert, "One model format to another."),
     (solvers, "The solvers and their options."),
+    (evaluate, "Solvers compared on models with known answers."),
+    (download, "The public UAI models, into a folder."),
     (demo, "Solve and draw a small spin glass."),
 ):
     name = command.__name__.rpartition(".")[2]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     IntArray = NDArray[np.int64]
 
+_BLOCK = 2**18  # factors looked at together
 MAX_TABLE_ENTRIES = 2**40  # 8 TiB of float64: anything above is a typing error, not a table
 
 
@@ -151,6 +152,8 @@ def _frozen_ints(values: ArrayLike) -> IntArray:
         whole = bool(np.all(np.isfinite(array) & (array == np.round(array)) & (np.abs(array) < 2.0**63)))
     if not whole:
         raise ModelError(f"cardinalities and scopes must be whole numbers, found {array.dtype} {array.ravel()[:5]}")
+    if array.dtype == np.int64 and not array.flags.writeable and array.base is None:
+        return array  # nobody can change it: a reader hands over its arrays without a second copy
     return _frozen(np.array(array, dtype=np.int64))  # a copy: the caller's array stays writeable
 
 
@@ -180,8 +183,8 @@ def _check_scopes(card: IntArray, scope_ptr: IntArray, scope_vars: IntArray) -> 
         raise ModelError("scope_ptr and scope_vars must be one-dimensional, scope_ptr with F + 1 entries")
     if scope_ptr[0] != 0 or scope_ptr[-1] != len(scope_vars) or np.any(np.diff(scope_ptr) < 0):
         raise ModelError(f"scope_ptr must rise from 0 to {len(scope_vars)}, the number of scope entries")
-    bad = (scope_vars < 0) | (scope_vars >= len(card))
-    if bad.any():
+    if len(scope_vars) and not 0 <= scope_vars.min() <= scope_vars.max() < len(card):
+        bad = (scope_vars < 0) | (scope_vars >= len(card))
         e = int(np.argmax(bad))
         a, i = _factor_of(e, scope_ptr), int(scope_vars[e])
         have = f"{len(card)} variables (0-{len(card) - 1})" if len(card) else "no variables"
@@ -222,11 +225,14 @@ def _factor_of(edge: int, scope_ptr: IntArray) -> int:
 def _table_sizes(card: IntArray, scope_ptr: IntArray, scope_vars: IntArray) -> IntArray:
     """[F] product of the cardinalities of each scope."""
     sizes = np.ones(len(scope_ptr) - 1)
-    has_scope = np.diff(scope_ptr) > 0
-    if has_scope.any():
-        with np.errstate(over="ignore"):  # floats: exact to 2^53, infinite instead of wrapped above
-            cards = card[scope_vars].astype(np.float64)
-            sizes[has_scope] = np.multiply.reduceat(cards, scope_ptr[:-1][has_scope])
+    for first in range(0, len(sizes), _BLOCK):  # block by block: the temporaries of a large model stay small
+        ptr = scope_ptr[first : first + _BLOCK + 1]
+        has_scope = np.diff(ptr) > 0
+        if has_scope.any():
+            cards = card[scope_vars[ptr[0] : ptr[-1]]].astype(np.float64)
+            with np.errstate(over="ignore"):  # floats: exact to 2^53, infinite instead of wrapped above
+                product = np.multiply.reduceat(cards, (ptr[:-1] - ptr[0])[has_scope])
+            sizes[first : first + _BLOCK][has_scope] = product
     if np.any(sizes > MAX_TABLE_ENTRIES):
         a = int(np.argmax(sizes))
         scope = scope_vars[scope_ptr[a] : scope_ptr[a + 1]]

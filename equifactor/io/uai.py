@@ -115,6 +115,7 @@ class _Parser:
             what = "the number of variables" if error.column < 0 else f"variable {error.column}"
             self.expected(error.token, f"{what} of factor {error.row}")
         try:
+            scope_ptr.flags.writeable = scope_vars.flags.writeable = False  # handed over, not copied
             return Structure.build(card, scope_ptr, scope_vars)
         except ModelError as error:
             if error.factor is None:

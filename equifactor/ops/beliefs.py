@@ -8,7 +8,7 @@ from torch import Tensor
 
 from equifactor.graph import FlatGraph
 from equifactor.ops.messages import sum_of_other_factors
-from equifactor.ops.segments import segment_logsumexp, segment_max, segment_sum
+from equifactor.ops.segments import logsumexp, segment_logsumexp, segment_max, segment_sum
 
 Flat = FlatGraph[Tensor]
 
@@ -53,7 +53,7 @@ def bethe_log_z(g: Flat, msg_fv: Float[Tensor, " S"]) -> Float[Tensor, " G"]:
             message = group.message(msg_vf, j)
             axes = [1] * j + [group.shape[j]] + [1] * (len(group.shape) - 1 - j)
             belief = belief + message.reshape(-1, *axes)
-        log_z_a = belief.reshape(group.num_factors, -1).logsumexp(-1)
+        log_z_a = logsumexp(belief.reshape(group.num_factors, -1), -1)
         graph = g.graph_of_factor[torch.as_tensor(group.factors, device=log_z.device)]
         log_z = log_z + segment_sum(log_z_a, graph, g.num_graphs)
     # A factor without support makes Z zero; its variables then hold +inf from (1 - d_i) ln 0.

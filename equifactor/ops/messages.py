@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from equifactor.graph import FlatGraph
-from equifactor.ops.segments import segment_max, segment_sum
+from equifactor.ops.segments import logsumexp, segment_max, segment_sum
 
 Semiring = Literal["sum", "max"]
 Flat = FlatGraph[Tensor]
@@ -77,7 +77,7 @@ def change_per_graph(g: Flat, new: Float[Tensor, " S"], old: Float[Tensor, " S"]
 
 
 def _reduce(values: Tensor, axis: int, semiring: Semiring) -> Tensor:
-    return values.logsumexp(axis) if semiring == "sum" else values.amax(axis)
+    return logsumexp(values, axis) if semiring == "sum" else values.amax(axis)
 
 
 def _along_last(message: Tensor, ndim: int) -> Tensor:

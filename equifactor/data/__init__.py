@@ -1,0 +1,10 @@
+"""Public collections of models with known answers, for evaluation and training.
+
+The models are not part of the package. A folder holds them: one that was made by `download`, one like it
+(`index.json` beside the models), or any folder of model files, whose answers are then unknown.
+"""
+
+from equifactor.data.collections import Instance, collection, collection_names
+from equifactor.data.download import download
+
+__all__ = ["Instance", "collection", "collection_names", "download"]

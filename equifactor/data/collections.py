@@ -1,0 +1,192 @@
+"""Instances of a collection: where their files are and what is known about their answers; read when asked for."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from equifactor.errors import FormatError, OptionError
+from equifactor.io.files import split_name
+
+if TYPE_CHECKING:
+    from equifactor.graph import FactorGraph
+    from equifactor.graph.marginals import Marginals
+
+INDEX = "index.json"
+FOLDER = "EQUIFACTOR_DATA"  # environment variable: the folder where none is given
+_SUFFIXES = (".uai", ".uai.gz", ".uai.xz")
+_MIXED = frozenset(("MAR",))  # collections of several families, told apart by the name before the number
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One model with its evidence, and the answers that are known; logarithms are natural.
+
+    `record` is its entry in `index.json`, empty where the folder has none.
+    """
+
+    collection: str
+    name: str
+    path: Path
+    evidence_path: Path | None = None
+    marginals_path: Path | None = None
+    record: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def key(self) -> str:
+        """`collection/name`, unique in a folder."""
+        return f"{self.collection}/{self.name}"
+
+    @property
+    def family(self) -> str:
+        """What tables of results group by: the collection, or in a mixed one the kind of model."""
+        return re.sub(r"_\d+$", "", self.name) if self.collection in _MIXED else self.collection
+
+    @property
+    def split(self) -> str | None:
+        """`train` or `test`, where the collection is divided."""
+        return self.record.get("split")
+
+    @property
+    def log_z(self) -> float | None:
+        """Exact ln Z given the evidence."""
+        return self.record.get("log_z")
+
+    @property
+    def map_log_score(self) -> float | None:
+        """Best known log-score of an assignment; `map_is_optimal` says whether it is proved."""
+        return self.record.get("map_log_score")
+
+    @property
+    def map_is_optimal(self) -> bool:
+        """`map_log_score` is proved to be the optimum."""
+        return self.record.get("map_status") == "optimal"
+
+    @property
+    def map_upper_bound(self) -> float | None:
+        """Proved upper bound on the best log-score."""
+        return self.record.get("map_log_score_upper_bound")
+
+    def graph(self) -> FactorGraph:
+        """Read the model and apply its evidence."""
+        from equifactor.io import read_evidence, read_graph
+
+        if not self.path.is_file():
+            raise FormatError(
+                f"{self.path}: the model of {self.key} is missing; fetch the collection again with equifactor download"
+            )
+        graph = read_graph(self.path).renamed(self.key)
+        if self.evidence_path is None:
+            return graph
+        return graph.condition(dict(read_evidence(self.evidence_path, graph).items()))
+
+    def marginals(self) -> Marginals | None:
+        """Read the exact marginals; None where there are none. Published ones have about six digits."""
+        from equifactor.io.results import read_mar
+
+        return None if self.marginals_path is None else read_mar(self.marginals_path)
+
+
+def collection(folder: str | Path | None = None, name: str | Sequence[str] | None = None) -> list[Instance]:
+    """The instances of one collection, of several, or of all in a folder. Nothing but the index is read.
+
+    Args:
+        folder: where the models are; None takes the environment variable EQUIFACTOR_DATA.
+        name: such as `"MAR"` or `["Grids", "DBN"]`, in any case; None takes all.
+    """
+    instances = _instances(_folder(folder))
+    if name is None:
+        return instances
+    known = {i.collection.lower(): i.collection for i in instances}
+    wanted = set()
+    for part in [name] if isinstance(name, str) else name:
+        if part.lower() not in known:
+            close = difflib.get_close_matches(part.lower(), known, n=1)
+            hint = f"did you mean {known[close[0]]}? " if close else ""
+            raise OptionError(f"there is no collection {part!r}; {hint}choose from: {', '.join(known.values())}")
+        wanted.add(known[part.lower()])
+    return [i for i in instances if i.collection in wanted]
+
+
+def collection_names(folder: str | Path | None = None) -> list[str]:
+    """Names of the collections in a folder, in the order of its index."""
+    return list(dict.fromkeys(i.collection for i in _instances(_folder(folder))))
+
+
+def _folder(folder: str | Path | None) -> Path:
+    given = folder if folder is not None else os.environ.get(FOLDER)
+    if given is None:
+        raise OptionError(
+            f"no folder of models is given: name one or set {FOLDER}; equifactor download FOLDER fetches one"
+        )
+    path = Path(given)
+    if not path.is_dir():
+        raise FormatError(f"{path}: there is no such folder; equifactor download {path} would make it")
+    return path
+
+
+def _instances(folder: Path) -> list[Instance]:
+    index = folder / INDEX
+    found = _from_index(folder, index) if index.is_file() else _from_files(folder)
+    if not found:
+        raise FormatError(f"{folder}: expected {INDEX} or model files ({' '.join(_SUFFIXES)}), found neither")
+    return found
+
+
+def _from_index(folder: Path, index: Path) -> list[Instance]:
+    """One instance per record; a record needs `collection` and `name`, all else is optional."""
+    try:
+        records = json.loads(index.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise FormatError(f"{index}: cannot read it: {error}") from None
+    if not isinstance(records, list):
+        raise FormatError(f"{index}: expected a list of records, found {type(records).__name__}")
+    instances = []
+    for n, record in enumerate(records):
+        if not isinstance(record, dict) or not all(isinstance(record.get(k), str) for k in ("collection", "name")):
+            raise FormatError(f"{index}: record {n} must be an object with the texts collection and name")
+        at, name = folder / record["collection"], record["name"]
+        marginals = record.get("marginals")
+        instances.append(
+            Instance(
+                record["collection"],
+                name,
+                _first(at, [name + s for s in _SUFFIXES]) or at / f"{name}.uai.gz",
+                # Stated evidence must be there: a model solved without it would be another model.
+                at / f"{name}.uai.evid" if record.get("evidence_count") else None,
+                folder / marginals if marginals else None,
+                record,
+            )
+        )
+    return instances
+
+
+def _from_files(folder: Path) -> list[Instance]:
+    """Every model file below the folder; results beside a model in the competitions' formats are its answers."""
+    from equifactor.io.results import read_pr
+
+    instances = []
+    for path in sorted(p for p in folder.rglob("*") if p.name.lower().endswith(_SUFFIXES) and p.is_file()):
+        stem = split_name(path)[0] or path.name
+        log_z = _first(path.parent, [f"{stem}.uai.PR", f"{stem}.PR"])
+        instances.append(
+            Instance(
+                path.parent.name if path.parent != folder else folder.resolve().name,
+                stem,
+                path,
+                _first(path.parent, [f"{stem}.uai.evid", f"{stem}.evid"]),
+                _first(path.parent, [f"{stem}{mid}.MAR{end}" for mid in ("", ".uai") for end in ("", ".gz")]),
+                {} if log_z is None else {"log_z": read_pr(log_z)},
+            )
+        )
+    return instances
+
+
+def _first(folder: Path, names: Sequence[str]) -> Path | None:
+    return next((folder / n for n in names if (folder / n).is_file()), None)

@@ -1,0 +1,171 @@
+"""Fetch the public UAI collections: checked against recorded hashes, atomic, resumable.
+
+The list of files ships with the package (`uai.jsonl`: where each model comes from, its hash, the known answers).
+Models are checked by the SHA-256 of their text, evidence and marginals by that of their content, because those
+come in several layouts. A file that is already there and has the right hash is not fetched again.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from equifactor.data.collections import INDEX, Instance, collection
+from equifactor.data.fetch import Fetcher, temporary_file, write_bytes
+from equifactor.errors import EquifactorError, FormatError, OptionError
+from equifactor.progress import bar
+
+if TYPE_CHECKING:
+    from equifactor.graph.marginals import Marginals
+    from equifactor.solver import Progress
+
+PUBLIC = "https://raw.githubusercontent.com/{repository}/HEAD/{path}"
+_CACHE = ".archives"  # unpacked archives, kept until everything is there
+
+
+def download(
+    folder: str | Path,
+    names: Sequence[str] | None = None,
+    *,
+    source: str | Path = PUBLIC,
+    progress: Progress | bool = False,
+) -> list[Instance]:
+    """Fetch collections into a folder and return their instances; call it again to go on after a failure.
+
+    Args:
+        folder: made when missing; gets one folder per collection and `index.json`.
+        names: collections, such as `["MAR"]`; None takes all (about 60 MB of traffic).
+        source: an https address with the fields {repository} and {path}, or a local folder that holds
+            `owner/name/path` as the repositories have it.
+        progress: True for a bar on stderr, or a callable `(done, total, note)`.
+
+    Raises `FormatError` at the end when something could not be fetched or is not what was recorded; what could be
+    fetched stays, and the index names only that.
+    """
+    records = _chosen(names)
+    target = Path(folder)
+    fetch = Fetcher(source, target / _CACHE)
+    failures: list[str] = []
+    with bar(progress, "fetching") as report:
+        for n, record in enumerate(records):
+            try:
+                _fetch_instance(record, target, fetch)
+            except (EquifactorError, OSError) as error:
+                failures.append(f"{record['collection']}/{record['name']}: {error}")
+            if report is not None:
+                report(n + 1, len(records), f"{record['collection']}/{record['name']}")
+    _write_index(target)
+    if failures:
+        more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
+        raise FormatError(f"{len(failures)} of {len(records)} models could not be fetched: {failures[0]}{more}")
+    fetch.clear()
+    return collection(target, None if names is None else sorted({r["collection"] for r in records}))
+
+
+def manifest() -> list[dict[str, Any]]:
+    """The shipped list of models, one record each; the fields of `index.json` and the hashes."""
+    text = (files("equifactor.data") / "uai.jsonl").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def evidence_digest(evidence: Mapping[int, int]) -> str:
+    """SHA-256 of the observed states, whatever the layout of the file."""
+    return hashlib.sha256(" ".join(f"{i}={x}" for i, x in sorted(evidence.items())).encode()).hexdigest()
+
+
+def marginals_digest(marginals: Marginals) -> str:
+    """SHA-256 of the cardinalities and probabilities as numbers."""
+    card = np.diff(marginals.ptr).astype("<i8").tobytes()
+    return hashlib.sha256(card + marginals.values.astype("<f8").tobytes()).hexdigest()
+
+
+def _chosen(names: Sequence[str] | None) -> list[dict[str, Any]]:
+    records = manifest()
+    known = list(dict.fromkeys(r["collection"] for r in records))
+    if names is None:
+        return records
+    by_name = {k.lower(): k for k in known}
+    for name in names:
+        if name.lower() not in by_name:
+            raise OptionError(f"there is no collection {name!r}; choose from: {', '.join(known)}")
+    wanted = {by_name[n.lower()] for n in names}
+    return [r for r in records if r["collection"] in wanted]
+
+
+# ---- one instance ---------------------------------------------------------------------------------------
+
+
+def _fetch_instance(record: Mapping[str, Any], folder: Path, fetch: Fetcher) -> None:
+    """Model, then evidence, then marginals; each is checked before it takes its place."""
+    at, name = folder / record["collection"], record["name"]
+    model = at / f"{name}.uai.gz"
+    if not model.is_file() or _text_digest(model) != record["sha256"]:
+        text = fetch.text(record["source"])
+        found = hashlib.sha256(text).hexdigest()
+        if found != record["sha256"]:
+            raise FormatError(f"{record['source']} has the SHA-256 {found}, expected {record['sha256']}")
+        write_bytes(model, gzip.compress(text, mtime=0))
+    if record.get("evidence_sha256"):
+        _fetch_evidence(record, at / f"{name}.uai.evid", model, fetch)
+    if record.get("marginals_sha256"):
+        _fetch_marginals(record, folder / record["marginals"], fetch)
+
+
+def _fetch_evidence(record: Mapping[str, Any], target: Path, model: Path, fetch: Fetcher) -> None:
+    from equifactor.io import read_evidence, read_graph, write_evidence
+
+    graph = read_graph(model)
+    if target.is_file() and evidence_digest(read_evidence(target, graph)) == record["evidence_sha256"]:
+        return
+    with temporary_file(target, fetch.evidence(record["source"])) as path:
+        evidence = read_evidence(path, graph)
+    if evidence_digest(evidence) != record["evidence_sha256"]:
+        raise FormatError(f"the evidence of {record['source']} is not what was recorded")
+    write_evidence(evidence, target)
+
+
+def _fetch_marginals(record: Mapping[str, Any], target: Path, fetch: Fetcher) -> None:
+    from equifactor.io.results import format_mar, read_mar
+
+    if target.is_file() and marginals_digest(read_mar(target)) == record["marginals_sha256"]:
+        return
+    with temporary_file(target, fetch.text(record["marginals_source"])) as path:
+        marginals = read_mar(path)
+    if marginals_digest(marginals) != record["marginals_sha256"]:
+        raise FormatError(f"{record['marginals_source']} is not what was recorded")
+    write_bytes(target, gzip.compress(format_mar(marginals).encode(), mtime=0))
+
+
+def _text_digest(path: Path) -> str:
+    from equifactor.io.files import read_chunks
+
+    digest = hashlib.sha256()
+    try:
+        for chunk in read_chunks(path):
+            digest.update(chunk)
+    except FormatError:
+        return ""  # broken: fetch it again
+    return digest.hexdigest()
+
+
+def _write_index(folder: Path) -> None:
+    """`index.json` of every listed model whose files are all there."""
+    from equifactor.io.files import write_text
+
+    present = []
+    for record in manifest():
+        at = folder / record["collection"]
+        needed = [at / f"{record['name']}.uai.gz"]
+        needed += [at / f"{record['name']}.uai.evid"] * bool(record.get("evidence_sha256"))
+        needed += [folder / record["marginals"]] if record.get("marginals") else []
+        if all(path.is_file() for path in needed):
+            present.append(record)
+    if present:
+        write_text(folder / INDEX, json.dumps(present, indent=1) + "\n")

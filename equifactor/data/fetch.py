@@ -1,0 +1,174 @@
+"""Bytes of files in public repositories: https or a local copy, archives unpacked once, atomic writing."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import secrets
+import shutil
+import tarfile
+import urllib.error
+import urllib.parse
+import urllib.request
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from equifactor.errors import FormatError, OptionError
+
+_TRIES = 3
+_TIMEOUT = 60.0  # seconds without a byte
+_LARGEST = 2**30  # bytes of one file; the largest archive is far below
+_ARCHIVES = (".tgz", ".tar.gz", ".zip")
+_WANTED = (".uai", ".evid")  # members that are kept of an archive
+
+
+class Fetcher:
+    """Files named `owner/name: path`, or `owner/name: archive:member`.
+
+    Args:
+        source: an https address with the fields {repository} and {path}, or a local folder that holds
+            `owner/name/path`.
+        cache: folder for unpacked archives.
+    """
+
+    def __init__(self, source: str | Path, cache: Path) -> None:
+        self.remote = isinstance(source, str) and "{path}" in source
+        self.source = source
+        self.cache = cache
+        if isinstance(source, str) and "://" in source and not (self.remote and source.startswith("https://")):
+            raise OptionError(f"expected https://.. with {{repository}} and {{path}}, or a folder, found {source!r}")
+
+    def text(self, name: str) -> bytes:
+        """Content of a file, or of a member of an archive."""
+        repository, path, member = _parts(name)
+        return self._get(repository, path) if member is None else self._member(repository, path, member)
+
+    def evidence(self, model: str) -> bytes:
+        """The evidence that goes with a model: beside it, or in the folder `evid` beside the folder `uai`."""
+        repository, path, member = _parts(model)
+        if member is not None:
+            return self._member(repository, path, f"{member}.evid")
+        try:
+            return self._get(repository, f"{path}.evid")
+        except FormatError:
+            if "/uai/" not in path:
+                raise
+            return self._get(repository, f"{path}.evid".replace("/uai/", "/evid/"))
+
+    def clear(self) -> None:
+        """Forget the archives."""
+        shutil.rmtree(self.cache, ignore_errors=True)
+
+    def _member(self, repository: str, path: str, member: str) -> bytes:
+        """One member, found by its name without folders: archives put models and evidence in different ones."""
+        folder = self.cache / hashlib.sha256(f"{repository}/{path}".encode()).hexdigest()[:16]
+        if not (folder / "complete").is_file():
+            _unpack(self._get(repository, path), path, folder)
+        place = folder / Path(member).name
+        if not place.is_file():
+            raise FormatError(f"{path} has no member {Path(member).name}")
+        return place.read_bytes()
+
+    def _get(self, repository: str, path: str) -> bytes:
+        if self.remote:
+            data = _get_https(str(self.source).format(repository=repository, path=urllib.parse.quote(path)))
+        else:
+            place = Path(self.source) / repository / path
+            if not place.is_file():
+                raise FormatError(f"{place}: there is no such file")
+            data = place.read_bytes()
+        if data.startswith(b"version https://git-lfs"):
+            raise FormatError(f"{path}: the repository answers with a pointer to large-file storage, not with the file")
+        return data
+
+
+def write_bytes(target: Path, data: bytes) -> None:
+    """Write a file all at once or not at all; its folder is made."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        temporary.write_bytes(data)
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def temporary_file(target: Path, data: bytes) -> Iterator[Path]:
+    """A file with this content beside the target, for a reader that wants a path; gone at the end."""
+    path = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        write_bytes(path, data)
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
+
+
+class _HttpsOnly(urllib.request.HTTPRedirectHandler):
+    """Follows redirects that stay with https."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        if not newurl.startswith("https://"):
+            raise urllib.error.URLError(f"refused a redirect to {newurl}")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _get_https(url: str) -> bytes:
+    opener = urllib.request.build_opener(_HttpsOnly)
+    reason = ""
+    for _ in range(_TRIES):
+        try:
+            with opener.open(url, timeout=_TIMEOUT) as answer:
+                data: bytes = answer.read(_LARGEST + 1)
+                expected = answer.headers.get("Content-Length")
+            if len(data) > _LARGEST:
+                raise FormatError(f"{url}: is larger than {_LARGEST >> 20} MiB")
+            if expected is None or int(expected) == len(data):
+                return data
+            reason = f"{len(data)} of {expected} bytes came"
+        except urllib.error.HTTPError as error:
+            if error.code < 500:
+                raise FormatError(f"{url}: the server answers {error.code} {error.reason}") from None
+            reason = f"the server answers {error.code}"
+        except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+            reason = str(getattr(error, "reason", error))
+    raise FormatError(f"{url}: cannot fetch it after {_TRIES} tries: {reason}")
+
+
+def _parts(name: str) -> tuple[str, str, str | None]:
+    """`owner/name: a/b.tgz:c/d.uai` as repository, path and member."""
+    repository, _, rest = name.partition(": ")
+    path, colon, member = rest.partition(":")
+    if colon and not path.endswith(_ARCHIVES):
+        raise FormatError(f"{name}: expected an archive before the colon")
+    return repository, path, member if colon else None
+
+
+def _unpack(data: bytes, path: str, folder: Path) -> None:
+    """Models and evidence of an archive into one folder, once; `complete` marks that all are there."""
+    with temporary_file(folder / "archive", data) as archive:
+        try:
+            for name, handle in _members(archive, path):
+                if name.endswith(_WANTED):
+                    write_bytes(folder / Path(name).name, handle.read(_LARGEST))  # the name alone: no way out of it
+        except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
+            raise FormatError(f"{path} is a broken archive ({error}); try again") from None
+    write_bytes(folder / "complete", b"")
+
+
+def _members(archive: Path, path: str) -> Iterator[tuple[str, IO[bytes]]]:
+    if path.endswith(".zip"):
+        with zipfile.ZipFile(archive) as packed:
+            for info in packed.infolist():
+                if not info.is_dir():
+                    with packed.open(info) as handle:
+                        yield info.filename, handle
+        return
+    with tarfile.open(archive, "r:gz") as tar:
+        for member in tar:
+            content = tar.extractfile(member) if member.isfile() else None
+            if content is not None:
+                yield member.name, content

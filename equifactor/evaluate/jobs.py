@@ -1,0 +1,71 @@
+"""What is to be run: instances times solvers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from equifactor.data import Instance
+from equifactor.errors import OptionError
+from equifactor.result import Task
+from equifactor.solve import parse_task
+from equifactor.spec import parse_solver
+
+_SLACK_SHARE, _SLACK_SECONDS = 0.1, 1.0  # a solver may take this much longer than its limit
+
+
+@dataclass(frozen=True)
+class Job:
+    """One instance, one solver, one task, under one limit."""
+
+    instance: Instance
+    solver: str  # text form, options in their order
+    task: Task
+    time_limit: float | None
+    seed: int = 0
+
+    def key(self, code: str) -> str:
+        """Under which a finished run is found again; `code` names the version that ran it."""
+        return " | ".join((self.instance.key, self.task, self.solver, f"{self.time_limit}", f"{self.seed}", code))
+
+    def overrun(self, seconds: float) -> float:
+        """Seconds beyond the limit, 10 % and one second allowed."""
+        if self.time_limit is None:
+            return 0.0
+        return round(max(0.0, seconds - (1 + _SLACK_SHARE) * self.time_limit - _SLACK_SECONDS), 4)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for the worker process."""
+        values = asdict(self)
+        values["instance"] = {k: str(v) if isinstance(v, Path) else v for k, v in values["instance"].items()}
+        return {**values, "task": self.task.value}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Job:
+        """The inverse of `to_dict`."""
+        given = dict(values["instance"])
+        for name in ("path", "evidence_path", "marginals_path"):
+            given[name] = None if given[name] is None else Path(given[name])
+        return cls(**{**values, "instance": Instance(**given), "task": Task(values["task"])})
+
+
+def make_jobs(
+    instances: Sequence[Instance], task: str, solvers: Sequence[str], time_limit: float | None, seed: int = 0
+) -> list[Job]:
+    """Every instance with every solver; the solvers of one instance are neighbours."""
+    wanted = parse_task(task)
+    methods = [parse_solver(s) for s in solvers]
+    for method in methods:
+        if wanted not in method.tasks:
+            raise OptionError(f"{method.name} cannot do {wanted}; it does {', '.join(method.tasks)}")
+    names = list(dict.fromkeys(map(str, methods)))
+    return [Job(i, name, wanted, time_limit, seed) for i in instances for name in names]
+
+
+def has_reference(instance: Instance, task: Task) -> bool:
+    """The right answer is known, so that an error can be computed."""
+    if task is Task.MAR:
+        return instance.marginals_path is not None
+    return (instance.log_z if task is Task.PR else instance.map_log_score) is not None

@@ -1,0 +1,145 @@
+"""Worker processes: one thread each, a hard limit on time and memory, restarted when one dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import IO, Any
+
+from equifactor.evaluate.jobs import Job
+
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+_GRACE = 120.0  # seconds for reading, and for compiling kernels on the first run ever, before a worker is killed
+
+
+class Worker:
+    """One process that answers jobs in turn; `run` starts it, and starts it again after it died."""
+
+    def __init__(self, memory_limit: float = 0.0) -> None:
+        self.memory_limit = memory_limit
+        self.process: subprocess.Popen[str] | None = None
+
+    def run(self, job: Job) -> dict[str, Any]:
+        """The row of one job; whatever happens to the process, there is one."""
+        process = self._alive()
+        start = time.perf_counter()
+        killed = threading.Event()
+        limit = None if job.time_limit is None else 2 * job.time_limit + _GRACE
+
+        def kill() -> None:
+            killed.set()
+            process.kill()
+
+        timer = threading.Timer(limit, kill) if limit is not None else None
+        if timer is not None:
+            timer.daemon = True
+            timer.start()
+        try:
+            _pipe(process.stdin).write(json.dumps(job.to_dict()) + "\n")
+            _pipe(process.stdin).flush()
+            line = _pipe(process.stdout).readline()
+        except (BrokenPipeError, OSError):
+            line = ""
+        finally:
+            if timer is not None:
+                timer.cancel()
+        if line.endswith("\n"):
+            return json.loads(line)
+        return self._dead(process, killed.is_set(), time.perf_counter() - start, job)
+
+    def stop(self) -> None:
+        """End the process now."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            for pipe in (self.process.stdin, self.process.stdout):
+                _close(pipe)
+            self.process = None
+
+    def _alive(self) -> subprocess.Popen[str]:
+        if self.process is None or self.process.poll() is not None:
+            self.stop()
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "equifactor.evaluate.worker", str(self.memory_limit)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                encoding="utf-8",
+                env={**os.environ, **dict.fromkeys(_THREADS, "1")},
+            )
+        return self.process
+
+    def _dead(self, process: subprocess.Popen[str], killed: bool, seconds: float, job: Job) -> dict[str, Any]:
+        process.kill()
+        code = process.wait()
+        self.stop()
+        if killed:
+            status, message = "killed", f"no answer after {seconds:.0f} s; the process was ended"
+        else:
+            status, message = "crashed", f"the process died with exit status {code}, perhaps for want of memory"
+        row = {"status": status, "message": message, "seconds": round(seconds, 3), "overrun": job.overrun(seconds)}
+        return {**row, "answered": False, "score": 0.0}
+
+
+def run_jobs(
+    jobs: Sequence[Job], processes: int = 1, memory_limit: float = 0.0
+) -> Iterator[tuple[Job, dict[str, Any]]]:
+    """Rows as they are finished, in no particular order; leaving the loop ends the processes."""
+    todo: queue.SimpleQueue[Job] = queue.SimpleQueue()
+    for job in jobs:
+        todo.put(job)
+    done: queue.SimpleQueue[tuple[Job, dict[str, Any]] | Exception] = queue.SimpleQueue()
+    workers = [Worker(memory_limit) for _ in range(min(processes, len(jobs)))]
+    stopping = threading.Event()
+
+    def serve(worker: Worker) -> None:
+        try:
+            while not stopping.is_set():
+                job = todo.get_nowait()
+                row = worker.run(job)
+                if not stopping.is_set():
+                    done.put((job, row))
+        except queue.Empty:
+            pass
+        except Exception as error:  # handed to the caller's thread
+            done.put(error)
+        finally:
+            worker.stop()
+
+    threads = [threading.Thread(target=serve, args=(w,), daemon=True) for w in workers]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in jobs:
+            item = done.get()
+            if isinstance(item, Exception):
+                raise item
+            yield item
+    finally:
+        stopping.set()
+        for worker in workers:
+            process = worker.process
+            if process is not None and process.poll() is None:
+                process.kill()
+        for thread in threads:
+            thread.join(timeout=10.0)
+
+
+def _pipe(pipe: IO[str] | None) -> IO[str]:
+    assert pipe is not None  # both were asked for
+    return pipe
+
+
+def _close(pipe: IO[str] | None) -> None:
+    try:
+        if pipe is not None:
+            pipe.close()
+    except OSError:
+        pass  # what was not written is of no use any more

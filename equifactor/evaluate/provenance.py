@@ -1,0 +1,79 @@
+"""What produced a table: command, code, machine, date."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import functools
+import hashlib
+import os
+import platform
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from equifactor._version import __version__
+
+_PACKAGE = Path(__file__).parents[1]
+
+
+@functools.cache
+def code() -> str:
+    """Version and a short hash of the package's source: two checkouts that differ anywhere differ here."""
+    digest = hashlib.sha256()
+    for path in sorted(_PACKAGE.rglob("*.py")):
+        digest.update(str(path.relative_to(_PACKAGE)).encode() + b"\0" + path.read_bytes())
+    return f"{__version__}+{digest.hexdigest()[:12]}"
+
+
+def provenance() -> dict[str, Any]:
+    """Plain values for a results file."""
+    return {
+        "command": " ".join(sys.argv),
+        "version": __version__,
+        "code": code(),
+        "commit": _commit(),
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "memory_gib": _memory(),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        **{name: _version(name) for name in ("numpy", "numba", "torch")},
+    }
+
+
+def _commit() -> str | None:
+    """Commit of the checkout the package runs from, `+` when it has changes; None for an installed package."""
+    if not (_PACKAGE.parent / ".git").exists():
+        return None
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+
+        def git(*words: str) -> str:
+            command = ["git", "-C", str(_PACKAGE.parent), *words]
+            return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+
+        return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", "--", "equifactor") else "")
+    return None
+
+
+def _processor() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _memory() -> float | None:
+    with contextlib.suppress(AttributeError, ValueError, OSError):
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    return None
+
+
+def _version(package: str) -> str | None:
+    with contextlib.suppress(PackageNotFoundError):
+        return version(package)
+    return None

@@ -1,0 +1,97 @@
+"""One table per solver: a row per family and one for all."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from equifactor.evaluate.store import Row
+from equifactor.metrics import summarize
+from equifactor.result import Task
+
+Column = tuple[str, Callable[[Sequence[Row]], str]]
+
+
+def tables(rows: Sequence[Row], task: Task) -> str:
+    """Text of all tables, solvers in the order of their first row."""
+    parts = []
+    for solver in dict.fromkeys(row["solver"] for row in rows):
+        mine = [row for row in rows if row["solver"] == solver]
+        limit = mine[0]["time_limit"]
+        head = f"{task} by {solver}" + ("" if limit is None else f", {limit:g} s")
+        parts.append(f"{head}\n{_table(mine, _COLUMNS[task])}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(rows: Sequence[Row], columns: Sequence[Column]) -> str:
+    families = list(dict.fromkeys(row["family"] for row in rows))
+    groups = [(name, [row for row in rows if row["family"] == name]) for name in families]
+    if len(groups) > 1:
+        groups.append(("all", list(rows)))
+    cells = [["family", *(name for name, _ in columns)]]
+    cells += [[name, *(show(group) for _, show in columns)] for name, group in groups]
+    widths = [max(len(line[n]) for line in cells) for n in range(len(cells[0]))]
+    lines = [_line(line, widths) for line in cells]
+    return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    """Family and statuses to the left, numbers to the right."""
+    last = len(cells) - 1
+    padded = [c.ljust(w) if n in (0, last) else c.rjust(w) for n, (c, w) in enumerate(zip(cells, widths, strict=True))]
+    return "  ".join(padded).rstrip()
+
+
+def _mean(name: str, form: str = "{:.3g}") -> Callable[[Sequence[Row]], str]:
+    """Mean over the rows that have a value; infinite ones are counted beside it."""
+
+    def show(rows: Sequence[Row]) -> str:
+        values = [row[name] for row in rows if row.get(name) is not None]
+        if not values:
+            return "-"
+        s = summarize(values)
+        text = "-" if math.isnan(s.finite_mean) else form.format(s.finite_mean)
+        return f"{text} +{s.num_infinite} inf" if s.num_infinite else text
+
+    return show
+
+
+def _max(name: str, form: str = "{:.3g}") -> Callable[[Sequence[Row]], str]:
+    def show(rows: Sequence[Row]) -> str:
+        values = [row[name] for row in rows if row.get(name) is not None]
+        return form.format(max(values)) if values else "-"
+
+    return show
+
+
+def _count(name: str) -> Callable[[Sequence[Row]], str]:
+    return lambda rows: str(sum(bool(row.get(name)) for row in rows))
+
+
+def _optimal(rows: Sequence[Row]) -> str:
+    """Assignments as good as the best known one."""
+    return str(sum(row.get("error") == 0.0 for row in rows))
+
+
+def _statuses(rows: Sequence[Row]) -> str:
+    return ", ".join(f"{count} {status}" for status, count in Counter(row["status"] for row in rows).most_common())
+
+
+_FIRST: list[Column] = [("count", lambda rows: str(len(rows))), ("score", _mean("score", "{:.1f}"))]
+_LAST: list[Column] = [
+    ("mean s", _mean("seconds", "{:.2f}")),
+    ("max s", _max("seconds", "{:.2f}")),
+    ("overrun s", _max("overrun", "{:.1f}")),
+    ("statuses", _statuses),
+]
+_COLUMNS: dict[Task, list[Column]] = {
+    Task.MAR: [
+        *_FIRST, ("mean KL", _mean("kl")), ("RMSE", _mean("rmse")), ("max error", _max("max_error")), *_LAST
+    ],
+    Task.PR: [*_FIRST, ("mean |ln Z err|", _mean("error")), ("max", _max("error")), *_LAST],
+    Task.MAP: [
+        *_FIRST, ("UAI error", _mean("map_error")), ("zero prob.", _count("zero_probability")),
+        ("best known", _optimal), ("proven", _count("proven")), ("mean gap", _mean("gap")), *_LAST,
+    ],
+}  # fmt: skip

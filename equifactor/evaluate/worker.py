@@ -1,0 +1,112 @@
+"""The process that solves: jobs come as JSON lines on stdin, one row of measures goes out per job.
+
+Run as `python -m equifactor.evaluate.worker MEMORY`, MEMORY in GiB (0: no limit). It ends when stdin does, or when
+its parent is gone. Before the first job of a solver a tiny model is solved, so that kernels are loaded or compiled
+outside the time that counts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from typing import Any
+
+from equifactor.errors import EquifactorError
+from equifactor.evaluate.jobs import Job
+
+
+def run_job(job: Job) -> dict[str, Any]:
+    """Read, solve, measure. An error becomes a row with the status `error` or `out-of-memory`."""
+    row: dict[str, Any] = {"status": "error", "message": "", "seconds": None, "score": 0.0, "answered": False}
+    try:
+        start = time.perf_counter()
+        graph = job.instance.graph()
+        reference = job.instance.marginals() if job.task == "MAR" else None
+        row["read_seconds"] = round(time.perf_counter() - start, 4)
+        row |= _solved(job, graph, reference)
+    except MemoryError:
+        row |= {"status": "out-of-memory", "message": "the model does not fit into the memory limit"}
+    except EquifactorError as error:
+        row["message"] = str(error)
+    except Exception as error:  # a bug in a solver is a row of the table, not the end of the run
+        row["message"] = f"{type(error).__name__}: {error}"
+    return row
+
+
+def _solved(job: Job, graph: Any, reference: Any) -> dict[str, Any]:
+    from equifactor.evaluate.measure import measure
+    from equifactor.solve import solve
+
+    result = solve(graph, job.task, job.solver, time_limit=job.time_limit, seed=job.seed)
+    return {
+        "status": result.status.value,
+        "message": result.message or result.status.advice,
+        "seconds": round(result.seconds, 4),
+        "overrun": job.overrun(result.seconds),
+        "iterations": result.iterations,
+        "answered": result.answered,
+        "chosen": result.stats.get("chosen"),
+        **measure(result, job.instance, reference),
+    }
+
+
+def warm_up(solver: str, task: str) -> None:
+    """Solve tiny models, so that what is compiled once is compiled before the clock runs."""
+    from equifactor.generators import ising_grid, random_graph
+    from equifactor.solve import solve
+    from equifactor.spec import parse_solver
+
+    methods = [parse_solver(solver)]
+    if "memory_limit" in {f.name for f in dataclasses.fields(methods[0])}:
+        methods.append(
+            dataclasses.replace(methods[0], **{"memory_limit": 0.0})
+        )  # the road taken where exact does not fit
+    graphs = [ising_grid(3, 3, seed=0), random_graph(5, 7, arity=(1, 3), card=(2, 3), zeros=0.2, seed=0)]
+    for method in methods:
+        for graph in graphs:
+            try:
+                solve(graph, task, method, time_limit=1.0)
+            except Exception:  # the job itself will show it, with its own words
+                return
+
+
+def main() -> None:
+    """Answer jobs until stdin ends."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what a library prints must not get among the answers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
+    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+    _limit_memory(float(sys.argv[1]) if len(sys.argv) > 1 else 0.0)
+    warm: set[tuple[str, str]] = set()
+    for line in sys.stdin:
+        job = Job.from_dict(json.loads(line))
+        if (job.solver, job.task) not in warm:
+            warm_up(job.solver, job.task)
+            warm.add((job.solver, job.task))
+        answers.write(json.dumps(run_job(job)) + "\n")
+        answers.flush()
+
+
+def _limit_memory(gib: float) -> None:
+    """Make allocations beyond the limit fail as MemoryError, where the system can (Linux)."""
+    if gib > 0 and sys.platform == "linux":
+        import resource
+
+        # RLIMIT_DATA counts what a process may write to; RLIMIT_AS would also count address space that
+        # libraries only reserve.
+        resource.setrlimit(resource.RLIMIT_DATA, (int(gib * 2**30),) * 2)
+
+
+def _end_with_parent(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()
