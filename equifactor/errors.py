@@ -31,4 +31,4 @@ class OptionError(EquifactorError):
 
 
 class SolveError(EquifactorError):
-    """Raised by `solve(..., strict=True)` when the status is not a solved one."""
+    """No answer: `solve(..., strict=True)` did not end solved, or a `Result` lacks what it is asked for."""

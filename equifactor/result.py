@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equifactor._version import __version__
+from equifactor.errors import SolveError
+from equifactor.graph import view
 from equifactor.graph.marginals import Marginals
 
 if TYPE_CHECKING:
@@ -64,7 +66,7 @@ _ADVICE = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)  # by identity: arrays have no single answer to ==
 class Estimate:
     """What a solver reports for one graph; `solve` adds the rest and makes it a `Result`."""
 
@@ -84,7 +86,7 @@ def impossible(message: str = "") -> Estimate:
     return Estimate(status=Status.ZERO_PROBABILITY, log_z=-math.inf, message=message)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Result(Estimate):
     """Answers over the original variables, how good they are, what ran and how long.
 
@@ -115,13 +117,13 @@ class Result(Estimate):
     def marginal(self, variable: int | str) -> NDArray[np.float64]:
         """Distribution of one variable, by number or name."""
         if self.marginals is None:
-            raise ValueError(f"this {self.task} result has no marginals ({self.status})")
+            raise SolveError(f"this {self.task} result has no marginals ({self.status})")
         return self.marginals[self.graph.variable(variable)]
 
     def state(self, variable: int | str) -> int | str:
         """State of one variable in the assignment; its name where states have names."""
         if self.assignment is None:
-            raise ValueError(f"this {self.task} result has no assignment ({self.status})")
+            raise SolveError(f"this {self.task} result has no assignment ({self.status})")
         i = self.graph.variable(variable)
         names = self.graph.structure.state_names and self.graph.structure.state_names[i]
         state = int(self.assignment[i])
@@ -152,14 +154,13 @@ class Result(Estimate):
         return ", ".join([head, *(f"{label} {text}" for label, text in self._facts())])
 
     def __rich__(self) -> RenderableType:
-        from rich.table import Table
+        return view.terminal_table(f"{self.task} by {self.solver}", self._rows())
 
-        table = Table(title=f"{self.task} by {self.solver}", show_header=False)
-        table.add_row("status", str(self.status))
-        for label, text in self._facts():
-            table.add_row(label, text)
-        table.add_row("", self.message or self.status.advice)
-        return table
+    def _repr_html_(self) -> str:
+        return view.html_table(f"{self.task} by {self.solver}", self._rows())
+
+    def _rows(self) -> list[tuple[str, str]]:
+        return [("status", str(self.status)), *self._facts(), ("", self.message or self.status.advice)]
 
     def _facts(self) -> list[tuple[str, str]]:
         rows = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
@@ -11,13 +12,14 @@ import numpy as np
 from equifactor.clock import Clock
 from equifactor.errors import OptionError, SolveError
 from equifactor.graph import FactorGraph
+from equifactor.graph.factor_graph import as_graphs
 from equifactor.graph.forced import fix_forced
 from equifactor.result import Estimate, Result, Status, Task, impossible
 from equifactor.solver import Progress, Run, Solver
 from equifactor.spec import parse_solver
 
 if TYPE_CHECKING:
-    from equifactor.graph.factor_graph import Evidence
+    from equifactor.graph.inputs import Evidence
 
 
 @overload
@@ -77,17 +79,20 @@ def solve(
 
     Ctrl-C stops the run and returns the best answer so far with status `interrupted`; a second one raises.
     """
-    single = isinstance(graph, FactorGraph)
-    graphs = [graph] if isinstance(graph, FactorGraph) else list(graph)
+    graphs = as_graphs(graph)
     wanted = parse_task(task)
     method = parse_solver(solver)
     if wanted not in method.tasks:
         raise OptionError(f"{method.name} cannot do {wanted}; it does {', '.join(method.tasks)}")
-    if time_limit is not None and not time_limit >= 0:
-        raise OptionError(f"the time limit must be a number of seconds >= 0, found {time_limit}")
+    if time_limit is not None and not (isinstance(time_limit, Real) and time_limit >= 0):
+        raise OptionError(f"the time limit must be a number of seconds >= 0, found {time_limit!r}")
+    if not isinstance(seed, (int, np.integer)):
+        raise OptionError(f"the seed must be a whole number, found {seed!r}")
+    if not isinstance(device, str):
+        raise OptionError(f"the device must be a name such as cpu or cuda, found {device!r}")
     if dtype not in ("float32", "float64"):
         raise OptionError(f"dtype must be float32 or float64, found {dtype!r}")
-    if evidence:
+    if evidence is not None:
         graphs = [g.condition(evidence) for g in graphs]
 
     clock = Clock(time_limit)
@@ -101,7 +106,7 @@ def solve(
         for result in results:
             if not result.status.solved:
                 raise SolveError(f"{result.graph.name or 'graph'}: {result.message or result.status.advice}")
-    return results[0] if single else results
+    return results[0] if isinstance(graph, FactorGraph) else results
 
 
 def parse_task(task: str) -> Task:

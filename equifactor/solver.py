@@ -58,6 +58,11 @@ class Solver(ABC):
         return format_solver(self)
 
     @classmethod
+    def missing(cls) -> str | None:
+        """Why it cannot run on this machine, in a sentence that says what to install; None when it can."""
+        return None
+
+    @classmethod
     def summary(cls) -> str:
         """First line of the docstring."""
         return (cls.__doc__ or "").strip().splitlines()[0]

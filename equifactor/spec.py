@@ -76,7 +76,7 @@ def parse_solver(spec: str | Solver) -> Solver:
 
     if isinstance(spec, Solver):
         return spec
-    match = _SPEC.fullmatch(spec)
+    match = _SPEC.fullmatch(spec) if isinstance(spec, str) else None
     if not match:
         raise OptionError(f"cannot read the solver {spec!r}; write it like bp or bp(damping=0.5)")
     name, arguments = match.groups()
@@ -190,10 +190,10 @@ def _describe(hint: Any) -> str:
 def _format_value(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return str(value).lower()
-    return f"{value!r}" if isinstance(value, float) else str(value)
+    return f"{value!r}" if isinstance(value, float) or value == "" else str(value)
 
 
 def _choices(word: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(word, known, n=1)
+    close = difflib.get_close_matches(word.lower(), known, n=1)
     hint = f"did you mean {close[0]}? " if close else ""
     return f"{hint}choose from: {', '.join(known) or '(none)'}"

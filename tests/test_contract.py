@@ -13,7 +13,12 @@ from equifactor.testing import contract_graphs
 
 GRAPHS = contract_graphs()
 TREES = {name for name in GRAPHS if name.split("/")[0] in ("one variable", "tree", "disconnected tree")}
-CASES = [(name, task) for name in solver_names() for task in solver_class(name).tasks]
+CASES = [
+    pytest.param(name, task, marks=pytest.mark.skipif(bool(reason), reason=reason or ""))
+    for name in solver_names()
+    for task in solver_class(name).tasks
+    for reason in [solver_class(name).missing()]
+]
 
 
 @pytest.fixture(scope="module")

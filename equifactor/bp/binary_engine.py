@@ -69,6 +69,16 @@ class BinaryEngine:
         )  # fmt: skip
         return change if check else np.full_like(change, np.inf)
 
+    def messages(self) -> FloatArray:
+        """[S] log ratios as log messages `(0, lam)`; unary factors send their tables."""
+        msg = np.zeros(self.flat.num_edge_states)
+        for group in self.flat.groups:
+            if group.shape == (2,):
+                msg[group.slots[0]] = self.flat.log_phi[group.entries]
+        first, second = self.pairs.slots
+        msg[first.start : second.stop].reshape(-1, 2)[:, 1] = self.lam
+        return msg
+
     def answers(self) -> Answers:
         """Beliefs, ln Z, states and bound: the formulae of `ops.beliefs` and `ops.bounds` in log ratios."""
         total = self.unary + np.bincount(self.var_of_edge, self.lam, self.flat.num_vars)

@@ -48,6 +48,10 @@ class Engine(Protocol):
         """Beliefs and what follows, from the current messages."""
         ...
 
+    def messages(self) -> NDArray[np.float64]:
+        """[S] factor-to-variable log messages in flat order, up to a constant each."""
+        ...
+
 
 def new_engine(flat: FlatGraph[np.ndarray], settings: Settings, run: Run, name: str) -> Engine:
     """The engine by name; `auto` takes Numba on the CPU in float64 and torch otherwise."""

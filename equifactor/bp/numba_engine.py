@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.bounds import upper_bound_of
 from equifactor.bp.engine import Answers, Settings
 from equifactor.kernels import answers as read_off
 from equifactor.kernels import schedules
@@ -78,6 +79,10 @@ class NumbaEngine:
             self.heap = place.copy(), place, np.zeros(self.flat.num_factors)
         return self.heap
 
+    def messages(self) -> FloatArray:
+        """[S] the messages themselves, not a copy."""
+        return self.msg
+
     def answers(self) -> Answers:
         """Beliefs, ln Z, states and bound."""
         lay, g = self.layout, self.flat
@@ -86,7 +91,7 @@ class NumbaEngine:
         p, log_z_i, states = read_off.beliefs(g.var_ptr, log_b_v)
         none = np.full(g.num_graphs, np.nan)
         log_z = none if self.is_max else self._bethe_log_z(log_z_i)
-        return Answers(p, states, log_z, self._upper_bound(log_b_v) if self.is_max else none)
+        return Answers(p, states, log_z, upper_bound_of(g, lay, self.msg) if self.is_max else none)
 
     def _bethe_log_z(self, log_z_i: FloatArray) -> FloatArray:
         """sum_a ln Z_a + sum_i (1 - d_i) ln Z_i per graph, as in `ops.bethe_log_z`."""
@@ -106,16 +111,6 @@ class NumbaEngine:
         log_z += _sum_per_graph(self.flat.graph_of_var, (1 - degree) * log_z_i, count)
         log_z[dead] = -np.inf
         return log_z
-
-    def _upper_bound(self, log_b_v: FloatArray) -> FloatArray:
-        """The bound of appendix C, as in `ops.map_upper_bound`."""
-        lay, count = self.layout, self.flat.num_graphs
-        ruled_out = np.isneginf(log_b_v)[self.flat.state_of_edge_state]
-        given_back = np.where(ruled_out, -np.inf, -self.msg)
-        best_a = read_off.reduce_tables(lay.factors, lay.slots, self.tables.log_phi, given_back, True)
-        best_i = np.maximum.reduceat(log_b_v, self.flat.var_ptr[:-1]) if self.flat.num_vars else np.zeros(0)
-        of_factors = _sum_per_graph(lay.graph_of_factor, best_a, count)
-        return of_factors + _sum_per_graph(self.flat.graph_of_var, best_i, count)
 
 
 def _sum_per_graph(graph: NDArray[np.int64], values: FloatArray, count: int) -> FloatArray:

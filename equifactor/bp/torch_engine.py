@@ -45,6 +45,10 @@ class TorchEngine:
             return np.full(self.flat.num_graphs, np.inf)  # nobody asks, and looking would wait for the device
         return ops.change_per_graph(self.flat, new, old).double().cpu().numpy()
 
+    def messages(self) -> NDArray[np.float64]:
+        """[S] a copy on the CPU, in double precision."""
+        return np.asarray(self.msg_fv.double().cpu().numpy())
+
     def answers(self) -> Answers:
         """Beliefs (Eq. 4), ln Z, states and bound."""
         from equifactor import ops

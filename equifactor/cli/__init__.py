@@ -14,6 +14,10 @@ from equifactor.cli.status import guarded
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command with these arguments (those of the process by default); returns the exit status."""
-    from equifactor.cli.app import run
+    return guarded(_run, list(sys.argv[1:] if args is None else args))
 
-    return guarded(run, list(sys.argv[1:] if args is None else args))
+
+def _run(args: list[str]) -> int:
+    from equifactor.cli.app import run  # within the guard: Ctrl-C may come while it is imported
+
+    return run(args)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from pathlib import Path
 
 from equifactor.cli.status import say
-from equifactor.errors import FormatError
+from equifactor.io.files import check_writable, write_text
 
 
 class Answers:
@@ -29,7 +27,7 @@ class Answers:
         # The stream of this moment: a progress bar on stderr may put itself in front of sys.stdout later.
         self.stream = sys.stdout
         if self.path is not None:
-            _check_target(self.path)
+            check_writable(self.path)
 
     @property
     def complete(self) -> bool:
@@ -50,8 +48,6 @@ class Answers:
 
     def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
         """Write the file, or the part of it there is, also after an error or Ctrl-C."""
-        from equifactor.io.files import write_text
-
         if self.path is None:
             return
         if self.complete:
@@ -62,14 +58,3 @@ class Answers:
             say(f"{self.path} is not written: {self.count} of {self.expected} models have an answer, kept in {part}")
         elif self.expected > 1 and kind is None:
             say(f"{self.path} is not written: there is no answer")
-
-
-def _check_target(path: str) -> None:
-    """Fail before the work rather than after it where the file cannot be written."""
-    target = Path(path)
-    if target.is_dir():
-        raise FormatError(f"{path}: cannot write it: it is a directory")
-    if not target.parent.is_dir():
-        raise FormatError(f"{path}: cannot write it: there is no folder {target.parent}")
-    if not os.access(target if target.exists() else target.parent, os.W_OK):
-        raise FormatError(f"{path}: cannot write it: permission denied")

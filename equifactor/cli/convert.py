@@ -29,6 +29,7 @@ def convert(
 
     OUT is replaced only when all of it has been written.
     """
-    from equifactor.io import read_graph, write_graph
+    from equifactor.io import check_target, read_graph, write_graph
 
+    check_target(target, format=target_format)
     write_graph(read_graph(source, format=source_format), target, format=target_format)

@@ -72,7 +72,11 @@ def _command(kind: str, generator: Callable[..., Any]) -> Callable[..., None]:
     """A function with the generator's arguments as options, plus where to write."""
 
     def run(**given: Any) -> None:
+        from equifactor.io import check_target
+
         output, format = given.pop("output"), given.pop("format")
+        if given.get("count") is None:
+            check_target(output, format=format)
         write_models(generator(**given), kind, output, format)
 
     parameters = [_parameter(p, hint) for p, hint in _arguments(generator)]

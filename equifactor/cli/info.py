@@ -9,7 +9,7 @@ import numpy as np
 import typer
 
 from equifactor.cli.models import Models
-from equifactor.cli.options import Evidence, InputFormat, example
+from equifactor.cli.options import Evidence, InputFormat, Sample, example
 from equifactor.cli.options import Models as ModelPaths
 from equifactor.cli.status import Exit
 
@@ -25,9 +25,10 @@ def info(
     evidence: Evidence = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line and model.")] = False,
     format: InputFormat = None,
+    sample: Sample = None,
 ) -> None:
     """Describe models: variables, factors, cardinalities, arities, zeros, components, width and memory."""
-    graphs = Models(models, evidence, format)
+    graphs = Models(models, evidence, format, sample)
     for n, (path, graph) in enumerate(graphs):
         print(_as_json(path, graph) if as_json else ("\n" if n else "") + _as_text(path, graph), flush=True)
     if graphs.failed:

@@ -21,11 +21,13 @@ class Models:
         paths: model files.
         evidence: no file, one for all models, or one per model.
         format: name of the models' format, None to go by the suffix.
+        sample: which sample of the evidence to take, for files that hold several.
     """
 
     paths: list[str]
     evidence: list[str] | None = None
     format: str | None = None
+    sample: int | None = None
     failed: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
@@ -66,4 +68,4 @@ class Models:
         from equifactor.io import read_evidence, read_graph
 
         graph = read_graph(path, format=self.format)
-        return graph if evidence is None else graph.condition(read_evidence(evidence, graph))
+        return graph if evidence is None else graph.condition(read_evidence(evidence, graph, sample=self.sample))

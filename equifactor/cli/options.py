@@ -21,6 +21,10 @@ Evidence = Annotated[
         help="UAI evidence: one file for all models, or one for each of them.",
     ),
 ]
+Sample = Annotated[
+    int | None,
+    typer.Option("--sample", metavar="N", help="Which sample, from 0, of evidence files that hold several."),
+]
 InputFormat = Annotated[
     str | None,
     typer.Option("--format", metavar="NAME", help="Format of the models: uai, lg, fg, cnf or wcsp; default by suffix."),

@@ -12,7 +12,7 @@ import typer
 
 from equifactor.cli.answers import Answers
 from equifactor.cli.models import Models
-from equifactor.cli.options import Evidence, InputFormat, example
+from equifactor.cli.options import Evidence, InputFormat, Sample, example
 from equifactor.cli.options import Models as ModelPaths
 from equifactor.cli.status import Exit, say
 from equifactor.errors import EquifactorError, OptionError
@@ -55,6 +55,7 @@ def solve(
         bool, typer.Option("--strict", help="Exit with 1 unless every status is exact, optimal or converged.")
     ] = False,
     format: InputFormat = None,
+    sample: Sample = None,
 ) -> None:
     """Answer models: one answer each, in order.
 
@@ -74,7 +75,7 @@ def solve(
         "task": task, "solver": solver, "time_limit": time_limit, "seed": seed, "device": device, "dtype": dtype
     }  # fmt: skip
     solve_graph([], **options)  # checks the options before any file is read
-    graphs = Models(models, evidence, format)
+    graphs = Models(models, evidence, format, sample)
     unsolved = False
     with Answers(output, expected=len(graphs)) as answers, _bar_over(graphs, answers) as report:
         for n, (path, graph) in enumerate(graphs):

@@ -5,6 +5,6 @@ The models are not part of the package. A folder holds them: one that was made b
 """
 
 from equifactor.data.collections import Instance, collection, collection_names
-from equifactor.data.download import download
+from equifactor.data.public import download
 
 __all__ = ["Instance", "collection", "collection_names", "download"]

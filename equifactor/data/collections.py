@@ -159,12 +159,18 @@ def _from_index(folder: Path, index: Path) -> list[Instance]:
                 name,
                 _first(at, [name + s for s in _SUFFIXES]) or at / f"{name}.uai.gz",
                 # Stated evidence must be there: a model solved without it would be another model.
-                at / f"{name}.uai.evid" if record.get("evidence_count") else None,
+                _evidence(at / f"{name}.uai.evid", record.get("evidence_count")),
                 folder / marginals if marginals else None,
                 record,
             )
         )
     return instances
+
+
+def _evidence(path: Path, count: int | None) -> Path | None:
+    if count is None:  # not stated: the file says it
+        return path if path.is_file() else None
+    return path if count else None
 
 
 def _from_files(folder: Path) -> list[Instance]:

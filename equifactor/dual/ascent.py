@@ -62,28 +62,32 @@ class Ascent(ABC):
         return float(upper_bound_of(self.flat, self.layout, self.messages).sum())
 
     def candidates(self, rng: np.random.Generator | None = None) -> list[IntArray]:
-        """Assignments [V] read off the messages, each improved by single moves.
+        """Assignments [V] read off the messages, each improved by single moves."""
+        return [self.polished(states) for states in self.decoded(rng)]
 
-        The best state of every variable alone; then one variable after the other given those before, by number, back,
-        and the clearest first. With `rng`: in three random orders instead.
+    def decoded(self, rng: np.random.Generator | None = None) -> list[IntArray]:
+        """Assignments [V]: the best state of every variable alone, then one after the other given those before.
+
+        By number, back, and the clearest first; with `rng` in three random orders instead.
         """
         count = self.flat.num_vars
         if rng is not None:
-            return [self._polished(self._decoded(rng.permutation(count))) for _ in range(3)]
+            return [self._in_order(rng.permutation(count)) for _ in range(3)]
         ascending = np.arange(count)
-        alone, margin = _best_states(self.total, self.flat.var_ptr)
+        alone, margin = best_states(self.total, self.flat.var_ptr)
         orders = ascending, ascending[::-1].copy(), np.argsort(-margin, kind="stable")
-        return [self._polished(states) for states in (alone, *map(self._decoded, orders))]
+        return [alone, *map(self._in_order, orders)]
 
-    def _decoded(self, order: IntArray) -> IntArray:
+    def polished(self, states: IntArray) -> IntArray:
+        """The assignment after single moves that improve the score, in place."""
+        ascending = np.arange(self.flat.num_vars)
+        decode.polish(ascending, *self._walk, self.flat.log_phi, self.flat.var_ptr, self.unary, states)
+        return states
+
+    def _in_order(self, order: IntArray) -> IntArray:
         states = np.full(self.flat.num_vars, -1)
         values = np.where(self._ruled_out, -np.inf, self.back)
         decode.decode_in_order(order, *self._walk, self.log_phi, self.flat.var_ptr, self.total, values, states)
-        return states
-
-    def _polished(self, states: IntArray) -> IntArray:
-        ascending = np.arange(self.flat.num_vars)
-        decode.polish(ascending, *self._walk, self.flat.log_phi, self.flat.var_ptr, self.unary, states)
         return states
 
     @property
@@ -118,7 +122,16 @@ class FactorAscent(Ascent):
         lay = self.layout
         self._renew_total()
         duals.sweep_factors(
-            lay.order, lay.factors, lay.slots, self.log_phi, self.back, self.total, self.q, self.out, self.at, self.before
+            lay.order,
+            lay.factors,
+            lay.slots,
+            self.log_phi,
+            self.back,
+            self.total,
+            self.q,
+            self.out,
+            self.at,
+            self.before,
         )
         return float(duals.sum_of_maxima(self.flat.var_ptr, self.total)) + self.constant
 
@@ -146,13 +159,15 @@ class VariableAscent(Ascent):
         backward = ascending[::-1].copy(), ~last, np.where(first, 0.0, share)
         self.directions = [forward, backward]
         self.sweeps = 0
+        self.stale = True  # tables or messages come from elsewhere: renew all
 
     def sweep(self) -> float:
-        """A pass in one direction; the first one renews every message, whatever it started from."""
+        """A pass in one direction."""
         lay = self.layout
         order, renew, weight = self.directions[self.sweeps % 2]
-        if self.sweeps == 0:
+        if self.stale:
             renew = np.ones_like(renew)
+        self.stale = False
         self.sweeps += 1
         bound = duals.sweep_variables(
             order, self.slot_ptr, self.slots_of_var, renew, weight, lay.factors, self.factor_of_slot, lay.slots,
@@ -161,7 +176,7 @@ class VariableAscent(Ascent):
         return float(bound) + self.constant
 
 
-def _best_states(values: FloatArray, ptr: IntArray) -> tuple[IntArray, FloatArray]:
+def best_states(values: FloatArray, ptr: IntArray) -> tuple[IntArray, FloatArray]:
     """[V] first state of the largest value of every variable, and by how much it leads."""
     from equifactor.kernels.answers import beliefs
 

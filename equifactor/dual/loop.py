@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -13,11 +13,31 @@ from equifactor.result import Estimate, Status, impossible
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from equifactor.dual.ascent import Ascent
+    from equifactor.graph import FlatGraph
     from equifactor.solver import Run
 
 
+DECODING = 0.3  # seconds of decoding per second of sweeping
 RANDOM_DECODINGS = 10
+
+
+class Dual(Protocol):
+    """What the loop needs: a bound that sweeps lower, and assignments read off on the way."""
+
+    flat: FlatGraph[np.ndarray]
+
+    @property
+    def bound(self) -> float:
+        """Upper bound on the best log score, computed afresh."""
+        ...
+
+    def sweep(self) -> float:
+        """The bound after one more sweep, up to rounding (-inf: no assignment is possible)."""
+        ...
+
+    def candidates(self, rng: np.random.Generator | None = None) -> list[NDArray[np.int64]]:
+        """Assignments [V] of the free variables."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -30,11 +50,11 @@ class Limits:
     tolerance: float
 
 
-def close_gap(ascent: Ascent, limits: Limits, run: Run) -> Estimate:
+def close_gap(dual: Dual, limits: Limits, run: Run) -> Estimate:
     """Sweep and decode until the best assignment meets the bound, the bound stalls, or time is up (one graph)."""
-    best = _Best(ascent)
+    best = _Best(dual)
     best.update()
-    lowest = ascent.bound
+    lowest = dual.bound
     history = [lowest]
     sweeping = 0.0  # seconds
     done = 0
@@ -44,7 +64,7 @@ def close_gap(ascent: Ascent, limits: Limits, run: Run) -> Estimate:
             history[-1 - limits.patience] - lowest <= limits.tolerance * max(1.0, abs(lowest))
         )
         last = stalled or done >= limits.iterations or run.clock.stopped
-        if done and (best.seconds <= sweeping or last):
+        if done and (best.seconds <= DECODING * sweeping or last):
             best.update()
         if stalled:  # several states may share a maximum: other orders break the ties in other ways
             rng = np.random.default_rng(run.seed)
@@ -60,7 +80,7 @@ def close_gap(ascent: Ascent, limits: Limits, run: Run) -> Estimate:
             status = run.clock.status or Status.ITERATION_LIMIT
         else:
             start = time.perf_counter()
-            bound = ascent.sweep()
+            bound = dual.sweep()
             sweeping += time.perf_counter() - start
             done += 1
             if np.isneginf(bound):
@@ -68,7 +88,7 @@ def close_gap(ascent: Ascent, limits: Limits, run: Run) -> Estimate:
             lowest = min(lowest, bound)
             history.append(lowest)
             run.report(done, limits.iterations, f"gap {lowest - best.score:.3g}")
-    bound = max(ascent.bound, best.score)  # of the messages as they are, free of rounding over the sweeps
+    bound = max(dual.bound, best.score)  # of the messages as they are, free of rounding over the sweeps
     return Estimate(
         status=status,
         assignment=best.assignment,
@@ -82,16 +102,16 @@ def close_gap(ascent: Ascent, limits: Limits, run: Run) -> Estimate:
 class _Best:
     """The best assignment so far."""
 
-    def __init__(self, ascent: Ascent) -> None:
-        self.ascent = ascent
+    def __init__(self, dual: Dual) -> None:
+        self.dual = dual
         self.assignment: NDArray[np.int64] | None = None
         self.score = -np.inf
         self.seconds = 0.0  # spent on finding it
 
     def update(self, rng: np.random.Generator | None = None) -> None:
         start = time.perf_counter()
-        flat = self.ascent.flat
-        for states in self.ascent.candidates(rng):
+        flat = self.dual.flat
+        for states in self.dual.candidates(rng):
             assignment = flat.assignments(states)[0]
             score = flat.graphs[0].log_score(assignment)
             if self.assignment is None or score > self.score:

@@ -7,6 +7,7 @@ import os
 import queue
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -24,6 +25,7 @@ class Worker:
     def __init__(self, memory_limit: float = 0.0) -> None:
         self.memory_limit = memory_limit
         self.process: subprocess.Popen[str] | None = None
+        self.complaints: IO[bytes] | None = None  # what the process says on stderr
 
     def run(self, job: Job) -> dict[str, Any]:
         """The row of one job; whatever happens to the process, there is one."""
@@ -58,18 +60,19 @@ class Worker:
         if self.process is not None:
             self.process.kill()
             self.process.wait()
-            for pipe in (self.process.stdin, self.process.stdout):
+            for pipe in (self.process.stdin, self.process.stdout, self.complaints):
                 _close(pipe)
-            self.process = None
+            self.process = self.complaints = None
 
     def _alive(self) -> subprocess.Popen[str]:
         if self.process is None or self.process.poll() is not None:
             self.stop()
+            self.complaints = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "equifactor.evaluate.worker", str(self.memory_limit)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
+                stderr=self.complaints,
                 text=True,
                 encoding="utf-8",
                 env={**os.environ, **dict.fromkeys(_THREADS, "1")},
@@ -79,13 +82,22 @@ class Worker:
     def _dead(self, process: subprocess.Popen[str], killed: bool, seconds: float, job: Job) -> dict[str, Any]:
         process.kill()
         code = process.wait()
+        last = self._last_words()
         self.stop()
         if killed:
             status, message = "killed", f"no answer after {seconds:.0f} s; the process was ended"
         else:
-            status, message = "crashed", f"the process died with exit status {code}, perhaps for want of memory"
+            status, message = "crashed", f"the process died with exit status {code}: {last}"
         row = {"status": status, "message": message, "seconds": round(seconds, 3), "overrun": job.overrun(seconds)}
         return {**row, "answered": False, "score": 0.0}
+
+    def _last_words(self) -> str:
+        """Last line on stderr: the exception, where there was one."""
+        if self.complaints is None:
+            return ""
+        self.complaints.seek(0)
+        lines = self.complaints.read().decode("utf-8", "replace").strip().splitlines()
+        return lines[-1][:200] if lines else "perhaps for want of memory"
 
 
 def run_jobs(
@@ -137,7 +149,7 @@ def _pipe(pipe: IO[str] | None) -> IO[str]:
     return pipe
 
 
-def _close(pipe: IO[str] | None) -> None:
+def _close(pipe: IO[Any] | None) -> None:
     try:
         if pipe is not None:
             pipe.close()

@@ -61,8 +61,8 @@ class Store:
         with self.path.open("rb") as handle:
             for number, line in enumerate(handle, 1):
                 try:
-                    values = json.loads(line)
-                    rows[values.pop("key")] = _decoded(values)
+                    row = _decoded(json.loads(line))
+                    rows[row.pop("key")] = row
                 except (ValueError, KeyError, AttributeError):
                     if line.endswith(b"\n"):
                         raise FormatError(f"{self.path}:{number}: expected a row of results; move it away") from None

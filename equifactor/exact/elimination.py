@@ -1,8 +1,9 @@
-"""Two passes over the clusters of a plan: up to the roots, back down to every variable. All in the log domain."""
+"""Two passes over the clusters of a plan: up to the roots, back down to every variable."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -12,115 +13,107 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from equifactor.clock import Clock
-    from equifactor.exact.plan import Plan
-    from equifactor.graph import FactorGraph
+    from equifactor.exact.program import Program
 
     FloatArray = NDArray[np.float64]
+    IntArray = NDArray[np.int64]
+    Report = Callable[[int, int], None]
+
+_BUDGET = 2**25  # operations between two looks at the clock: about 30 ms
 
 
-class Elimination:
-    """Cluster tables of one graph under one plan.
+class Sums(NamedTuple):
+    """ln Z and, where they were asked for, the probabilities [x] of all states left."""
 
-    Axes of every table are in the plan's order (latest elimination first), so a separator's axes are a
-    subsequence of its parent's and tables combine by broadcasting.
-    """
+    log_z: float
+    p: FloatArray | None
 
-    def __init__(self, graph: FactorGraph, plan: Plan, clock: Clock) -> None:
-        self.graph = graph
-        self.plan = plan
-        self.clock = clock
-        self.position = {v: n for n, v in enumerate(plan.order)}
-        self.constant = 0.0  # product of the arity-0 factors
-        self.factors_of: list[list[int]] = [[] for _ in plan.order]
-        ptr = graph.structure.scope_ptr
-        for a in range(graph.num_factors):
-            scope = graph.structure.scope_vars[ptr[a] : ptr[a + 1]].tolist()
-            if scope:
-                self.factors_of[min(self.position[v] for v in scope)].append(a)
-            else:
-                self.constant += float(graph.log_table(a))
 
-    def log_z_and_marginals(self) -> tuple[float, dict[int, FloatArray]] | None:
-        """ln Z and the distribution of every free variable; None when the clock stopped the work."""
-        up = self._collect(_logsumexp)
-        if up is None:
+class Best(NamedTuple):
+    """The best log score and its states [v]."""
+
+    score: float
+    states: IntArray
+
+
+def sum_out(
+    program: Program, log_phi: FloatArray, clock: Clock, *, marginals: bool = True, report: Report | None = None
+) -> Sums | None:
+    """ln Z, and all marginals by a downward pass; None when the clock stopped the work."""
+    from equifactor.kernels import elimination as kernels
+    from equifactor.kernels.cluster_tables import normalise, scale_groups
+
+    count = len(program.dim)
+    start, length = program.starts(reuse=not marginals)
+    arena, is_log, low = np.empty(length), np.zeros(len(start), bool), np.zeros(len(start))
+    scale, mode = np.zeros(1 + count), np.zeros(count, np.int64)
+    work = program.workspace()
+    constant = float(log_phi[program.constants].sum())
+    _fill(program, log_phi, start, arena)
+    tables = program.op_size, program.num_groups, arena, is_log, low, scale
+    if constant == -math.inf or not scale_groups(start, *tables):
+        return Sums(-math.inf, None)
+    shared = (*program.geometry, start, program.op_size, arena)
+    n = block = 0
+    while n < count:
+        if clock.stopped:
             return None
-        tables, messages, log_z = up
-        if np.isneginf(log_z):
-            return log_z, {}
-        marginals: dict[int, FloatArray] = {}
-        for n in range(len(self.plan.order) - 1, -1, -1):
-            if self.clock.stopped:
-                return None
-            parent = self.plan.parent[n]
-            if parent >= 0:
-                inside = _reduce_to(tables[parent], self.plan.clusters[parent], self.plan.clusters[n][:-1])
-                # what the parent knows beyond this cluster's own message; 0/0 is impossible, so it stays 0
-                with np.errstate(invalid="ignore"):
-                    outside = np.where(np.isneginf(messages[n]), -np.inf, inside - messages[n])
-                tables[n] += outside[..., None]
-            p = tables[n].reshape(-1, tables[n].shape[-1])
-            p = np.exp(p - p.max()).sum(axis=0)
-            marginals[self.plan.order[n]] = p / p.sum()
-        return log_z, marginals
+        n, block = kernels.collect(n, block, _BUDGET, *shared, is_log, low, mode, scale, *work)
+        if n < 0:
+            return Sums(-math.inf, None)
+        if report:
+            report(n, 2 * count if marginals else count)
+    roots = np.flatnonzero(program.parent < 0) + program.num_groups
+    at_root = arena[start[roots]]
+    log_z = constant + float(scale.sum()) + float(np.where(is_log[roots], at_root, np.log(at_root)).sum())
+    if not marginals:
+        return Sums(log_z, None)
 
-    def best_assignment(self) -> tuple[float, dict[int, int]] | None:
-        """Best log score and its states; None when the clock stopped the work."""
-        up = self._collect(lambda table: table.max(axis=-1))
-        if up is None:
+    p = np.empty(int(program.dim.sum()))
+    scratch = np.empty(program.scratch_size), np.empty(len(work[2]), np.int64)
+    n, block = count - 1, 0
+    while n >= 0:
+        if clock.stopped:
             return None
-        tables, _, score = up
-        states: dict[int, int] = {}
-        for n in range(len(self.plan.order) - 1, -1, -1):
-            row = tables[n][tuple(states[v] for v in self.plan.clusters[n][:-1])]
-            states[self.plan.order[n]] = int(np.argmax(row))
-        return score, states
-
-    def _collect(
-        self, reduce: Callable[[FloatArray], FloatArray]
-    ) -> tuple[list[FloatArray], list[FloatArray], float] | None:
-        """Upward pass: cluster tables, separator messages, and the total over all roots."""
-        tables: list[FloatArray] = []
-        messages: list[FloatArray] = []
-        total = self.constant
-        waiting: list[list[int]] = [[] for _ in self.plan.order]
-        for n, cluster in enumerate(self.plan.clusters):
-            if self.clock.stopped:
-                return None
-            table = np.zeros(tuple(self.graph.card[list(cluster)]))
-            for a in self.factors_of[n]:
-                scope = self.graph.structure.scope(a).tolist()
-                order = sorted(range(len(scope)), key=lambda k: -self.position[scope[k]])
-                aligned = self.graph.log_table(a).transpose(order)
-                table += _expand(aligned, [scope[k] for k in order], cluster)
-            for child in waiting[n]:
-                table += _expand(messages[child], self.plan.clusters[child][:-1], cluster)
-            message = reduce(table)
-            if self.plan.parent[n] >= 0:
-                waiting[self.plan.parent[n]].append(n)
-            else:
-                total += float(message)
-            tables.append(table)
-            messages.append(message)
-        return tables, messages, total
+        n, block = kernels.distribute(
+            n, block, _BUDGET, *shared, mode, program.state_start, p, *scratch, *work
+        )  # fmt: skip
+        if report:
+            report(2 * count - 1 - n, 2 * count)
+    normalise(program.state_start, program.dim, p)
+    return Sums(log_z, p)
 
 
-def _expand(table: FloatArray, scope: list[int] | tuple[int, ...], cluster: tuple[int, ...]) -> FloatArray:
-    """Insert axes of length one so that a table over part of a cluster broadcasts over all of it."""
-    shape = iter(table.shape)
-    inside = set(scope)
-    return table.reshape([next(shape) if v in inside else 1 for v in cluster])
+def maximise(program: Program, log_phi: FloatArray, clock: Clock, *, report: Report | None = None) -> Best | None:
+    """The best log score (`-inf` when all are) and an assignment that has it; None when the clock stopped the work."""
+    from equifactor.kernels import elimination as kernels
+
+    count = len(program.dim)
+    start, length = program.starts(reuse=True)
+    arena = np.empty(length)
+    _fill(program, log_phi, start, arena)
+    sizes = program.message_sizes
+    choice_start = np.cumsum(sizes) - sizes
+    choice = np.empty(int(sizes.sum()), np.uint8 if program.dim.max(initial=1) <= 256 else np.int32)
+    roots = np.flatnonzero(program.parent < 0)
+    shared = (*program.geometry, start, program.op_size, arena)
+    work = program.workspace()
+    score = float(log_phi[program.constants].sum())
+    n = block = 0
+    while n < count:
+        if clock.stopped:
+            return None
+        n, block = kernels.maximise(n, block, _BUDGET, *shared, choice, choice_start, *work)
+        if report:
+            report(n, count)
+    score += float(arena[start[roots + program.num_groups]].sum())
+    states = np.empty(count, np.int64)
+    states[program.variables] = kernels.trace_back(program.dim, *program.separators, choice, choice_start)
+    return Best(score, states)
 
 
-def _reduce_to(table: FloatArray, cluster: tuple[int, ...], separator: tuple[int, ...]) -> FloatArray:
-    """Sum a cluster table down to a separator."""
-    inside = set(separator)
-    axes = tuple(k for k, v in enumerate(cluster) if v not in inside)
-    return _logsumexp(table, axes) if axes else table
+def _fill(program: Program, log_phi: FloatArray, start: IntArray, arena: FloatArray) -> None:
+    from equifactor.kernels.cluster_tables import fill_groups
 
-
-def _logsumexp(table: FloatArray, axes: int | tuple[int, ...] = -1) -> FloatArray:
-    top = table.max(axis=axes, keepdims=True)
-    top = np.where(np.isneginf(top), 0.0, top)
-    with np.errstate(divide="ignore"):
-        return np.log(np.exp(table - top).sum(axis=axes)) + top.squeeze(axes)
+    digit = np.empty(int(np.diff(program.separators[0]).max(initial=0)) + 1, np.int64)
+    fill_groups(log_phi, program.table_ptr, *program.groups, start, arena, digit)

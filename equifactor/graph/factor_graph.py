@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from equifactor.errors import ModelError
-from equifactor.graph import view
+from equifactor.graph import inputs, view
 from equifactor.graph.slicing import slice_tables
 from equifactor.graph.structure import Structure
 
@@ -16,12 +17,11 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from rich.console import RenderableType
 
+    from equifactor.graph.inputs import Evidence, Factors, Variable, Variables
+
     FloatArray = NDArray[np.float64]
     IntArray = NDArray[np.int64]
-    Variable = int | str
-    Evidence = Mapping[Any, int | str | Sequence[float] | FloatArray]  # by number or name
 
-_SHOWN_NAMES = 8  # how many valid names an error lists
 _SCORE_BLOCK = 2**21  # edges times assignments scored at once: keeps the index array near 16 MB
 
 
@@ -54,27 +54,16 @@ class FactorGraph:
     name: str | None
 
     def __init__(
-        self,
-        variables: Sequence[int] | IntArray | Mapping[str, int | Sequence[str]],
-        factors: Iterable[tuple[Sequence[Variable], ArrayLike]] = (),
-        *,
-        log: bool = False,
-        name: str | None = None,
+        self, variables: Variables, factors: Factors = (), *, log: bool = False, name: str | None = None
     ) -> None:
-        factors = list(factors)  # read twice below, and `other.factors()` is an iterator
-        card, names, states = _read_variables(variables)
-        index = {n: i for i, n in enumerate(names or ())}
-        scopes = [[_index(v, index, len(card)) for v in scope] for scope, _ in factors]
-        structure = Structure.build(
-            card,
-            np.cumsum([0, *map(len, scopes)]),
-            np.array([i for scope in scopes for i in scope], np.int64),
-            variable_names=names,
-            state_names=states,
-        )
-        tables = [_read_table(a, structure.shape(a), table) for a, (_, table) in enumerate(factors)]
-        phi = np.concatenate([t.ravel() for t in tables]) if tables else np.zeros(0)
-        self._set(structure, _checked_log_phi(structure, phi, log), None, name)
+        pairs = inputs.read_factors(factors)
+        card, names, states = inputs.read_variables(variables)
+        if name is not None and not isinstance(name, str):
+            raise ModelError(f"the name of a graph is text, found {name!r}")
+        structure = Structure.build(card, [0], [], variable_names=names, state_names=states)
+        empty = FactorGraph.trusted(structure, np.zeros(0), None, name)
+        graph = empty.with_factors(pairs, log=log)
+        self._set(graph.structure, graph.log_phi, None, name)
 
     def _set(self, structure: Structure, log_phi: FloatArray, observed: IntArray | None, name: str | None) -> None:
         log_phi.flags.writeable = False
@@ -112,7 +101,7 @@ class FactorGraph:
         cls, structure: Structure, phi: ArrayLike, *, log: bool = False, name: str | None = None
     ) -> FactorGraph:
         """A graph from a checked structure and all tables [T] one after the other; checks the tables."""
-        return cls.trusted(structure, _checked_log_phi(structure, np.asarray(phi), log), None, name)
+        return cls.trusted(structure, inputs.read_potentials(structure.table_ptr, phi, log), None, name)
 
     # ---- what it is -------------------------------------------------------------------------------------
 
@@ -154,8 +143,9 @@ class FactorGraph:
 
     def log_table(self, factor: int) -> FloatArray:
         """Log table of one factor, one axis per scope variable; a read-only view."""
-        start, stop = self.structure.table_ptr[factor : factor + 2]
-        return self.log_phi[start:stop].reshape(self.structure.shape(factor))
+        a = inputs.factor_number(factor, self.num_factors)
+        start, stop = self.structure.table_ptr[a : a + 2]
+        return self.log_phi[start:stop].reshape(self.structure.shape(a))
 
     def factors(self) -> Iterator[tuple[tuple[int, ...], FloatArray]]:
         """Each factor as `(scope, table)`, tables in the linear domain."""
@@ -164,27 +154,11 @@ class FactorGraph:
 
     def variable(self, variable: Variable) -> int:
         """Number of a variable given by number or name; raises `ModelError` for an unknown one."""
-        return _index(variable, self.structure.index_of_name, self.num_vars)
+        return inputs.variable_number(variable, self.structure.index_of_name, self.num_vars)
 
     def state(self, variable: Variable, state: int | str) -> int:
         """Number of a state given by number or name; raises `ModelError` when it is out of range."""
-        i = self.variable(variable)
-        label = self.structure.variable_name(i)
-        if isinstance(state, str):
-            names = self.structure.state_names and self.structure.state_names[i]
-            if not names or state not in names:
-                have = f"its states are {', '.join(names)}" if names else "its states have no names"
-                raise ModelError(f"variable {label} has no state {state!r}; {have}", variable=i)
-            return names.index(state)
-        if not isinstance(state, (int, np.integer)):
-            raise ModelError(f"the state of variable {label} must be a whole number or a name, found {state!r}")
-        if not 0 <= state < self.card[i]:
-            raise ModelError(
-                f"state {state} of variable {label} is out of range; it has {self.card[i]} states "
-                f"(0-{self.card[i] - 1})",
-                variable=i,
-            )
-        return int(state)
+        return inputs.state_number(self.structure, self.variable(variable), state)
 
     # ---- new graphs from this one -----------------------------------------------------------------------
 
@@ -195,68 +169,65 @@ class FactorGraph:
         scope; ln Z and scores keep the scale of the original. Soft evidence (one weight per state) becomes a
         new unary factor. Raises `ModelError` when it contradicts what is already observed. Cost O(T).
         """
-        hard: dict[int, int] = {}
-        graph = self
+        if not isinstance(evidence, Mapping):
+            raise ModelError(
+                f"evidence is a mapping from variable to state, such as {{0: 1}}; found {reprlib.repr(evidence)}"
+            )
+        observed = np.full(self.num_vars, -1) if self.observed is None else self.observed.copy()
+        any_hard = False
+        soft: list[tuple[list[int], FloatArray]] = []
         for key, value in evidence.items():
             i = self.variable(key)
             if isinstance(value, (int, str, np.integer)):
                 state = self.state(i, value)
-                if hard.get(i, state) != state:
-                    raise ModelError(f"variable {self.structure.variable_name(i)} is observed in two states")
-                hard[i] = state
+                if observed[i] not in (-1, state):
+                    name = self.structure.variable_name(i)
+                    raise ModelError(
+                        f"variable {name} is already observed in state {observed[i]}, not {state}", variable=i
+                    )
+                observed[i] = state
+                any_hard = True
                 continue
-            weights = self._weights(i, value)
+            weights = inputs.read_weights(self.structure, i, value)
             if self.observed is None or self.observed[i] < 0:
-                graph = graph.with_factor([i], weights)
+                soft.append(([i], weights))
             else:  # a weight for a variable that is already fixed only scales
-                graph = graph.with_factor([], weights[self.observed[i]])
-        if not hard:
+                soft.append(([], weights[self.observed[i]]))
+        graph = self.with_factors(soft) if soft else self
+        if not any_hard:
             return graph
-        observed = np.full(self.num_vars, -1) if self.observed is None else self.observed.copy()
-        for i, state in hard.items():
-            if observed[i] >= 0 and observed[i] != state:
-                name = self.structure.variable_name(i)
-                raise ModelError(f"variable {name} is already observed in state {observed[i]}, not {state}")
-            observed[i] = state
         structure, log_phi = slice_tables(graph.structure, graph.log_phi, observed)
         return FactorGraph.trusted(structure, log_phi, observed, self.name)
 
-    def _weights(self, variable: int, value: object) -> FloatArray:
-        """[card] soft evidence of one variable, checked."""
-        try:
-            weights = np.asarray(value, dtype=np.float64)
-        except (TypeError, ValueError):
-            weights = np.zeros(0)
-        if weights.shape != (self.card[variable],) or not np.all((weights >= 0) & (weights < np.inf)):
-            raise ModelError(
-                f"evidence on variable {self.structure.variable_name(variable)} must be a state or one "
-                f"weight >= 0 for each of its {self.card[variable]} states, found {value!r}",
-                variable=variable,
-            )
-        return weights
-
     def with_factor(self, scope: Sequence[Variable], table: ArrayLike, *, log: bool = False) -> FactorGraph:
-        """The graph times one more factor."""
-        variables = [self.variable(v) for v in scope]
-        s = self.structure
+        """The graph times one more factor; cost O(T), so add many at once by `with_factors`."""
+        return self.with_factors([(scope, table)], log=log)
+
+    def with_factors(self, factors: Factors, *, log: bool = False) -> FactorGraph:
+        """The graph times more factors, over variables that are not observed."""
+        pairs = inputs.read_factors(factors)
+        s, first = self.structure, self.num_factors
+        scopes = [
+            inputs.read_scope(first + n, scope, s.index_of_name, s.num_vars) for n, (scope, _) in enumerate(pairs)
+        ]
+        new_vars = np.array([i for scope in scopes for i in scope], np.int64)
+        if self.observed is not None and np.any(self.observed[new_vars] >= 0):
+            raise ModelError("a new factor may only name variables that are not observed")
         structure = Structure.build(
             s.card,
-            np.append(s.scope_ptr, s.num_edges + len(variables)),
-            np.append(s.scope_vars, variables),
+            np.concatenate((s.scope_ptr, s.num_edges + np.cumsum([len(scope) for scope in scopes], dtype=np.int64))),
+            np.concatenate((s.scope_vars, new_vars)),
             variable_names=s.variable_names,
             state_names=s.state_names,
         )
-        if self.observed is not None and any(self.observed[i] >= 0 for i in variables):
-            raise ModelError("a new factor may only name variables that are not observed")
-        values = _read_table(self.num_factors, structure.shape(self.num_factors), table).ravel()
-        extra = _checked_log_phi(
-            Structure.build(s.card, [0, len(variables)], variables), values, log, first=self.num_factors
-        )
-        return FactorGraph.trusted(structure, np.concatenate((self.log_phi, extra)), self.observed, self.name)
+        tables = [inputs.read_table(first + n, structure.shape(first + n), table) for n, (_, table) in enumerate(pairs)]
+        phi = np.concatenate([np.zeros(0), *(t.ravel() for t in tables)])
+        more = inputs.read_potentials(structure.table_ptr[first:] - s.num_entries, phi, log, first)
+        return FactorGraph.trusted(structure, np.concatenate((self.log_phi, more)), self.observed, self.name)
 
     def with_potentials(self, phi: ArrayLike, *, log: bool = False) -> FactorGraph:
         """The same structure with other tables [T]; the structure is shared, not copied."""
-        log_phi = _checked_log_phi(self.structure, np.asarray(phi), log)
+        log_phi = inputs.read_potentials(self.structure.table_ptr, phi, log)
         return FactorGraph.trusted(self.structure, log_phi, self.observed, self.name)
 
     def renamed(self, name: str | None) -> FactorGraph:
@@ -276,17 +247,7 @@ class FactorGraph:
         """
         if isinstance(assignment, Mapping):
             assignment = self._assignment_of(assignment)
-        x = np.asarray(assignment)
-        if x.ndim not in (1, 2) or x.shape[-1] != self.num_vars:
-            raise ModelError(
-                f"an assignment has one state for each of the {self.num_vars} variables; found shape {x.shape}"
-            )
-        if x.size and not np.issubdtype(x.dtype, np.integer):
-            raise ModelError(f"an assignment holds whole numbers, found dtype {x.dtype}")
-        bad = (x < 0) | (x >= self.card)
-        if bad.any():
-            i = int(np.argwhere(bad)[0][-1])
-            raise ModelError(f"the assignment puts variable {i} outside its {self.card[i]} states", variable=i)
+        x = inputs.read_assignments(self.structure, assignment)
         rows = np.atleast_2d(x)
         block = max(1, _SCORE_BLOCK // max(1, self.structure.num_edges))
         blocks = [self._log_scores(rows[n : n + block]) for n in range(0, len(rows), block)]
@@ -337,57 +298,11 @@ class FactorGraph:
         return view.terminal(self)
 
 
-def _read_variables(
-    variables: Sequence[int] | IntArray | Mapping[str, int | Sequence[str]],
-) -> tuple[list[int] | IntArray, list[str] | None, list[Sequence[str] | None] | None]:
-    if not isinstance(variables, Mapping):
-        return np.asarray(variables, dtype=None if len(variables) else np.int64), None, None
-    states: list[Sequence[str] | None] = [
-        None if isinstance(v, (int, np.integer)) else list(v) for v in variables.values()
-    ]
-    card = [v if isinstance(v, (int, np.integer)) else len(v) for v in variables.values()]
-    return [int(d) for d in card], list(variables), states if any(states) else None
-
-
-def _index(variable: Variable, index: Mapping[str, int], num_vars: int) -> int:
-    if isinstance(variable, str):
-        if variable not in index:
-            known = ", ".join(list(index)[:_SHOWN_NAMES]) + (", ..." if len(index) > _SHOWN_NAMES else "")
-            raise ModelError(f"there is no variable {variable!r}; the names are: {known or '(none)'}")
-        return index[variable]
-    if not isinstance(variable, (int, np.integer)) or isinstance(variable, bool):
-        raise ModelError(f"a variable is given by number or name, found {variable!r}")
-    if not 0 <= variable < num_vars:
-        have = f"{num_vars} variables (0-{num_vars - 1})" if num_vars else "no variables"
-        raise ModelError(f"there is no variable {variable}; the model has {have}", variable=int(variable))
-    return int(variable)
-
-
-def _read_table(factor: int, shape: tuple[int, ...], table: ArrayLike) -> FloatArray:
-    try:
-        values = np.asarray(table, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ModelError(f"the table of factor {factor} is not an array of numbers", factor=factor) from None
-    if values.shape == shape or (values.ndim == 1 and values.size == np.prod(shape, dtype=np.int64)):
-        return values
-    raise ModelError(f"factor {factor} needs a table of shape {shape}, found shape {values.shape}", factor=factor)
-
-
-def _checked_log_phi(structure: Structure, phi: FloatArray, log: bool, first: int = 0) -> FloatArray:
-    """Logs of the tables [T]; refuses NaN, +inf and (in the linear domain) negative entries."""
-    if phi.shape != (structure.num_entries,):
-        raise ModelError(f"the tables need {structure.num_entries} entries in all, found shape {phi.shape}")
-    phi = phi.astype(np.float64)  # a copy: the caller's array stays writeable and its own
-    bad = np.isnan(phi) | (phi == np.inf)
-    if not log:
-        bad |= phi < 0
-    if bad.any():
-        t = int(np.argmax(bad))
-        a = int(np.searchsorted(structure.table_ptr, t, side="right")) - 1
-        kind = "a log potential must be a number below infinity" if log else "a potential must be a number >= 0"
-        entry = t - int(structure.table_ptr[a])
-        raise ModelError(f"factor {a + first}, entry {entry} is {phi[t]:g}; {kind}", factor=a + first)
-    if not log:
-        with np.errstate(divide="ignore"):
-            np.log(phi, out=phi)
-    return phi
+def as_graphs(graphs: FactorGraph | Iterable[FactorGraph]) -> list[FactorGraph]:
+    """One graph or several as a list; raises `ModelError` for anything else."""
+    several = [graphs] if isinstance(graphs, (FactorGraph, str)) or not isinstance(graphs, Iterable) else list(graphs)
+    for graph in several:
+        if not isinstance(graph, FactorGraph):
+            hint = " (read_graph reads a file)" if isinstance(graph, str) else ""
+            raise ModelError(f"expected a FactorGraph or several, found {reprlib.repr(graph)}{hint}")
+    return several

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, overload
 
@@ -40,7 +41,7 @@ class Marginals(Sequence["NDArray[np.float64]"]):
     def __getitem__(self, index: int | slice) -> NDArray[np.float64] | list[NDArray[np.float64]]:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
-        i = int(index) + (len(self) if index < 0 else 0)
+        i = operator.index(index) + (len(self) if index < 0 else 0)
         if not 0 <= i < len(self):
             raise IndexError(f"variable {index} is out of range; there are {len(self)} variables")
         return self.values[self.ptr[i] : self.ptr[i + 1]]

@@ -145,6 +145,13 @@ class Structure:
         )
 
 
+def numbered(count: int, noun: str) -> str:
+    """How errors say what there is: `3 variables (0-2)`, `1 state (0)`, `no factors`."""
+    if count == 0:
+        return f"no {noun}s"
+    return f"1 {noun} (0)" if count == 1 else f"{count} {noun}s (0-{count - 1})"
+
+
 def _frozen_ints(values: ArrayLike) -> IntArray:
     array = np.asarray(values)
     whole = np.issubdtype(array.dtype, np.integer) or array.size == 0
@@ -187,7 +194,7 @@ def _check_scopes(card: IntArray, scope_ptr: IntArray, scope_vars: IntArray) -> 
         bad = (scope_vars < 0) | (scope_vars >= len(card))
         e = int(np.argmax(bad))
         a, i = _factor_of(e, scope_ptr), int(scope_vars[e])
-        have = f"{len(card)} variables (0-{len(card) - 1})" if len(card) else "no variables"
+        have = numbered(len(card), "variable")
         raise ModelError(f"factor {a} names variable {i}; the model has {have}", factor=a, variable=i)
     repeated = _first_repeat(scope_ptr, scope_vars)
     if repeated is not None:
@@ -270,11 +277,17 @@ def _check_state_names(
         if states is None:
             checked.append(None)
             continue
+        if not all(isinstance(state, str) for state in states):
+            raise ModelError(
+                f"the state names of variable {i} must be text, found {list(states)[:5]}; whole numbers stand for "
+                "the states themselves, counted from 0",
+                variable=i,
+            )
         if len(states) != card[i] or len(set(states)) != len(states):
             raise ModelError(
                 f"variable {i} has {card[i]} states but is given the state names {list(states)}; "
                 "one different name per state is needed",
                 variable=i,
             )
-        checked.append(tuple(map(str, states)))
+        checked.append(tuple(states))
     return tuple(checked)

@@ -64,21 +64,35 @@ def facts(graph: FactorGraph) -> list[tuple[str, str]]:
 
 def terminal(graph: FactorGraph) -> RenderableType:
     """A rich table for `rich.print(graph)`."""
-    from rich.table import Table
-
-    table = Table(title=f"FactorGraph {graph.name or ''}".strip(), show_header=False)
-    table.add_column(style="bold")
-    table.add_column(justify="right")
-    for label, value in facts(graph):
-        table.add_row(label, value)
-    return table
+    return terminal_table(_title(graph), facts(graph))
 
 
 def html(graph: FactorGraph) -> str:
     """A small table for notebooks."""
-    rows = "".join(
+    return html_table(_title(graph), facts(graph))
+
+
+def terminal_table(title: str, rows: list[tuple[str, str]]) -> RenderableType:
+    """Labels and values as a rich table."""
+    from rich.markup import escape as plain  # names may hold square brackets, which are markup to rich
+    from rich.table import Table
+
+    table = Table(title=plain(title), show_header=False)
+    table.add_column(style="bold")
+    table.add_column(justify="right")
+    for label, value in rows:
+        table.add_row(plain(label), plain(value))
+    return table
+
+
+def html_table(title: str, rows: list[tuple[str, str]]) -> str:
+    """Labels and values as an HTML table."""
+    cells = "".join(
         f"<tr><th style='text-align:left'>{escape(label)}</th><td style='text-align:right'>{escape(value)}</td></tr>"
-        for label, value in facts(graph)
+        for label, value in rows
     )
-    title = escape(f"FactorGraph {graph.name or ''}".strip())
-    return f"<table><caption>{title}</caption>{rows}</table>"
+    return f"<table><caption>{escape(title)}</caption>{cells}</table>"
+
+
+def _title(graph: FactorGraph) -> str:
+    return f"FactorGraph {graph.name or ''}".strip()

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from equifactor.errors import FormatError, OptionError
+from equifactor.errors import FormatError, ModelError, OptionError
 from equifactor.io.evidence import read_evidence, write_evidence
-from equifactor.io.files import PathLike, label, split_name
+from equifactor.io.files import PathLike, check_writable, split_name
 
 if TYPE_CHECKING:
     from equifactor.graph.factor_graph import FactorGraph
 
-__all__ = ["FORMATS", "read_evidence", "read_graph", "write_evidence", "write_graph"]
+__all__ = ["FORMATS", "check_target", "read_evidence", "read_graph", "write_evidence", "write_graph"]
 
 
 @dataclass(frozen=True)
@@ -71,11 +71,29 @@ def read_graph(path: PathLike, *, format: str | None = None) -> FactorGraph:
 
 
 def write_graph(graph: FactorGraph, path: PathLike, *, format: str | None = None) -> None:
-    """Write a model file, all or nothing; `-` is stdout (UAI unless `format` says otherwise)."""
-    chosen = _format_of(path, format or ("uai" if str(path) == "-" else None))
+    """Write a model file, all or nothing; `-` is stdout (UAI unless `format` says otherwise).
+
+    Raises `ModelError` where the format cannot hold the graph.
+    """
+    chosen = _format_to_write(path, format)
+    try:
+        chosen.write(graph, path)
+    except ModelError as error:
+        where = "<stdout>" if str(path) == "-" else path
+        raise ModelError(f"{where}: {error}", factor=error.factor, variable=error.variable) from None
+
+
+def check_target(path: PathLike, *, format: str | None = None) -> None:
+    """Refuse what `write_graph` cannot write whatever the graph, before work is done for it."""
+    _format_to_write(path, format)
+    check_writable(path)
+
+
+def _format_to_write(path: PathLike, name: str | None) -> Format:
+    chosen = _format_of(path, name or ("uai" if str(path) == "-" else None))
     if chosen is None:
-        raise FormatError(f"{label(path)}: the suffix does not say which format to write; known formats: {_known()}")
-    chosen.write(graph, path)
+        raise FormatError(f"{path}: the suffix does not say which format to write; known formats: {_known()}")
+    return chosen
 
 
 def _format_of(path: PathLike, name: str | None) -> Format | None:

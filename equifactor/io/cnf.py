@@ -189,6 +189,8 @@ class _Reader:
         if self.num_vars is None and self.kind != "headless":
             raise self.last.error("expected `p cnf VARIABLES CLAUSES`, found the end of the file")
         if self.num_vars is None:
+            if not self.seen_clauses:
+                raise self.last.error("expected clauses, found the end of the file")
             self.num_vars = max(self.largest, self.weights.largest)
         elif self.seen_clauses != self.num_clauses:
             raise self.last.error(f"expected {self.num_clauses} clauses, found {self.seen_clauses}")

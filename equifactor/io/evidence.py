@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from equifactor.errors import FormatError
+from equifactor.graph.structure import numbered
 from equifactor.io.files import PathLike, label, read_bytes, write_text
 from equifactor.io.words import Words
 
@@ -30,12 +31,12 @@ def read_evidence(path: PathLike, graph: FactorGraph, *, sample: int | None = No
     counts, has_sample_count = _layout(data, where)
     if sample is None and len(counts) > 1:
         raise FormatError(
-            f"{where}: expected one sample of evidence, found {len(counts)}; choose one by its number "
-            f"(0-{len(counts) - 1})"
+            f"{where}: expected one sample of evidence, found {numbered(len(counts), 'sample')}; choose one by its "
+            "number (sample=0, or --sample 0)"
         )
     chosen = sample or 0
     if not 0 <= chosen < len(counts):
-        raise FormatError(f"{where}: there is no sample {chosen}; the file holds {len(counts)}")
+        raise FormatError(f"{where}: there is no sample {chosen}; the file has {numbered(len(counts), 'sample')}")
     words = Words(data, where)
     for _ in range(has_sample_count + sum(1 + 2 * n for n in counts[:chosen])):
         words.word("a number")
@@ -64,8 +65,8 @@ def _layout(data: bytes, where: str) -> tuple[list[int], bool]:
     if found and announced == 1 and (alone or found % 2):  # most likely a sample count
         announced, found = words.integer("the number of observed variables", 0), found - 1
     raise words.error(
-        f"expected {announced} pairs of variable and state ({2 * announced} numbers) after this count, "
-        f"found {found} numbers"
+        f"expected {2 * announced} numbers after this count, a variable and its state for each observation, "
+        f"found {found}"
     )
 
 
@@ -74,13 +75,13 @@ def _observations(words: Words, graph: FactorGraph) -> dict[int, int]:
     for _ in range(words.integer("the number of observed variables", 0)):
         variable = words.integer("an observed variable")
         if not 0 <= variable < graph.num_vars:
-            have = f"{graph.num_vars} variables (0-{graph.num_vars - 1})" if graph.num_vars else "no variables"
+            have = numbered(graph.num_vars, "variable")
             raise words.error(f"the evidence names variable {variable}; the model has {have}")
         state = words.integer(f"the state of variable {variable}")
         if not 0 <= state < graph.card[variable]:
             raise words.error(
                 f"the evidence puts variable {variable} in state {state}; "
-                f"it has {graph.card[variable]} states (0-{graph.card[variable] - 1})"
+                f"it has {numbered(int(graph.card[variable]), 'state')}"
             )
         if evidence.setdefault(variable, state) != state:
             raise words.error(

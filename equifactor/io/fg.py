@@ -20,7 +20,7 @@ import numpy as np
 from equifactor.io.decimals import decimals
 from equifactor.io.dense import DenseTables
 from equifactor.io.files import label, read_bytes, split_name, write_text
-from equifactor.io.indicators import evidence_as_factors, with_factors
+from equifactor.io.indicators import evidence_as_factors
 from equifactor.io.words import Words
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def write_fg(graph: FactorGraph, path: PathLike) -> None:
     graph = evidence_as_factors(graph)
     absent = np.setdiff1d(np.arange(graph.num_vars), graph.structure.scope_vars)
     if len(absent):
-        graph = with_factors(graph, absent.tolist(), [np.zeros(d) for d in graph.card[absent]])
+        graph = graph.with_factors([([i], np.ones(graph.card[i])) for i in absent.tolist()])
     write_text(path, _text(graph))
 
 

@@ -6,8 +6,8 @@ becomes one `FormatError` sentence here, so that the format modules deal with co
 
 from __future__ import annotations
 
+import codecs
 import contextlib
-import io
 import os
 import secrets
 import stat
@@ -17,14 +17,23 @@ from pathlib import Path
 from typing import IO, BinaryIO, TypeAlias, cast
 
 from equifactor.errors import FormatError
+from equifactor.io.sources import file_limit, gibibytes, open_source
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
 CHUNK = 2**20  # bytes of text handed out at a time
 COMPRESSIONS = (".gz", ".xz")
 _MAX_RATIO = 200  # model files compress 3 to 40 times
+_DAMAGED = ("LZMAError", "error", "BadGzipFile")  # of lzma, zlib and gzip, which are imported only when needed
 _SMALL = 2**26  # text below 64 MiB is harmless whatever its ratio
-_FOREIGN = {b"PK\x03\x04": "a zip archive", b"BZh": "a bzip2 file", b"\x28\xb5\x2f\xfd": "a zstandard file"}
+_PACKED = "; unpack it first (.gz and .xz are read directly)"
+_FOREIGN = {
+    b"PK\x03\x04": "a zip archive" + _PACKED,
+    b"BZh": "a bzip2 file" + _PACKED,
+    b"\x28\xb5\x2f\xfd": "a zstandard file" + _PACKED,
+    codecs.BOM_UTF16_LE: "UTF-16 text; save it as UTF-8 or plain ASCII",
+    codecs.BOM_UTF16_BE: "UTF-16 text; save it as UTF-8 or plain ASCII",
+}
 
 
 def label(path: PathLike) -> str:
@@ -51,15 +60,15 @@ def split_name(path: PathLike) -> tuple[str | None, str]:
 
 
 def read_bytes(path: PathLike) -> bytes:
-    """The whole text of a file, decompressed."""
-    return b"".join(read_chunks(path, size=2**24))
+    """The whole text of a file, decompressed, without the mark that some editors put before UTF-8."""
+    return b"".join(read_chunks(path, size=2**24)).removeprefix(codecs.BOM_UTF8)
 
 
 def read_chunks(path: PathLike, size: int = CHUNK) -> Iterator[bytes]:
     """The text of a file, decompressed, in pieces of at most `size` bytes."""
     where = label(path)
     try:
-        with _open(path) as raw:
+        with open_source(path, where) as raw:
             head = raw.read(6)
             raw.seek(0)
             yield from _limited(_decompressor(raw, head, where), raw, size, where)
@@ -69,31 +78,12 @@ def read_chunks(path: PathLike, size: int = CHUNK) -> Iterator[bytes]:
         raise FormatError(f"{where}: the compressed data end too early; the file is truncated") from None
     except MemoryError:
         raise FormatError(f"{where}: the file does not fit in memory") from None
-    except OSError as error:
-        raise FormatError(f"{where}: cannot read it: {_reason(error)}") from None
     except Exception as error:
-        if type(error).__name__ not in ("LZMAError", "error"):  # lzma.LZMAError and zlib.error
+        if isinstance(error, OSError) and type(error).__name__ not in _DAMAGED:
+            raise FormatError(f"{where}: cannot read it: {_reason(error)}") from None
+        if type(error).__name__ not in _DAMAGED:
             raise
         raise FormatError(f"{where}: the compressed data are damaged ({error})") from None
-
-
-def _open(path: PathLike) -> BinaryIO:
-    """A seekable binary file; stdin and pipes are read into memory first."""
-    if os.fspath(path) == "-":
-        stream = getattr(sys.stdin, "buffer", None)
-        if stream is None:
-            raise FormatError("<stdin>: standard input is closed; give a file name instead of -")
-        return io.BytesIO(stream.read())
-    if not os.fspath(path) or "\0" in os.fspath(path):
-        raise FormatError(f"{os.fspath(path)!r} is not a file name")
-    handle = Path(path).open("rb")  # noqa: SIM115 - returned open
-    mode = os.fstat(handle.fileno()).st_mode
-    if stat.S_ISREG(mode):
-        return handle
-    with handle:
-        if stat.S_ISBLK(mode) or (stat.S_ISCHR(mode) and not handle.isatty()):
-            raise FormatError(f"{label(path)}: is a device, not a file")  # /dev/zero never ends
-        return io.BytesIO(handle.read())
 
 
 def _decompressor(raw: BinaryIO, head: bytes, where: str) -> IO[bytes]:
@@ -107,15 +97,17 @@ def _decompressor(raw: BinaryIO, head: bytes, where: str) -> IO[bytes]:
         return lzma.LZMAFile(raw, mode="rb")
     for magic, kind in _FOREIGN.items():
         if head.startswith(magic):
-            raise FormatError(f"{where}: is {kind}; unpack it first (.gz and .xz are read directly)")
+            raise FormatError(f"{where}: is {kind}")
     return raw
 
 
 def _limited(text: IO[bytes], raw: BinaryIO, size: int, where: str) -> Iterator[bytes]:
-    """Chunks of `text`, refusing a small file that unpacks without end."""
-    total = 0
+    """Chunks of `text`, refusing a small file that unpacks without end, and what no memory can hold."""
+    total, limit = 0, file_limit()
     while chunk := text.read(size):
         total += len(chunk)
+        if total > limit:
+            raise FormatError(f"{where}: has more than {gibibytes(limit)} of text, half of the memory of this machine")
         if text is not raw and total > _SMALL and total > _MAX_RATIO * raw.tell():
             raise FormatError(
                 f"{where}: unpacks to more than {_MAX_RATIO} times its size; unpack it first if that is meant"
@@ -137,9 +129,10 @@ def write_text(path: PathLike, chunks: str | Iterable[str]) -> None:
     if os.fspath(path) == "-":
         _write_stdout(chunks)
         return
+    check_writable(path)
     target = Path(os.path.realpath(path))
     try:
-        mode = _target_mode(path, target)
+        mode = target.stat().st_mode if target.exists() else None
         if mode is not None and not stat.S_ISREG(mode):
             with target.open("wb") as handle:
                 _write_all(handle, chunks, target.suffix)
@@ -149,19 +142,24 @@ def write_text(path: PathLike, chunks: str | Iterable[str]) -> None:
         raise FormatError(f"{os.fspath(path)}: cannot write it: {_reason(error)}") from None
 
 
-def _target_mode(path: PathLike, target: Path) -> int | None:
-    """Mode of the existing target, None where there is none; refuses what must not be replaced."""
+def check_writable(path: PathLike) -> None:
+    """Refuse a target that cannot be written: better before the work for it than after."""
+    if os.fspath(path) == "-":
+        return
+    target = Path(os.path.realpath(path))
     try:
-        mode = target.stat().st_mode
-    except FileNotFoundError:
-        if not target.parent.is_dir():
-            raise FormatError(f"{os.fspath(path)}: cannot write it: there is no folder {target.parent}") from None
-        return None
-    if stat.S_ISDIR(mode):
-        raise FormatError(f"{os.fspath(path)}: cannot write it: it is a directory")
-    if not os.access(target, os.W_OK):
-        raise FormatError(f"{os.fspath(path)}: cannot write it: the existing file is read-only")
-    return mode
+        if target.is_dir():
+            why = "it is a directory"
+        elif not target.parent.is_dir():
+            why = f"there is no folder {target.parent}"
+        elif target.exists():
+            why = "" if os.access(target, os.W_OK) else "the existing file is read-only"
+        else:
+            why = "" if os.access(target.parent, os.W_OK) else "permission denied"
+    except (OSError, ValueError) as error:  # a name that is too long, or holds a null byte
+        why = _reason(error) if isinstance(error, OSError) else str(error)
+    if why:
+        raise FormatError(f"{os.fspath(path)}: cannot write it: {why}")
 
 
 def _write_atomically(target: Path, chunks: Iterable[str], mode: int | None) -> None:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     IntArray = NDArray[np.int64]
 
 LOG_ZERO = -1e20  # log potentials from here down are true zeros in `.LG` files
-_START = re.compile(rb"(?:\xef\xbb\xbf)?\s*(\S*)")  # a byte order mark may come first
+_START = re.compile(rb"\s*(\S*)")
 _KINDS = (b"MARKOV", b"BAYES")
 _CHECKED = 2**18  # entries searched at once for a wrong one
 
@@ -59,6 +59,8 @@ def read_uai(path: PathLike, log: bool | None = None) -> FactorGraph:
 def read_unknown(path: PathLike, known: str) -> FactorGraph:
     """Read a file without a known suffix: UAI when it begins like one, else an error that lists `known`."""
     data = read_bytes(path)
+    if not data.strip():
+        raise FormatError(f"{label(path)}: expected a model, found an empty file")
     if _kind(data)[0].upper() not in _KINDS:
         raise FormatError(f"{label(path)}: neither its suffix nor its first word tells the format; {known}")
     return parse_uai(data, label(path), log=False, name=split_name(path)[0])

@@ -56,8 +56,8 @@ def sweep_variables(
     """One pass of SRMP in the given order of variables: collect all max-marginals, hand back a share of their sum.
 
     At variable i: mu_a(x) = max over x_a at x_i = x of log f_a - sum of the other messages, T = unary + sum_a mu_a, and
-    the factor keeps weight_a (T - max T): m_{a->i} = mu_a - weight_a (T - max T). Any weights that sum to at most 1 keep
-    the bound from rising. `renew [E]` is false for slots whose mu_a cannot have changed since it became the message.
+    the factor keeps weight_a (T - max T): m_{a->i} = mu_a - weight_a (T - max T). Weights of sum at most 1 keep the
+    bound from rising. `renew [E]` is false for slots whose mu_a cannot have changed since it became the message.
 
     Returns the bound, -inf when a variable has no state left. Cost O(T (k - 1)) for arity k.
     """
@@ -81,9 +81,13 @@ def sweep_variables(
         top = NEG_INF
         for x in range(state, state + d):
             top = max(top, get(total, x))
-        if top == NEG_INF:
-            return NEG_INF
         bound += top
+        if top == NEG_INF:
+            for r in range(slot_ptr[i], slot_ptr[i + 1]):
+                m = slots[slots_of_var[r], MSG]
+                for x in range(m, m + d):
+                    put(back, x, NEG_INF)
+            continue
         given = 0.0
         for r in range(slot_ptr[i], slot_ptr[i + 1]):
             s = slots_of_var[r]
@@ -106,7 +110,13 @@ def max_marginal(factors, slots, log_phi, p, s, back, out, at):
     entry = factors[p, ENTRY]
     arity = last - first
     m, d = slots[s, MSG], slots[s, CARD]
-    if arity == 2 and s == first:
+    if arity == 2 and factors[p + 1, ENTRY] - entry == 4:  # loops over two states cost more than their bodies
+        other = slots[first if s > first else first + 1, MSG]
+        v0, v1 = get(back, other), get(back, other + 1)
+        near, far = get(log_phi, entry + (1 if s == first else 2)), get(log_phi, entry + (2 if s == first else 1))
+        put(out, m, max(get(log_phi, entry) + v0, near + v1))
+        put(out, m + 1, max(far + v0, get(log_phi, entry + 3) + v1))
+    elif arity == 2 and s == first:
         m2, d2 = slots[first + 1, MSG], slots[first + 1, CARD]
         for x in range(d):
             best = NEG_INF

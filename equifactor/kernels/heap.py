@@ -5,7 +5,10 @@ from equifactor.kernels import inlined
 
 @inlined
 def settle(heap, place, key, n):
-    """Move the item at heap position n up or down to where its key puts it; place [items] says where each item is."""
+    """Move the item at heap position n up or down to where its key puts it; place [items] says where each item is.
+
+    All other items must be in order: after a change of one key, settle before changing the next.
+    """
     item = heap[n]
     while n > 0 and key[heap[(n - 1) // 2]] < key[item]:
         heap[n] = heap[(n - 1) // 2]

@@ -3,6 +3,8 @@
 `gain [V]` and `choice [V]` hold for every variable its best other state; both kernels fill them at the start.
 """
 
+import numpy as np
+
 from equifactor.kernels import fast_kernel
 from equifactor.kernels.heap import settle
 from equifactor.kernels.moves import TO, best_change, move
@@ -19,11 +21,12 @@ def ascend(
     heap, place [V] are scratch. Returns what the score gained, and the number of moves.
     """
     for i in range(len(x)):
-        best_change(var_ptr, local, x, gain, choice, i)
+        gain[i] = -np.inf
         heap[i] = i
         place[i] = i
-    for n in range(len(x) // 2 - 1, -1, -1):
-        settle(heap, place, gain, n)
+    for i in range(len(x)):  # one key at a time: `settle` needs all others in order
+        best_change(var_ptr, local, x, gain, choice, i)
+        settle(heap, place, gain, place[i])
     risen = 0.0
     done = 0
     while done < moves and len(x) > 0 and gain[heap[0]] > least:

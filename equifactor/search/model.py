@@ -60,6 +60,8 @@ class SearchModel:
         arc_ptr, arcs, pair = _arcs(flat, log_phi, high)
         self.arrays = MoveArrays(np.asarray(flat.var_ptr), unary, arc_ptr, arcs, pair, *high)
         self.card: IntArray = np.diff(flat.var_ptr)
+        largest = self.penalty if flat.has_zeros else float(np.abs(log_phi).max(initial=0.0))
+        self.least = max(1e-9, 1e-12 * largest)  # a gain below may be rounding
 
     def random_assignment(self, rng: np.random.Generator) -> IntArray:
         """Every variable uniform and independent."""
@@ -74,7 +76,10 @@ class SearchModel:
 
 
 def _finite_tables(log_phi: FloatArray, entry_ptr: IntArray) -> tuple[FloatArray, float, float]:
-    """Tables without -inf, the penalty of a zero, and the least score of a possible assignment (halfway to the next)."""
+    """Tables without -inf, the penalty of a zero, and a score between those of possible and of impossible assignments.
+
+    A possible assignment scores at least `sum low`, an impossible one at most `sum high - penalty`.
+    """
     if not len(log_phi):
         return log_phi, _NEVER, -_NEVER / 2
     zero = np.isneginf(log_phi)

@@ -6,46 +6,100 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from equifactor.result import Estimate, Task
-from equifactor.solver import GraphSolver, Run, Solver
-from equifactor.spec import option, register
+from equifactor.result import Estimate, Status, Task
+from equifactor.solver import Run, Solver
+from equifactor.solvers.brute import BruteForce
+from equifactor.solvers.exact import Exact
+from equifactor.spec import option, parse_solver, register
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
 
+_FEW_STATES = 2**14  # enumeration answers before the kernels of elimination are loaded
+_SHARE = 0.5  # of the time left that exact may take by its own estimate
+_UNLIMITED = 60.0  # seconds that exact may take when there is no deadline
+
 
 @register("auto")
 @dataclass(frozen=True, kw_only=True)
-class Auto(GraphSolver):
-    """Picks by itself: exact where its plan fits the memory limit, otherwise damped BP; says which and why."""
+class Auto(Solver):
+    """Exact where its plan fits time and memory; else BP with bounds, or for MAP search with a dual bound.
+
+    The message says what was chosen and why. MAP without a proof goes on to the time limit, or for `seconds`.
+    """
 
     exact_on = "trees"  # and wherever it picks exact
+    symmetries = frozenset()  # search and dual bounds follow the order of the model
 
-    memory_limit: float = option(1.0, "GiB that exact may use", low=0.0)
+    memory_limit: float = option(4.0, "GiB that exact may use", low=0.0)
+    seconds: float = option(10.0, "time for MAP search when there is no time limit", low=0.0)
+    gap: float = option(1e-7, "relative gap between bound and score that counts as optimal", low=0.0)
 
     def run(self, graphs: Sequence[FactorGraph], task: Task, run: Run) -> list[Estimate]:
-        """Graphs that go to BP go as one batch."""
-        from equifactor.exact.plan import plan
-        from equifactor.solvers.bp import BeliefPropagation
-        from equifactor.solvers.exact import Exact
+        """Runs of graphs that share a structure are planned once; what exact refuses goes to the mix of the task."""
+        from equifactor.exact.batch import same_structure
 
-        exact = Exact(memory_limit=self.memory_limit)
-        plans = [plan(graph) for graph in graphs]
-        fits = [p.fits(self.memory_limit) for p in plans]
-        bp = BeliefPropagation(damping=0.5, iterations=1000)
-        answers: dict[int, Estimate] = {}
-        for solver, chosen in ((exact, True), (bp, False)):
-            todo = [n for n, fit in enumerate(fits) if fit is chosen]
-            if todo:
-                estimates = solver.run([graphs[n] for n in todo], task, run)
-                answers |= {n: _say(e, solver, f"{plans[n].cost}") for n, e in zip(todo, estimates, strict=True)}
-        return [answers[n] for n in range(len(graphs))]
+        answers: list[Estimate] = []
+        rest: list[int] = []  # graphs for the mix, with a place held in `answers`
+        reasons: list[str] = []
+        start = 0
+        for stop in range(1, len(graphs) + 1):
+            if stop < len(graphs) and same_structure(graphs[start], graphs[stop]):
+                continue
+            group = graphs[start:stop]
+            found = self._exact(group, task, run)
+            if isinstance(found, str):
+                rest += range(start, stop)
+                reasons += [found] * len(group)
+                answers += [Estimate(status=Status.TIME_LIMIT)] * len(group)
+            else:
+                answers += found
+            start = stop
+        if rest:
+            for n, estimate in zip(rest, self._mix([graphs[n] for n in rest], reasons, task, run), strict=True):
+                answers[n] = estimate
+        return answers
 
-    def run_one(self, graph: FactorGraph, task: Task, run: Run) -> Estimate:
-        """A batch of one."""
-        return self.run([graph], task, run)[0]
+    def _exact(self, group: Sequence[FactorGraph], task: Task, run: Run) -> list[Estimate] | str:
+        """Exact answers for graphs of one structure, or why there are none."""
+        states = group[0].num_joint_states
+        if states * len(group) <= _FEW_STATES:
+            brute = BruteForce()
+            return [_say(e, brute, f"there are {states:,} joint states") for e in brute.run(group, task, run)]
+        solver = Exact(memory_limit=self.memory_limit)
+        plan = solver.plan(group[0], task, run)
+        if plan.reduction.impossible:
+            return solver.run(group, task, run)
+        budget = _UNLIMITED if run.clock.time_limit is None else _SHARE * run.clock.left
+        if not plan.finished:
+            return f"no elimination order within {self.memory_limit:g} GiB was found, given up at width {plan.width}"
+        if not plan.fits(self.memory_limit, task):
+            return f"exact would need {plan.cost_of(task)}"
+        if plan.seconds(task) * len(group) > budget:
+            return f"exact would take about {plan.seconds(task) * len(group):.2g} s"
+        estimates = [solver.run_plan(group[0], plan, task, run)] if len(group) == 1 else solver.run(group, task, run)
+        return [_say(e, solver, f"it needs {plan.cost_of(task)}") for e in estimates]
+
+    def _mix(self, graphs: Sequence[FactorGraph], reasons: list[str], task: Task, run: Run) -> list[Estimate]:
+        if task is Task.MAP:
+            return [self._best_assignment(g, why, run) for g, why in zip(graphs, reasons, strict=True)]
+        from equifactor.auto.sum_mix import TRIES, best_of_runs, with_bounds
+
+        if len(graphs) == 1:
+            estimate, spec = best_of_runs(graphs[0], task, run)
+            if task is Task.PR and estimate.log_z is not None:
+                estimate = with_bounds(estimate, graphs[0], run)
+            return [_say(estimate, parse_solver(spec), reasons[0])]
+        solver = parse_solver(TRIES[0])
+        return [_say(e, solver, why) for e, why in zip(solver.run(graphs, task, run), reasons, strict=True)]
+
+    def _best_assignment(self, graph: FactorGraph, why: str, run: Run) -> Estimate:
+        from equifactor.auto.map_mix import MapMix
+
+        seconds = self.seconds if run.clock.time_limit is None else run.clock.left
+        return _say(MapMix(graph, run, self.gap).solve(seconds), "search with a dual bound", why)
 
 
-def _say(estimate: Estimate, solver: Solver, cost: str) -> Estimate:
-    message = f"auto chose {solver}: elimination needs {cost}. {estimate.message or estimate.status.advice}"
-    return replace(estimate, message=message, stats={**estimate.stats, "chosen": str(solver)})
+def _say(estimate: Estimate, chosen: Solver | str, why: str) -> Estimate:
+    message = f"auto chose {chosen}: {why}. {estimate.message or estimate.status.advice}"
+    return replace(estimate, message=message, stats={**estimate.stats, "chosen": str(chosen)})

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from equifactor.bp.decode import sequential_states
 from equifactor.bp.engine import Engine, Schedule, Settings, new_engine
 from equifactor.result import Estimate, Task, impossible
 from equifactor.solver import Ending, IterativeSolver, Run
@@ -32,6 +33,9 @@ class BeliefPropagation(IterativeSolver[Engine]):
     damping: float = option(0.0, "share of the old log message that is kept", low=0.0, below=1.0)
     schedule: Schedule = option("parallel", "order of the updates; residual takes the largest change first")
     engine: Literal["auto", "numba", "torch"] = option("auto", "numba on the CPU in float64, torch otherwise")
+    decode: Literal["argmax", "sequential"] = option(
+        "argmax", "MAP: each variable alone, or factor by factor in agreement"
+    )
 
     def init(self, flat: FlatGraph[np.ndarray], task: Task, run: Run) -> Engine:
         """Unary factors send their tables, all others uniform messages."""
@@ -50,9 +54,12 @@ class BeliefPropagation(IterativeSolver[Engine]):
         without_state = np.zeros(flat.num_graphs, bool)
         without_state[flat.graph_of_var[mass == 0.0]] = True
         if task is Task.MAP:
+            states = answers.states
+            if self.decode == "sequential":
+                states = sequential_states(flat, state.messages())
             found = [
                 {"assignment": x, "upper_bound": u}
-                for x, u in zip(flat.assignments(answers.states), answers.upper_bound.tolist(), strict=True)
+                for x, u in zip(flat.assignments(states), answers.upper_bound.tolist(), strict=True)
             ]
         else:
             found = [

@@ -26,7 +26,7 @@ class Mplp(GraphSolver):
     tasks = (Task.MAP,)
     symmetries = frozenset()  # sweeps go through the factors in the order of the model
 
-    iterations: int = option(2000, "most sweeps over all factors", low=0)
+    iterations: int = option(100_000, "most sweeps over all factors", low=0)
     gap: float = option(1e-7, "relative gap between bound and score that counts as optimal", low=0.0)
     tolerance: float = option(1e-9, "stop when ten sweeps lower the bound by less, relatively", low=0.0)
 

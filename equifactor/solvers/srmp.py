@@ -26,15 +26,19 @@ class Srmp(GraphSolver):
     tasks = (Task.MAP,)
     symmetries = frozenset()  # sweeps go through the variables in the order of the model
 
-    iterations: int = option(2000, "most passes over all variables", low=0)
+    iterations: int = option(100_000, "most passes over all variables", low=0)
     gap: float = option(1e-7, "relative gap between bound and score that counts as optimal", low=0.0)
     tolerance: float = option(1e-9, "stop when ten passes lower the bound by less, relatively", low=0.0)
+
+    cycles: bool = option(False, "tighten along frustrated cycles of pair factors: slower, closer bounds")
 
     def run_one(self, graph: FactorGraph, task: Task, run: Run) -> Estimate:
         """Sweep, decode, compare."""
         from equifactor.dual.ascent import VariableAscent
+        from equifactor.dual.cycles import CycleAscent
         from equifactor.dual.loop import Limits, close_gap
         from equifactor.graph import compile
 
-        limits = Limits(self.iterations, self.gap, 10, self.tolerance)
-        return close_gap(VariableAscent(compile(graph)), limits, run)
+        limits = Limits(self.iterations, self.gap, 200 if self.cycles else 10, self.tolerance)
+        flat = compile(graph)
+        return close_gap(CycleAscent(flat) if self.cycles else VariableAscent(flat), limits, run)

@@ -12,7 +12,7 @@ from equifactor.cli.app import app
 from equifactor.generators import GENERATORS, ising_grid
 from equifactor.io import read_graph
 
-SUBCOMMANDS = [["solve"], ["info"], ["convert"], ["generate"], ["solvers"], ["demo"]]
+SUBCOMMANDS = [[n] for n in ("solve", "info", "convert", "generate", "solvers", "evaluate", "download", "demo")]
 HELPS = [[], *SUBCOMMANDS, *(["generate", kind] for kind in GENERATORS)]
 
 
@@ -175,3 +175,22 @@ def test_demo_without_matplotlib_says_so(command, monkeypatch: pytest.MonkeyPatc
     ran = command("demo", "-o", "pictures")
     assert ran.status == 2
     assert 'pip install "equifactor[plot]"' in ran.err
+
+
+def test_convert_looks_at_the_target_before_it_reads(command, tmp_path: Path) -> None:
+    for target, words in (
+        ("out.foo", "which format to write"),
+        ("missing/out.uai", "no folder"),
+        (".", "which format"),
+    ):
+        ran = command("convert", "missing.uai", target)
+        assert ran.status == 3
+        assert words in ran.err
+
+
+def test_convert_names_the_file_that_cannot_hold_the_model(command, grid: FactorGraph) -> None:
+    ran = command("convert", "grid.uai", "grid.cnf")
+    assert ran.status == 3
+    assert ran.err.startswith("equifactor: grid.cnf: factor 16 over 2 variables has different potentials")
+    ran = command("convert", "grid.uai", "-", "--to", "cnf")
+    assert ran.err.startswith("equifactor: <stdout>: factor 16")

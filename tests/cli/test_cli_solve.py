@@ -166,7 +166,7 @@ def test_evidence_of_probability_zero_is_a_status(command, contradiction: None) 
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--solver", "nope"], "there is no solver 'nope'; choose from: auto, bp"),
+        (["--solver", "nope"], "there is no solver 'nope'; choose from: auto"),
         (["--solver", "bp(dampin=0.5)"], "did you mean damping?"),
         (["--solver", "bp(damping=2)"], "below 1"),
         (["--solver", "bp(damping"], "cannot read the solver"),
@@ -333,3 +333,25 @@ def test_a_full_disk_is_one_sentence(grid: FactorGraph, tmp_path: Path) -> None:
         )  # fmt: skip
     assert done.returncode == 3
     assert done.stderr == "equifactor: <stdout>: no space left on device\n"
+
+
+def test_one_of_several_samples_of_evidence(command, grid: FactorGraph, tmp_path: Path) -> None:
+    (tmp_path / "two.evid").write_text("2\n1 0 1\n1 0 0\n")
+    ran = command("solve", "grid.uai", "-e", "two.evid")
+    assert (ran.status, ran.out) == (3, "")
+    assert "found 2 samples (0-1); choose one by its number (sample=0, or --sample 0)" in ran.err
+    for sample, state in ((0, 1), (1, 0)):
+        ran = command("solve", "grid.uai", "-e", "two.evid", "--sample", str(sample), "--task", "MAP", "--json")
+        assert json.loads(ran.out)["assignment"][0] == state
+    assert "there is no sample 2" in command("solve", "grid.uai", "-e", "two.evid", "--sample", "2").err
+
+
+def test_ctrl_c_while_the_command_is_imported(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    from equifactor import cli
+
+    def interrupted(args: list[str]) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("equifactor.cli.app.run", interrupted)
+    assert cli.main(["solve"]) == 130
+    assert capsys.readouterr().err == "equifactor: interrupted\n"

@@ -6,6 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from equifactor.errors import ModelError
 from equifactor.generators import ising_grid, random_graph
 from equifactor.graph import FactorGraph, FlatGraph, compile
 from equifactor.testing import contract_graphs
@@ -218,7 +219,7 @@ def test_arrays_are_frozen_and_graphs_kept() -> None:
 
 
 def test_nothing_to_compile() -> None:
-    with pytest.raises(ValueError, match="at least one graph"):
+    with pytest.raises(ModelError, match="at least one graph"):
         compile([])
     empty = compile(FactorGraph([]))
     assert (empty.num_vars, empty.num_factors, empty.num_entries) == (0, 0, 0)

@@ -113,6 +113,11 @@ CNF = [
     ("binary", "\x7fELF\x02", 1, r"before the clauses, found '\x7fELF\x02'"),
 ]
 
+WCNF = [
+    ("empty", "", 1, "expected clauses, found the end of the file"),
+    ("only comments", "c nothing\n\nc more\n", 3, "expected clauses, found the end of the file"),
+]
+
 WCSP = [
     ("empty", "", 1, "expected the name of the problem, found the end of the file"),
     ("only a name", "x\n", 1, "expected the number of variables, found the end of the file"),
@@ -187,7 +192,7 @@ WCSP = [
 
 CASES = [
     pytest.param(format, *case[1:], id=f"{format}-{case[0]}")
-    for format, cases in (("fg", FG), ("cnf", CNF), ("wcsp", WCSP))
+    for format, cases in (("fg", FG), ("cnf", CNF), ("wcnf", WCNF), ("wcsp", WCSP))
     for case in cases
 ]
 

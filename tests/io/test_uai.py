@@ -35,7 +35,6 @@ READERS = {"list": 2**20, "scanner": 0}
         TEXT.replace(b"\n", b"\f\v\n"),
         TEXT.rstrip(),
         b"\n\n  " + TEXT + b"\n\n\n",
-        b"\xef\xbb\xbf" + TEXT,
         TEXT.replace(b"0.5", b"+5.e-1").replace(b"1.0", b"10000000000000000000000E-22"),
         TEXT.replace(b"2 2 3", b"+2 02 3"),
     ],

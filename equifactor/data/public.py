@@ -41,7 +41,7 @@ def download(
 
     Args:
         folder: made when missing; gets one folder per collection and `index.json`.
-        names: collections, such as `["MAR"]`; None takes all (about 60 MB of traffic).
+        names: collections, such as `["MAR"]`; None takes all.
         source: an https address with the fields {repository} and {path}, or a local folder that holds
             `owner/name/path` as the repositories have it.
         progress: True for a bar on stderr, or a callable `(done, total, note)`.

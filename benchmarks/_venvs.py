@@ -1,0 +1,75 @@
+"""One virtual environment per peer, made on demand; their dependencies contradict each other and ours."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+SCRIPTS = Path(__file__).parent / "peers"
+_ONE_THREAD = {
+    **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"),
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+}
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A library to compare with: what pip installs for it, and the statement that imports what the scripts use."""
+
+    name: str
+    packages: tuple[str, ...]
+    bare: tuple[str, ...] = ()  # installed without what they ask for
+    statement: str = ""
+
+    @property
+    def imports(self) -> str:
+        return self.statement or f"import {self.name}"
+
+
+PEERS = (
+    # It asks for tensorflow, jupyter and sphinx, and does not run with a newer jax.
+    Peer(
+        "pgmax",
+        ("jax==0.4.38", "jaxlib==0.4.38", "numba", "scipy", "tqdm", "joblib"),
+        ("pgmax",),
+        "from pgmax import fgraph, infer",
+    ),
+    Peer("factorgraph", ("factorgraph",)),
+    Peer("pyagrum", ("pyagrum",)),
+    Peer("pgmpy", ("pgmpy",), statement="from pgmpy.inference import BeliefPropagation"),
+    Peer("cotengra", ("cotengra", "opt_einsum", "autograd")),
+    Peer("pytoulbar2", ("pytoulbar2", "numpy")),
+)
+
+
+def environment() -> dict[str, str]:
+    """One thread for everybody."""
+    return {**os.environ, **_ONE_THREAD}
+
+
+def python_of(peer: str, cache: Path) -> Path:
+    """The interpreter of a peer; ours for ourselves."""
+    if peer == "equifactor":
+        return Path(sys.executable)
+    return cache / peer / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+def install(peer: Peer, cache: Path, timeout: float) -> str | None:
+    """Make its environment; None when done, else why not."""
+    python = python_of(peer.name, cache)
+    try:
+        if not python.exists():
+            cache.mkdir(parents=True, exist_ok=True)
+            subprocess.run([sys.executable, "-m", "venv", str(cache / peer.name)], check=True, timeout=timeout)
+        pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, *peer.packages], check=True, timeout=timeout)
+        if peer.bare:
+            subprocess.run([*pip, "--no-deps", *peer.bare], check=True, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        return f"not installed within {timeout:.0f} s"
+    except (OSError, subprocess.CalledProcessError) as error:
+        return f"not installed: {error}"
+    return None

@@ -1,0 +1,51 @@
+"""MAP by local search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from equifactor.graph import compile
+from equifactor.result import Estimate, Status, Task
+from equifactor.solver import GraphSolver, Run
+from equifactor.spec import option, register
+
+if TYPE_CHECKING:
+    from equifactor.graph import FactorGraph
+
+
+@register("local-search")
+@dataclass(frozen=True, kw_only=True)
+class LocalSearchSolver(GraphSolver):
+    """Best improvement, then annealed regions by moves along trees and tabu walks, until nothing improves."""
+
+    tasks = (Task.MAP,)
+    symmetries = frozenset()  # random choices
+
+    start: Literal["unary", "random"] = option("unary", "first assignment: best by the unary factors, or random")
+    iterations: int = option(100_000, "most phases, of about 10 ms each on large models", low=0)
+    patience: int = option(300, "stop after so many phases in a row without a better assignment", low=1)
+
+    def run_one(self, graph: FactorGraph, task: Task, run: Run) -> Estimate:
+        """The best assignment met; never a proof."""
+        from equifactor.search.local_search import LocalSearch, run_phases
+        from equifactor.search.model import SearchModel
+
+        def report(search: LocalSearch) -> None:
+            run.report(search.phases, None, f"log score {search.score:.6g}")
+
+        flat = compile(graph)
+        model = SearchModel(flat)
+        rng = np.random.default_rng(run.seed)
+        first = model.random_assignment(rng) if self.start == "random" else model.unary_assignment()
+        search = LocalSearch(model, first, run.seed)
+        settled = run_phases(search, run.clock, self.iterations, self.patience, report)
+        unfinished = run.clock.status if search.phases < self.iterations else Status.ITERATION_LIMIT
+        return Estimate(
+            status=Status.CONVERGED if settled else unfinished or Status.ITERATION_LIMIT,
+            message="" if search.possible else "No assignment of positive probability was found: try another seed.",
+            assignment=flat.assignments(search.best)[0],
+            iterations=search.phases,
+        )
