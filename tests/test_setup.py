@@ -55,13 +55,12 @@ def test_light_commands_import_nothing_heavy(arguments: list[str]) -> None:
     _check_imports(arguments)
 
 
-def test_info_and_exact_import_neither_torch_nor_numba(tmp_path: Path) -> None:
+def test_a_small_model_needs_neither_torch_nor_numba(tmp_path: Path) -> None:
     from equifactor import FactorGraph
     from equifactor.io import write_graph
 
     model = tmp_path / "pair.uai"
     write_graph(FactorGraph([2, 2], [([0, 1], [[2.0, 1.0], [1.0, 2.0]])]), model)
-    _check_imports(["info", str(model)])
     _check_imports(["solve", str(model)])
 
 

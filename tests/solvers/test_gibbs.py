@@ -22,7 +22,7 @@ GRAPHS = {
 @pytest.mark.parametrize("name", GRAPHS)
 def test_marginals_agree_with_exact_ones(name: str) -> None:
     graph = GRAPHS[name]
-    got = solve(graph, "MAR", "gibbs(samples=8000)", seed=1)
+    got = solve(graph, "MAR", "gibbs(samples=20000)", seed=1)
     want = solve(graph, "MAR", "exact")
     assert got.status is Status.CONVERGED
     # Five standard errors of the worst variable, by the solver's own account of its precision.
