@@ -6,6 +6,7 @@
 array([0.25, 0.75])
 """
 
+from equifactor import generators
 from equifactor._version import __version__
 from equifactor.errors import EquifactorError, FormatError, ModelError, OptionError, SolveError
 from equifactor.graph import FactorGraph, FlatGraph, compile
@@ -29,6 +30,7 @@ __all__ = [
     "Task",
     "__version__",
     "compile",
+    "generators",
     "parse_solver",
     "read_evidence",
     "read_graph",

@@ -21,6 +21,8 @@ from equifactor.spec import parse_solver
 if TYPE_CHECKING:
     from equifactor.graph.inputs import Evidence
 
+_NO_SUPPORT = "The assignment has probability zero: no possible one was found, and there may be none."
+
 
 @overload
 def solve(
@@ -139,8 +141,11 @@ def _result(estimate: Estimate, graph: FactorGraph, task: Task, solver: str, sec
     fields = {**vars(estimate)}
     fields |= _without_nan(fields)
     score = None if estimate.assignment is None else graph.log_score(estimate.assignment)
-    if task is Task.MAP and score is not None and fields["lower_bound"] is None:
-        fields["lower_bound"] = score  # any assignment bounds the best one from below
+    if task is Task.MAP and score is not None:
+        if score == -math.inf:
+            fields["message"] = f"{fields['message']} {_NO_SUPPORT}".strip()
+        elif fields["lower_bound"] is None:
+            fields["lower_bound"] = score  # any assignment bounds the best one from below
     return Result(**fields, graph=graph, task=task, solver=solver, log_score=score, seconds=seconds)
 
 

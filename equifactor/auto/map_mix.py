@@ -38,9 +38,9 @@ class MapMix:
         self.run = run
         self.gap = gap  # relative gap that counts as none
         self.flat = compile(graph)
-        self.found_by = ""
         self.bound = np.inf
         self.search = LocalSearch(SearchModel(self.flat), self._start(), run.seed)
+        self._renew_score()
         self.dual: VariableAscent | CycleAscent | None = VariableAscent(self.flat)
         self.falls: list[float] = []  # bounds of the present dual, sweep by sweep
         self.sweeps = 0
@@ -70,10 +70,9 @@ class MapMix:
                 self.run.report(int(clock.seconds - end + seconds), int(seconds), f"gap {self.bound - self.score:.3g}")
         return self._estimate(status)
 
-    @property
-    def score(self) -> float:
-        """Log score of the best assignment, -inf when none of positive probability is known."""
-        return self.search.keeper.score if self.search.possible else -np.inf
+    def _renew_score(self) -> None:
+        """The log score of the best assignment in full precision, -inf when it has probability zero."""
+        self.score = self.graph.log_score(self.flat.assignments(self.search.best)[0])
 
     @property
     def proven(self) -> bool:
@@ -98,7 +97,10 @@ class MapMix:
             self._lower_bound_once()
             self.spent["dual"] += time.perf_counter() - start
         else:
-            self.idle = 0 if self.search.step() else self.idle + 1
+            self.idle += 1
+            if self.search.step():
+                self.idle = 0
+                self._renew_score()
             self.spent["search"] += time.perf_counter() - start
 
     def _lower_bound_once(self) -> None:
@@ -107,8 +109,9 @@ class MapMix:
         self.bound = min(self.bound, self.dual.sweep())
         self.falls.append(self.bound)
         if self.sweeps & (self.sweeps - 1) == 0 or self.sweeps % 32 == 0:  # often at first, then less
-            for states in self.dual.candidates():
-                self.search.keeper.recombine(states)
+            taken = [self.search.offer(states) for states in self.dual.candidates()]
+            if any(taken):
+                self._renew_score()
         stall = _STALL[type(self.dual)]
         fallen = self.falls[-1 - stall] - self.bound if len(self.falls) > stall else np.inf
         if fallen <= _LEAST_FALL * (self.bound - self.score) or fallen <= 1e-12 * abs(self.bound):

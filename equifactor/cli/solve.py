@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
@@ -104,7 +105,7 @@ def _give(result: Result, path: str, answers: Answers, as_json: bool) -> None:
         answers.add(json.dumps({**result.to_dict(), "model": path}, allow_nan=False) + "\n")
     elif result.answered:
         answers.add(_as_text(result))
-    if not result.status.solved:
+    if not result.status.solved or result.log_score == -math.inf:
         say(f"{path}: {result.status}: {result.message or result.status.advice}")
     elif sys.stderr is not None and sys.stderr.isatty() and not as_json:
         say(f"{path}: {result}")

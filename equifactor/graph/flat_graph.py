@@ -112,7 +112,7 @@ class FlatGraph(Generic[Array]):
 
     def __repr__(self) -> str:
         return (
-            f"FlatGraph({self.num_graphs:,} graphs, {self.num_vars:,} free variables, "
+            f"FlatGraph({self.num_graphs:,} graph{'s' * (self.num_graphs != 1)}, {self.num_vars:,} free variables, "
             f"{self.num_factors:,} factors, {self.num_edge_states:,} edge states, "
             f"{len(self.groups):,} table shapes)"
         )

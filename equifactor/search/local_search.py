@@ -105,6 +105,12 @@ class LocalSearch:
         """The best assignment so far has a positive probability."""
         return self._keeper.possible
 
+    def offer(self, states: IntArray) -> bool:
+        """Take over every independent part of another assignment [V] that is better; whether any was."""
+        before = self._keeper.score
+        self._keeper.recombine(states)
+        return self._keeper.score > before + self.model.least
+
     def step(self) -> bool:
         """One phase; whether the best assignment became better."""
         self.phases += 1
