@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import pickle
 import signal
 import threading
 import time
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from equifactor import FactorGraph, OptionError, SolveError, Status, solve
+from equifactor import FactorGraph, ModelError, OptionError, SolveError, Status, solve
 from equifactor.clock import Clock
 from equifactor.graph.marginals import Marginals
 from equifactor.result import Estimate, Task
@@ -55,6 +56,9 @@ def test_mpe_is_map(pair: FactorGraph) -> None:
         ({"task": "MAX"}, "no task 'MAX'; choose from: MAR, PR, MAP"),
         ({"time_limit": -1}, "time limit"),
         ({"time_limit": float("nan")}, "time limit"),
+        ({"time_limit": "1"}, "the time limit must be a number of seconds >= 0, found '1'"),
+        ({"seed": 1.5}, "the seed must be a whole number, found 1.5"),
+        ({"device": None}, "the device must be a name such as cpu or cuda, found None"),
         ({"dtype": "float16"}, "float32 or float64"),
         ({"solver": "bp", "device": "cuda:77"}, "cuda:77"),
         ({"solver": "bp", "device": "tpu9"}, "no device 'tpu9'"),
@@ -63,6 +67,32 @@ def test_mpe_is_map(pair: FactorGraph) -> None:
 def test_wrong_arguments(pair: FactorGraph, kwargs, fragment: str) -> None:
     with pytest.raises(OptionError, match=fragment):
         solve(pair, **kwargs)
+
+
+@pytest.mark.parametrize("graph", [None, 5, "model.uai", {"a": 1}])
+def test_what_is_no_graph(graph: object) -> None:
+    with pytest.raises(ModelError, match="expected a FactorGraph or several"):
+        solve(graph, "MAR", "brute")  # type: ignore[call-overload]
+
+
+def test_map_without_support_says_so() -> None:
+    # Each pair of tables alone is possible, so belief propagation sees nothing wrong.
+    impossible = FactorGraph([2, 2], [([0, 1], [[1, 0], [0, 1]]), ([0, 1], [[0, 1], [1, 0]])])
+    result = solve(impossible, "MAP", "bp")
+    assert result.log_score == -math.inf
+    assert result.lower_bound is None
+    assert "The assignment has probability zero" in result.message
+
+
+def test_results_are_compared_by_identity_and_shown_everywhere(pair: FactorGraph) -> None:
+    result, again = solve(pair, "MAP", "brute"), solve(pair, "MAP", "brute")
+    assert result == result
+    assert result != again  # and no error from comparing arrays
+    assert len({result, again}) == 2
+    assert "<th style='text-align:left'>status</th>" in result._repr_html_()
+    assert pickle.loads(pickle.dumps(result)).log_score == result.log_score
+    with pytest.raises(SolveError, match="this MAP result has no marginals"):
+        result.marginal("rain")
 
 
 def test_json_is_finite_and_complete(pair: FactorGraph) -> None:

@@ -25,7 +25,6 @@ class Format:
     """A model format: its module is imported on first use."""
 
     name: str
-    about: str
     suffixes: tuple[str, ...]
     module: str
     options: tuple[tuple[str, Any], ...] = ()
@@ -45,11 +44,11 @@ class Format:
 FORMATS = {
     f.name: f
     for f in (
-        Format("uai", "UAI model, linear tables", (".uai",), "uai", (("log", False),)),
-        Format("lg", "UAI model, tables of natural logs (toulbar2)", (".lg",), "uai", (("log", True),)),
-        Format("fg", "libDAI factor graph", (".fg",), "fg"),
-        Format("cnf", "DIMACS CNF, plain or weighted", (".cnf", ".wcnf"), "cnf"),
-        Format("wcsp", "toulbar2 weighted constraints", (".wcsp",), "wcsp"),
+        Format("uai", (".uai",), "uai", (("log", False),)),
+        Format("lg", (".lg",), "uai", (("log", True),)),
+        Format("fg", (".fg",), "fg"),
+        Format("cnf", (".cnf", ".wcnf"), "cnf"),
+        Format("wcsp", (".wcsp",), "wcsp"),
     )
 }
 

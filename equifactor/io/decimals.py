@@ -26,17 +26,12 @@ def decimals(log_phi: FloatArray) -> Iterator[str]:
     no float has that logarithm (close to 1 there are more logarithms than numbers) it is the nearest float.
     Raises `ModelError` for values that a 64-bit float cannot hold. Cost O(T), memory O(1).
     """
-    check_range(log_phi)
+    _check_range(log_phi)
     for start in range(0, len(log_phi), BLOCK):
         yield from _block(log_phi[start : start + BLOCK])
 
 
-def decimal(log_value: float) -> str:
-    """Text of one potential given by its logarithm."""
-    return next(decimals(np.array([log_value])))
-
-
-def check_range(log_phi: FloatArray) -> None:
+def _check_range(log_phi: FloatArray) -> None:
     """Refuse log potentials whose exponential is not a normal 64-bit float; true zeros are fine."""
     bad = (log_phi > _LOG_MAX) | ((log_phi < _LOG_MIN) & (log_phi != -np.inf))
     if bad.any():

@@ -38,9 +38,6 @@ class DenseTables:
         self._tables: list[NDArray[np.float64]] = []
         self._lines: list[int] = []
 
-    def __len__(self) -> int:
-        return len(self._tables)
-
     def add(self, words: Words, scope: Sequence[int], card: Sequence[int], fill: float) -> NDArray[np.float64]:
         """A new flat table [product of card] of equal entries, to be filled in; `words` has its line."""
         size = 1

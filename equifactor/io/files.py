@@ -153,7 +153,9 @@ def check_writable(path: PathLike) -> None:
         elif not target.parent.is_dir():
             why = f"there is no folder {target.parent}"
         elif target.exists():
-            why = "" if os.access(target, os.W_OK) else "the existing file is read-only"
+            # Root may write anything, but a file without any write permission is meant to stay as it is.
+            closed = not target.stat().st_mode & 0o222 or not os.access(target, os.W_OK)
+            why = "the existing file is read-only" if closed else ""
         else:
             why = "" if os.access(target.parent, os.W_OK) else "permission denied"
     except (OSError, ValueError) as error:  # a name that is too long, or holds a null byte

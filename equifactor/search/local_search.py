@@ -30,7 +30,9 @@ _REGION = 30, 400  # smallest and largest region, in variables
 _BLOCKS = 80  # trees per region; 20 to 160 were measured on grids of 400 to 6,400 variables
 _HEAT = 1.5  # largest noise, in units of the median cost of the best change of a variable
 _LEAST_SHARE = 8.0  # a kind of phase without success still gets one turn in so many
-_TIRED = 10  # phases without a better assignment after which the rover begins anew
+_STINTS = 5  # parts of a tabu phase: small models are found by many short walks
+_TIRED = 5  # stints without a better assignment after which a tabu walk begins anew
+_ROUNDS = 3  # times that a rover's regions cover the graph without a better assignment before it begins anew
 _REFRESH = 16  # phases after which rounding is removed from the keeper's sums
 # How long a variable rests after a tabu move, least and most, in moves per variable; None anneals instead. Long rests
 # find the best known assignments of fully connected models where short ones do not, and the other way round on sparse.
@@ -46,6 +48,7 @@ class _Sizes(NamedTuple):
     regions: int
     smallest: int  # variables of a region
     largest: int
+    rounds: int  # phases in which the regions cover the graph a few times over
 
     @classmethod
     def of(cls, model: SearchModel) -> _Sizes:
@@ -60,7 +63,8 @@ class _Sizes(NamedTuple):
         affordable = int(4 * _PHASE_WORK / (_BLOCKS * per_var))
         largest = max(smallest, min(_REGION[1], num_vars, affordable))
         regions = max(1, int(3 * work / (_BLOCKS * per_var * (smallest + largest))))
-        return cls(max(10, int(work / per_move)), regions, smallest, largest)
+        rounds = _TIRED + int(2 * _ROUNDS * num_vars / (regions * (smallest + largest)))
+        return cls(max(10, int(work / per_move)), regions, smallest, largest, rounds)
 
 
 class LocalSearch:
@@ -77,7 +81,7 @@ class LocalSearch:
     _rest: tuple[int, int] | None  # of the rover's variables after a move; None while it is annealed
     _rover_x: IntArray  # the best that the rover has met since its start
     _rover_score: float
-    _idle: int  # phases since then
+    _idle: int  # phases, or parts of them, since then
 
     def __init__(self, model: SearchModel, start: IntArray, seed: int = 0) -> None:
         self.model = model
@@ -142,19 +146,21 @@ class LocalSearch:
 
     def _rove(self) -> None:
         """One phase of the rover, and what the keeper can learn from it."""
-        if self._rest is None:
-            self._anneal(self._rover)
-            x, score = self._rover.x, self._rover.score
-        else:
-            x, score = self._rover.tabu(self._sizes.moves, *self._rest)
-        self._idle += 1
-        if score > self._rover_score + self.model.least:
-            self._rover_score, self._rover_x, self._idle = score, x.copy(), 0
-        tired = self._idle >= _TIRED
-        if tired or self._rover_score > self._keeper.score:
-            self._keeper.recombine(self._rover_x)
-        if tired:
-            self._send_rover()
+        for _ in range(1 if self._rest is None else _STINTS):
+            if self._rest is None:
+                self._anneal(self._rover)
+                x, score, most = self._rover.x, self._rover.score, self._sizes.rounds
+            else:
+                x, score = self._rover.tabu(max(10, self._sizes.moves // _STINTS), *self._rest)
+                most = _TIRED
+            self._idle += 1
+            if score > self._rover_score + self.model.least:
+                self._rover_score, self._rover_x, self._idle = score, x.copy(), 0
+            if self._idle >= most or self._rover_score > self._keeper.score:
+                self._keeper.recombine(self._rover_x)
+            if self._idle >= most:
+                self._send_rover()
+                return
 
     def _send_rover(self) -> None:
         """A new start: random states for a random part of the keeper's variables, and a random manner of walking."""

@@ -26,7 +26,7 @@ class LocalSearchSolver(GraphSolver):
 
     start: Literal["unary", "random"] = option("unary", "first assignment: best by the unary factors, or random")
     iterations: int = option(100_000, "most phases, of about 10 ms each on large models", low=0)
-    patience: int = option(300, "stop after so many phases in a row without a better assignment", low=1)
+    patience: int = option(600, "stop after so many phases in a row without a better assignment", low=1)
 
     def run_one(self, graph: FactorGraph, task: Task, run: Run) -> Estimate:
         """The best assignment met; never a proof."""

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from equifactor.errors import ModelError
 from equifactor.graph import FactorGraph
-from equifactor.io.decimals import decimal, decimals
+from equifactor.io.decimals import decimals
 from equifactor.io.fg import read_fg, write_fg
 
 EXAMPLE = """# a comment
@@ -124,7 +124,7 @@ def test_decimals_of_any_logarithm_are_as_close_as_floats_allow():
 @pytest.mark.parametrize("log_value", [-1200.0, 800.0, -740.0])
 def test_decimals_refuse_what_a_float_cannot_hold(log_value):
     with pytest.raises(ModelError, match=rf"exp\({log_value:g}\).*\.LG"):
-        decimal(log_value)
+        list(decimals(np.array([log_value])))
 
 
 def test_a_graph_that_cannot_be_written_leaves_the_old_file(tmp_path):
