@@ -37,6 +37,22 @@ class Answers:
     upper_bound: NDArray[np.float64]  # [G] on the best log score (max semiring)
 
 
+def message_floor(flat: FlatGraph[np.ndarray]) -> float:
+    """Log messages below this, true zeros aside, are held here: a thousand times the widest table, at least -10^4.
+
+    Around loops of hard constraints the message of an impossible state may double with every sweep. Left alone it takes
+    all digits from the sums it enters, then overflows into a zero that no table states.
+    """
+    import numpy as np
+
+    widest = 10.0
+    for group in flat.groups:
+        table = flat.log_phi[group.entries].reshape(group.num_factors, -1)
+        low = np.where(np.isneginf(table), np.inf, table).min(axis=1)
+        widest = max(widest, float((table.max(axis=1) - low).max()))
+    return -1e3 * widest
+
+
 class Engine(Protocol):
     """Messages of one batch and the way to improve them."""
 

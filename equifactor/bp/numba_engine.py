@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.bounds import upper_bound_of
-from equifactor.bp.engine import Answers, Settings
+from equifactor.bp.engine import Answers, Settings, message_floor
 from equifactor.kernels import answers as read_off
 from equifactor.kernels import schedules
 from equifactor.kernels.layout import CARD, Layout, Tables, layout_of, tables_of
@@ -31,6 +31,7 @@ class NumbaEngine:
         self.layout: Layout = layout_of(flat)
         self.tables: Tables = tables_of(flat, self.layout)
         self.msg = first_messages(flat, self.layout, self.is_max)
+        self.floor = message_floor(flat)
         self.total = np.zeros(flat.num_states)
         self.zeros = np.zeros(flat.num_states, np.int64)
         arity = self.layout.max_arity
@@ -48,7 +49,7 @@ class NumbaEngine:
         check = s.tolerance > 0
         state = (
             lay.factors, lay.slots, tab.log_phi, None if self.is_max else tab.phi, tab.wide, self.msg, self.total,
-            self.zeros, *self.scratch, s.damping,
+            self.zeros, *self.scratch, s.damping, self.floor,
         )  # fmt: skip
         if s.schedule == "parallel":
             sweep_parallel(

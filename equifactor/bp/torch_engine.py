@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.bp.engine import Answers, Settings
+from equifactor.bp.engine import Answers, Settings, message_floor
 from equifactor.errors import OptionError
 from equifactor.torch_device import check_device
 
@@ -30,6 +30,7 @@ class TorchEngine:
         from equifactor import ops
 
         self.settings = settings
+        self.floor = message_floor(flat)
         self.flat = flat.to(run.device, run.dtype)
         self.msg_fv = ops.first_messages(self.flat, settings.semiring)
 
@@ -40,6 +41,7 @@ class TorchEngine:
         for _ in range(count):
             msg_vf = ops.sum_of_other_factors(self.flat, self.msg_fv)
             new = ops.marginalize_tables(self.flat, msg_vf, self.settings.semiring)
+            new = ops.hold_above(new, self.floor)
             old, self.msg_fv = self.msg_fv, ops.damp(new, self.msg_fv, self.settings.damping)
         if self.settings.tolerance == 0:
             return np.full(self.flat.num_graphs, np.inf)  # nobody asks, and looking would wait for the device

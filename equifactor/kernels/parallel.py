@@ -25,8 +25,8 @@ from equifactor.kernels.schedules import add_up
 
 @fast_kernel
 def sweep_parallel(
-    count, factors, slots, log_phi, phi, wide, msg, total, zeros, q, out, at, before, damping, start, edges, var_ptr,
-    state_of_edge_state, graph_of_state, change, check,
+    count, factors, slots, log_phi, phi, wide, msg, total, zeros, q, out, at, before, damping, floor, start, edges,
+    var_ptr, state_of_edge_state, graph_of_state, change, check,
 ):  # fmt: skip
     """So many sweeps, each updating all messages from the same old sums; `change [G]` is that of the last one.
 
@@ -52,6 +52,8 @@ def sweep_parallel(
             if num_bad > 0:
                 _repair(factors, slots, log_phi, msg, total, zeros, q, out)
             out_[:] = q_
+        for x in range(len(out_)):
+            out_[x] = max(out_[x], floor) if out_[x] > NEG_INF else NEG_INF
         if check and n == count - 1:
             for x in range(len(msg_)):
                 q_[x] = abs(exp_(max(out_[x], MIN_EXP)) - exp_(max(msg_[x], MIN_EXP)))

@@ -53,13 +53,14 @@ def damped(old, new, damping):
 
 
 @inlined
-def store_and_add(factors, slots, p, msg, out, damping, total, zeros):
+def store_and_add(factors, slots, p, msg, out, damping, floor, total, zeros):
     """Write the damped messages of one factor and bring the sums of its variables up to date."""
     for s in range(factors[p, SLOT], factors[p + 1, SLOT]):
         m, state = slots[s, MSG], slots[s, STATE]
         for x in range(slots[s, CARD]):
             old = get(msg, m + x)
-            new = damped(old, get(out, m + x), damping)
+            new = get(out, m + x)
+            new = damped(old, max(new, floor) if new > NEG_INF else new, damping)
             moved = (0.0 if new == NEG_INF else new) - (0.0 if old == NEG_INF else old)
             put(total, state + x, get(total, state + x) + moved)
             put(zeros, state + x, get(zeros, state + x) + (new == NEG_INF) - (old == NEG_INF))
@@ -77,7 +78,7 @@ def update_factor(factors, slots, log_phi, phi, wide, p, msg, total, zeros, q, o
 
 @fast_kernel
 def sweep_in_order(
-    factors, slots, log_phi, phi, wide, msg, total, zeros, q, out, at, before, damping, graph_of_factor, change,
+    factors, slots, log_phi, phi, wide, msg, total, zeros, q, out, at, before, damping, floor, graph_of_factor, change,
     order,
 ):  # fmt: skip
     """Factor after factor in the given order, each seeing the newest messages."""
@@ -87,12 +88,12 @@ def sweep_in_order(
         update_factor(factors, slots, log_phi, phi, wide, p, msg, total, zeros, q, out, at, before)
         g = graph_of_factor[p]
         change[g] = max(change[g], message_change(factors[p, SLOT], factors[p + 1, SLOT], slots, msg, out))
-        store_and_add(factors, slots, p, msg, out, damping, total, zeros)
+        store_and_add(factors, slots, p, msg, out, damping, floor, total, zeros)
 
 
 @fast_kernel
 def sweep_residual(
-    factors, slots, log_phi, phi, wide, msg, total, zeros, q, out, at, before, damping, graph_of_factor, change,
+    factors, slots, log_phi, phi, wide, msg, total, zeros, q, out, at, before, damping, floor, graph_of_factor, change,
     neighbour_ptr, neighbours, heap, place, priority, tolerance,
 ):  # fmt: skip
     """Always the factor with the largest priority: how far the messages it receives have moved since its last update.
@@ -124,7 +125,7 @@ def sweep_residual(
                     _settle(heap, place, priority, place[b])
         priority[p] *= damping  # what damping has left to do
         _settle(heap, place, priority, place[p])
-        store_and_add(factors, slots, p, msg, out, damping, total, zeros)
+        store_and_add(factors, slots, p, msg, out, damping, floor, total, zeros)
     for p in range(len(priority)):
         g = graph_of_factor[p]
         change[g] = max(change[g], priority[p])

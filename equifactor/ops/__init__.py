@@ -10,6 +10,7 @@ from equifactor.ops.messages import (
     change_per_graph,
     damp,
     first_messages,
+    hold_above,
     marginalize_tables,
     sum_of_other_factors,
 )
@@ -19,6 +20,7 @@ __all__ = [
     "change_per_graph",
     "damp",
     "first_messages",
+    "hold_above",
     "map_upper_bound",
     "marginalize_tables",
     "max_states",

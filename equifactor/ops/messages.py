@@ -62,6 +62,11 @@ def marginalize_tables(g: Flat, msg_vf: Float[Tensor, " S"], semiring: Semiring 
     return torch.cat(blocks) if blocks else msg_vf.new_zeros(0)
 
 
+def hold_above(msg: Float[Tensor, " S"], floor: float) -> Float[Tensor, " S"]:
+    """Messages no lower than a floor, true zeros aside; see `bp.engine.message_floor`."""
+    return torch.where(torch.isneginf(msg), msg, msg.clamp_min(floor))
+
+
 def damp(new: Float[Tensor, " S"], old: Float[Tensor, " S"], damping: float) -> Float[Tensor, " S"]:
     """`new + damping (old - new)` in the log domain; safe at -inf, where a zero wins over any number."""
     if damping == 0.0:

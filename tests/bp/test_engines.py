@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
 from equifactor import FactorGraph, OptionError, Status, compile, solve
 from equifactor.bp.binary_engine import applies_to
+from equifactor.data import collection
 from equifactor.generators import ising_grid, random_graph, random_tree
 
 LOOPY = {
@@ -72,6 +75,15 @@ def test_binary_fast_path_knows_its_limits() -> None:
     assert not applies_to(compile(grid.with_factor([0, 1], [[0.0, 0.0], [0.0, 400.0]], log=True)))  # a wide table
     assert not applies_to(compile(grid.with_factor([0, 1, 2], np.ones((2, 2, 2)))))
     assert not applies_to(compile(FactorGraph([2, 2, 3], [([0, 1], np.ones((2, 2)))])))  # three states, no factor
+
+
+@pytest.mark.data
+@pytest.mark.skipif(not os.environ.get("EQUIFACTOR_DATA"), reason="EQUIFACTOR_DATA is not set")
+def test_messages_of_impossible_states_do_not_overflow_into_zeros() -> None:
+    """Around its loops of hard constraints they doubled with every sweep, until a possible model seemed impossible."""
+    graph = next(i for i in collection(name="MAR") if i.key.endswith("linkage_23")).graph()
+    result = solve(graph, "MAR", "bp(iterations=500, damping=0.5, schedule=residual)")
+    assert result.status is Status.CONVERGED
 
 
 def test_random_schedule_follows_the_seed() -> None:
