@@ -123,12 +123,21 @@ def parse_task(task: str) -> Task:
 
 def _run(method: Solver, graphs: list[FactorGraph], task: Task, run: Run) -> list[Estimate]:
     """Run the method on the graphs that can have an answer; the others are impossible by inspection."""
+    if not graphs or _is_plain(graphs):
+        return method.run(graphs, task, run) if graphs else []
     reduced = [fix_forced(g) for g in graphs]
     possible = {n: g for n, g in enumerate(reduced) if g is not None and not has_zero_table(g)}
     estimates = {n: impossible() for n in range(len(graphs)) if n not in possible}
     if possible:
         estimates |= zip(possible, method.run(list(possible.values()), task, run), strict=True)
     return [estimates[n] for n in range(len(graphs))]
+
+
+def _is_plain(graphs: list[FactorGraph]) -> bool:
+    """No zeros and no variables of one state anywhere: nothing to simplify, found at once for a whole batch."""
+    if any(g.structure.has_single_states for g in graphs):
+        return False
+    return not np.isneginf(np.concatenate([g.log_phi for g in graphs])).any()
 
 
 def has_zero_table(graph: FactorGraph) -> bool:

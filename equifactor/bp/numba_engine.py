@@ -10,7 +10,7 @@ from equifactor.bounds import upper_bound_of
 from equifactor.bp.engine import Answers, Settings, message_floor
 from equifactor.kernels import answers as read_off
 from equifactor.kernels import schedules
-from equifactor.kernels.layout import CARD, Layout, Tables, layout_of, tables_of
+from equifactor.kernels.layout import CARD, SLOT, Layout, Tables, layout_of, tables_of
 from equifactor.kernels.parallel import sweep_parallel
 
 if TYPE_CHECKING:
@@ -62,7 +62,10 @@ class NumbaEngine:
             schedules.add_up(lay.edges, self.msg, self.total, self.zeros)
             if s.schedule == "residual":
                 around = lay.neighbour_ptr, lay.neighbours
-                schedules.sweep_residual(*state, lay.graph_of_factor, change, *around, *self._heap(), s.tolerance)
+                updates = int(np.count_nonzero(np.diff(lay.factors[:, SLOT]) > 1))
+                schedules.sweep_residual(
+                    *state, lay.graph_of_factor, change, *around, *self._heap(), s.tolerance, updates
+                )
             else:
                 schedules.sweep_in_order(*state, lay.graph_of_factor, change, self._next_order())
         return change

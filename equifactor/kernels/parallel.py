@@ -38,6 +38,7 @@ def sweep_parallel(
         any_zero = add_up(edges, msg, total, zeros)
         if phi is None:
             _max_messages(factors, slots, log_phi, msg, total, zeros, q, out, at, before)
+            new_, scratch_ = out_, q_
         else:
             if len(at) == 2:
                 flushed = _receive_pairs(var_ptr, state_of_edge_state[start:], msg_, total, zeros, any_zero, q_)
@@ -51,20 +52,17 @@ def sweep_parallel(
                 q_[x] = ln if r > 0.0 else NEG_INF
             if num_bad > 0:
                 _repair(factors, slots, log_phi, msg, total, zeros, q, out)
-            out_[:] = q_
-        for x in range(len(out_)):
-            out_[x] = max(out_[x], floor) if out_[x] > NEG_INF else NEG_INF
+            new_, scratch_ = q_, out_
         if check and n == count - 1:
             for x in range(len(msg_)):
-                q_[x] = abs(exp_(max(out_[x], MIN_EXP)) - exp_(max(msg_[x], MIN_EXP)))
+                scratch_[x] = abs(exp_(max(new_[x], MIN_EXP)) - exp_(max(msg_[x], MIN_EXP)))
             for x in range(len(msg_)):
-                put(change, graph_[x], max(get(change, graph_[x]), q_[x]))
-        if damping == 0.0:
-            msg_[:] = out_
-        else:
-            for x in range(len(msg_)):
-                gap = msg_[x] - (out_[x] if out_[x] > NEG_INF else 0.0)
-                msg_[x] = out_[x] + damping * (gap if (out_[x] > NEG_INF) & (abs(gap) > TINY) else 0.0)
+                put(change, graph_[x], max(get(change, graph_[x]), scratch_[x]))
+        for x in range(len(msg_)):
+            finite = max(new_[x], floor)
+            gap = msg_[x] - finite
+            kept = damping * gap if (abs(gap) > TINY) & (damping > 0.0) else 0.0
+            msg_[x] = finite + kept if new_[x] > NEG_INF else NEG_INF
 
 
 @fast_kernel

@@ -94,16 +94,16 @@ def sweep_in_order(
 @fast_kernel
 def sweep_residual(
     factors, slots, log_phi, phi, wide, msg, total, zeros, q, out, at, before, damping, floor, graph_of_factor, change,
-    neighbour_ptr, neighbours, heap, place, priority, tolerance,
+    neighbour_ptr, neighbours, heap, place, priority, tolerance, updates,
 ):  # fmt: skip
     """Always the factor with the largest priority: how far the messages it receives have moved since its last update.
 
-    heap [F] holds factors, largest priority first; place [F] says where each is. A priority estimates the residual
-    without computing the update, which makes a sweep several times cheaper than pricing every neighbour; before the
-    verdict of convergence every residual is computed exactly. Residuals are undamped, so damping slows the updates but
-    not the verdict.
+    So many updates. heap [F] holds factors, largest priority first; place [F] says where each is. A priority estimates
+    the residual without computing the update, which makes a sweep several times cheaper than pricing every neighbour;
+    before the verdict of convergence every residual is computed exactly. Residuals are undamped, so damping slows the
+    updates but not the verdict.
     """
-    for _ in range(len(priority)):
+    for _ in range(updates):
         if priority[heap[0]] <= tolerance:
             for p in range(len(priority)):
                 if factors[p + 1, SLOT] - factors[p, SLOT] >= 2:

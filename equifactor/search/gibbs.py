@@ -75,13 +75,16 @@ def find_starts(model: SearchModel, chains: int, run: Run) -> list[IntArray]:
     found: list[IntArray] = []
     for c in range(chains):
         start = model.random_assignment(rng)
+        if not model.flat.has_zeros:
+            found.append(start)
+            continue
         search = LocalSearch(model, start, seed=run.seed + c)
         for _ in range(_REPAIR_PHASES):
             if search.possible or run.clock.stopped:
                 break
             search.step()
         if search.possible:
-            found.append(search.best if model.flat.has_zeros else start)
+            found.append(search.best)
     return [found[c % len(found)] for c in range(chains)] if found else []
 
 

@@ -38,7 +38,7 @@ _REFRESH = 16  # phases after which rounding is removed from the keeper's sums
 # find the best known assignments of fully connected models where short ones do not, and the other way round on sparse.
 _RESTS = (0.03, 0.2), (0.15, 0.6), (0.3, 0.8), None
 _KEPT = 0.0, 0.5, 0.8, 0.95  # shares of the keeper's states that a new rover may start with
-_PATIENCE = 500  # of `improve` when nothing else limits it
+_PATIENCE = 1500  # of `improve` when nothing else limits it
 
 
 class _Sizes(NamedTuple):
@@ -203,7 +203,7 @@ def improve(
     Args:
         graph: one graph, compiled or not.
         assignment: [V] over the graph's own variables, observed ones included.
-        clock: deadline and interrupt. With neither a deadline nor `phases` nor `patience` the patience is 500.
+        clock: deadline and interrupt. With neither a deadline nor `phases` nor `patience` the patience is 1500.
         seed: of the random choices.
         phases: most phases, of about 10 ms each on large graphs and less on small ones.
         patience: phases in a row without improvement after which to stop.

@@ -26,7 +26,9 @@ class LocalSearchSolver(GraphSolver):
 
     start: Literal["unary", "random"] = option("unary", "first assignment: best by the unary factors, or random")
     iterations: int = option(100_000, "most phases, of about 10 ms each on large models", low=0)
-    patience: int = option(600, "stop after so many phases in a row without a better assignment", low=1)
+    patience: int | None = option(
+        None, "stop after so many phases in a row without success; none: 100 and 20 per variable, up to 1,500", low=1
+    )
 
     def run_one(self, graph: FactorGraph, task: Task, run: Run) -> Estimate:
         """The best assignment met; never a proof."""
@@ -41,7 +43,8 @@ class LocalSearchSolver(GraphSolver):
         rng = np.random.default_rng(run.seed)
         first = model.random_assignment(rng) if self.start == "random" else model.unary_assignment()
         search = LocalSearch(model, first, run.seed)
-        settled = run_phases(search, run.clock, self.iterations, self.patience, report)
+        patience = self.patience or min(100 + 20 * flat.num_vars, 1500)
+        settled = run_phases(search, run.clock, self.iterations, patience, report)
         unfinished = run.clock.status if search.phases < self.iterations else Status.ITERATION_LIMIT
         return Estimate(
             status=Status.CONVERGED if settled else unfinished or Status.ITERATION_LIMIT,
