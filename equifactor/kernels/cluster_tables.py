@@ -3,8 +3,7 @@
 import math
 
 from equifactor.kernels import fast_kernel
-from equifactor.kernels.fastmath import _bits as bits_of
-from equifactor.kernels.fastmath import _from_bits as from_bits
+from equifactor.kernels.fastmath import bits_of, from_bits
 from equifactor.kernels.fastmath import get, put
 
 NEG_INF = -math.inf

@@ -47,7 +47,9 @@ def put(typingctx, array, index, value):
 
 
 @intrinsic
-def _bits(typingctx, x):
+def bits_of(typingctx, x):
+    """The 64 bits of a double as an integer."""
+
     def codegen(context, builder, signature, args):
         return builder.bitcast(args[0], ir.IntType(64))
 
@@ -55,7 +57,9 @@ def _bits(typingctx, x):
 
 
 @intrinsic
-def _from_bits(typingctx, n):
+def from_bits(typingctx, n):
+    """The double with these 64 bits."""
+
     def codegen(context, builder, signature, args):
         return builder.bitcast(args[0], ir.DoubleType())
 
@@ -89,15 +93,15 @@ def exp_(x):
     p = p * r + 0.5
     p = p * r + 1.0
     p = p * r + 1.0
-    return _from_bits(_bits(p) + (_bits(t) << 52))
+    return from_bits(bits_of(p) + (bits_of(t) << 52))
 
 
 @inlined
 def log_(x):
     """ln(x) for positive normal x: k ln 2 + 2 artanh(s) with s = (m-1)/(m+1), m in [sqrt(1/2), sqrt(2))."""
-    b = _bits(x) + (_LIFT - _SQRT_HALF)
-    m = _from_bits((b & _MANTISSA) + _SQRT_HALF)
-    k = _from_bits(_exponent(b) + _ROUND_BITS) - (_ROUND + 1024.0)
+    b = bits_of(x) + (_LIFT - _SQRT_HALF)
+    m = from_bits((b & _MANTISSA) + _SQRT_HALF)
+    k = from_bits(_exponent(b) + _ROUND_BITS) - (_ROUND + 1024.0)
     f = m - 1.0
     s = f / (2.0 + f)
     z = s * s

@@ -11,6 +11,7 @@ import math
 from equifactor.kernels import fast_kernel, inlined
 from equifactor.kernels.factor import update_max, update_sum
 from equifactor.kernels.fastmath import MIN_EXP, TINY, exp_, get, put
+from equifactor.kernels.heap import settle
 from equifactor.kernels.layout import CARD, MSG, SLOT, STATE, VAR
 
 NEG_INF = -math.inf
@@ -109,7 +110,7 @@ def sweep_residual(
                 if factors[p + 1, SLOT] - factors[p, SLOT] >= 2:
                     update_factor(factors, slots, log_phi, phi, wide, p, msg, total, zeros, q, out, at, before)
                     priority[p] = message_change(factors[p, SLOT], factors[p + 1, SLOT], slots, msg, out)
-                    _settle(heap, place, priority, place[p])
+                    settle(heap, place, priority, place[p])
             if priority[heap[0]] <= tolerance:
                 break
         p = heap[0]
@@ -122,33 +123,10 @@ def sweep_residual(
                 b = neighbours[r]
                 if b != p and factors[b + 1, SLOT] - factors[b, SLOT] >= 2:
                     priority[b] += (1.0 - damping) * moved
-                    _settle(heap, place, priority, place[b])
+                    settle(heap, place, priority, place[b])
         priority[p] *= damping  # what damping has left to do
-        _settle(heap, place, priority, place[p])
+        settle(heap, place, priority, place[p])
         store_and_add(factors, slots, p, msg, out, damping, floor, total, zeros)
     for p in range(len(priority)):
         g = graph_of_factor[p]
         change[g] = max(change[g], priority[p])
-
-
-@inlined
-def _settle(heap, place, priority, n):
-    """Move the factor at heap position n up or down to where its priority puts it."""
-    p = heap[n]
-    while n > 0 and priority[heap[(n - 1) // 2]] < priority[p]:
-        heap[n] = heap[(n - 1) // 2]
-        place[heap[n]] = n
-        n = (n - 1) // 2
-    while True:
-        child = 2 * n + 1
-        if child >= len(heap):
-            break
-        if child + 1 < len(heap) and priority[heap[child + 1]] > priority[heap[child]]:
-            child += 1
-        if priority[heap[child]] <= priority[p]:
-            break
-        heap[n] = heap[child]
-        place[heap[n]] = n
-        n = child
-    heap[n] = p
-    place[p] = n
