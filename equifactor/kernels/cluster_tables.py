@@ -3,8 +3,7 @@
 import math
 
 from equifactor.kernels import fast_kernel
-from equifactor.kernels.fastmath import bits_of, from_bits
-from equifactor.kernels.fastmath import get, put
+from equifactor.kernels.fastmath import bits_of, from_bits, get, put
 
 NEG_INF = -math.inf
 WIDE = 600.0  # natural-log range of a table above which it is kept in logs
