@@ -15,18 +15,44 @@ if TYPE_CHECKING:
     from types import FrameType
 
 
+class Pause:
+    """Time that no clock counts: kernels being compiled, which happens once on a machine and is announced."""
+
+    seconds = 0.0
+    _depth = 0
+    _since = 0.0
+
+    @classmethod
+    def begin(cls) -> None:
+        """One kernel starts to compile; another may start within."""
+        if cls._depth == 0:
+            cls._since = time.perf_counter()
+        cls._depth += 1
+
+    @classmethod
+    def end(cls) -> None:
+        """It has ended."""
+        cls._depth -= 1
+        if cls._depth == 0:
+            cls.seconds += time.perf_counter() - cls._since
+
+
 class Clock:
-    """Counts from its creation; `stopped` once the time limit has passed or the user pressed Ctrl-C."""
+    """Counts from its creation; `stopped` once the time limit has passed or the user pressed Ctrl-C.
+
+    It stands still while kernels compile: a first run would otherwise spend its time limit on that alone.
+    """
 
     def __init__(self, time_limit: float | None = None) -> None:
         self.start = time.perf_counter()
+        self._paused_before = Pause.seconds
         self.time_limit = time_limit
         self.interrupted = False
 
     @property
     def seconds(self) -> float:
-        """Elapsed time."""
-        return time.perf_counter() - self.start
+        """Elapsed time, without pauses."""
+        return time.perf_counter() - self.start - (Pause.seconds - self._paused_before)
 
     @property
     def left(self) -> float:

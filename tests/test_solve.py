@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from equifactor import FactorGraph, ModelError, OptionError, SolveError, Status, solve
-from equifactor.clock import Clock
+from equifactor.clock import Clock, Pause
 from equifactor.graph.marginals import Marginals
 from equifactor.result import Estimate, Task
 from equifactor.solver import GraphSolver, IterativeSolver
@@ -212,6 +212,18 @@ def test_progress_is_reported() -> None:
     solve(FactorGraph([2]), "PR", Counter(settle_at=3), progress=lambda *a: seen.append(a))
     assert [done for done, _, _ in seen] == [1, 2, 3]
     assert seen[0][1] == 200
+
+
+def test_the_clock_stands_still_while_kernels_compile() -> None:
+    clock, before = Clock(1000.0), Pause.seconds
+    Pause.begin()
+    Pause.begin()  # one kernel within another
+    time.sleep(0.05)
+    Pause.end()
+    Pause.end()
+    paused = Pause.seconds - before
+    assert paused >= 0.05
+    assert clock.seconds + paused <= time.perf_counter() - clock.start
 
 
 def test_clock() -> None:

@@ -9,21 +9,24 @@ from typing import Any
 import numba
 from numba.core import event
 
+from equifactor.clock import Pause
+
 # What loops over floating-point numbers need in order to vectorise: fused multiply-adds, division without Python's
 # test for zero, minima and maxima without NaN (no kernel makes one). Sums keep their order: results are repeatable.
 _FAST: dict[str, Any] = {"error_model": "numpy", "fastmath": {"contract", "nsz", "arcp", "nnan"}}
 
 
 class _Announcer(event.Listener):
-    """Says once that machine code is being made: without a word the first run looks like a hang."""
+    """Says once that machine code is being made, and stops the clocks: it would look like a hang and eat deadlines."""
 
     def on_start(self, event: event.Event) -> None:
+        Pause.begin()
         if not self.told:
             self.told = True
             logging.getLogger("equifactor").info("compiling kernels: takes some seconds once, then they are cached")
 
     def on_end(self, event: event.Event) -> None:
-        pass
+        Pause.end()
 
     told = False
 
