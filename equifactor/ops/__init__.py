@@ -12,6 +12,7 @@ from equifactor.ops.messages import (
     first_messages,
     hold_above,
     marginalize_tables,
+    reduce_tables,
     sum_of_other_factors,
 )
 
@@ -25,6 +26,7 @@ __all__ = [
     "marginalize_tables",
     "max_states",
     "probabilities",
+    "reduce_tables",
     "sum_of_other_factors",
     "variable_log_beliefs",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import torch
@@ -9,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from equifactor.graph import FlatGraph
+from equifactor.graph.flat_graph import FactorGroup
 from equifactor.ops.segments import logsumexp, segment_max, segment_sum
 
 Semiring = Literal["sum", "max"]
@@ -42,24 +44,49 @@ def sum_of_other_factors(g: Flat, msg_fv: Float[Tensor, " S"]) -> Float[Tensor, 
 
 
 def marginalize_tables(g: Flat, msg_vf: Float[Tensor, " S"], semiring: Semiring = "sum") -> Float[Tensor, " S"]:
-    """Normalised factor-to-variable messages: reduce `log_phi + sum_{j != i} m_{j->a}` over the others' states.
+    """Normalised factor-to-variable messages: reduce `log_phi + sum_{j != i} m_{j->a}` over the others' states."""
+    blocks = [_normalized(b, semiring).reshape(-1) for b in _reduced(g.groups, g.log_phi, msg_vf, semiring)]
+    return torch.cat(blocks) if blocks else msg_vf.new_zeros(0)
+
+
+def reduce_tables(
+    groups: Sequence[FactorGroup],
+    log_phi: Float[Tensor, "T *H"],
+    msg_vf: Float[Tensor, "S *H"],
+    semiring: Semiring = "sum",
+) -> Float[Tensor, "S *H"]:
+    """The same before normalisation, for some of the groups, and for any number of channels at once."""
+    blocks = [b.reshape(-1, *msg_vf.shape[1:]) for b in _reduced(groups, log_phi, msg_vf, semiring)]
+    return torch.cat(blocks) if blocks else torch.zeros_like(msg_vf)
+
+
+def _reduced(
+    groups: Sequence[FactorGroup], log_phi: Tensor, msg_vf: Tensor, semiring: Semiring
+) -> Iterator[Float[Tensor, "F D *H"]]:
+    """One block per group and slot.
 
     Slot after slot is absorbed into the table and reduced, so the first reduction touches T entries, the next
     T/d: about 2T work for all k messages of a factor instead of k T, and nothing is ever subtracted.
     """
-    blocks: list[Tensor] = []
-    for group in g.groups:
+    for group in groups:
         arity = len(group.shape)
-        table = group.table(g.log_phi)  # [F, d_j, .., d_k]: slots before j are already reduced
+        table = group.table(log_phi)  # [F, d_j, .., d_k, *H]: slots before j are already reduced
         messages = [group.message(msg_vf, j) for j in range(arity)]
         for j in range(arity):
             out = table
-            for later in range(arity - 1, j, -1):  # reduce the last axis first: it is contiguous
-                out = _reduce(out + _along_last(messages[later], out.ndim), -1, semiring)
-            blocks.append(_normalized(out, semiring).reshape(-1))
+            for later in range(arity - 1, j, -1):  # the last axis first: it is contiguous
+                out = _absorb(out, messages[later], later - j + 1, semiring)
+            yield out
             if j + 1 < arity:
-                table = _reduce(table + messages[j].reshape(*messages[j].shape, *[1] * (table.ndim - 2)), 1, semiring)
-    return torch.cat(blocks) if blocks else msg_vf.new_zeros(0)
+                table = _absorb(table, messages[j], 1, semiring)
+
+
+def _absorb(table: Tensor, message: Tensor, axis: int, semiring: Semiring) -> Tensor:
+    """Add messages [F, d, *H] along one axis of tables [F, .., d, .., *H] and reduce it."""
+    channels = message.ndim - 2
+    before, after = axis - 1, table.ndim - channels - axis - 1
+    message = message.reshape(message.shape[0], *[1] * before, message.shape[1], *[1] * after, *message.shape[2:])
+    return _reduce(table + message, axis, semiring)
 
 
 def hold_above(msg: Float[Tensor, " S"], floor: float) -> Float[Tensor, " S"]:
@@ -83,11 +110,6 @@ def change_per_graph(g: Flat, new: Float[Tensor, " S"], old: Float[Tensor, " S"]
 
 def _reduce(values: Tensor, axis: int, semiring: Semiring) -> Tensor:
     return logsumexp(values, axis) if semiring == "sum" else values.amax(axis)
-
-
-def _along_last(message: Tensor, ndim: int) -> Tensor:
-    """[F, d] to [F, 1, .., 1, d]."""
-    return message.reshape(message.shape[0], *[1] * (ndim - 2), message.shape[1])
 
 
 def _normalized(message: Tensor, semiring: Semiring) -> Tensor:

@@ -1,0 +1,94 @@
+"""FE-GNN: a recurrent network on messages that meets the tables in a tensor sum (section 3.3 of the paper)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from equifactor import ops
+from equifactor.neural.layers import mlp, squash
+from equifactor.neural.network import Config, Network, State, one_cardinality, register_network
+from equifactor.neural.wiring import Flat, Wiring, others
+from equifactor.ops.segments import segment_sum
+from equifactor.spec import option
+
+_CLAMP = 30.0  # log messages beyond are seen as this
+
+
+@dataclass(frozen=True, kw_only=True)
+class FEGNNConfig(Config):
+    """Settings of FE-GNN; the defaults are those of the paper."""
+
+    card: int = option(2, "number of states of every variable", low=2)
+    channels: int = option(5, "size D of the hidden message states", low=1)
+    hidden: int = option(64, "width of the two hidden layers of each network", low=1)
+    features: Literal["none", "bp"] = option("none", "bp: the messages of damped BP run beside it and are seen")
+
+
+@register_network("fe-gnn")
+class FEGNN(Network):
+    """Hidden states of size D on both directions of every edge, updated by two GRUs (Eq. 14 and 15).
+
+    h_{i->a} = GRU1(sum_{c != a} MLP1(h_{c->i}), h_{i->a}), then h_{a->i} = GRU2(LSE_{X_a without X_i}(Psi_a + tensor sum of
+    MLP2(h_{j->a}) over j != i), h_{a->i}); beliefs are MLP3(sum_a h_{a->i}). Unary factors are factors of one
+    variable. Respects global and local variable symmetry for any weights; the states of a variable keep their order.
+    """
+
+    config_class = FEGNNConfig
+    symmetries = frozenset(("global", "local variable"))
+
+    def __init__(self, config: FEGNNConfig) -> None:
+        super().__init__(config)
+        D, H, X = config.channels, config.hidden, config.card
+        self.card, self.channels, self.sees_bp = X, D, config.features == "bp"
+        extra = X if self.sees_bp else 0
+        self.mlp1 = mlp((D + extra, H, H, D), nn.ReLU)
+        self.gru1 = nn.GRUCell(D, D)
+        self.mlp2 = mlp((D + extra, H, H, X), nn.ReLU)
+        self.gru2 = nn.GRUCell(X, D)
+        self.mlp3 = mlp((D, H, H, X), nn.ReLU)
+
+    def check(self, flat: Flat) -> None:
+        """One cardinality per model."""
+        one_cardinality(flat, self.kind, self.card)
+
+    def start(self, wiring: Wiring) -> State:
+        """Hidden states of zero, uniform messages."""
+        flat = wiring.flat
+        zeros = flat.log_phi.new_zeros(flat.num_edges, self.channels)
+        return State(wiring, wiring.uniform_messages(), (zeros, zeros))
+
+    def step(self, state: State) -> State:
+        """Variables to factors, then factors to variables."""
+        wiring, (h_vf, h_fv) = state.wiring, state.hidden
+        flat = wiring.flat
+        seen_fv = self._seen(h_fv, wiring.messages(state.msg_fv)) if self.sees_bp else h_fv
+        h_vf = self.gru1(others(self.mlp1(seen_fv), flat.var_of_edge, flat.num_vars), h_vf)
+        msg = state.msg_fv
+        if self.sees_bp:
+            msg_vf = wiring.outgoing(msg)
+            seen_vf = self._seen(h_vf, ops.sum_of_other_factors(flat, wiring.messages(msg)))
+            new = wiring.normalize(wiring.reduce(msg_vf))
+            msg = wiring.damp(new, msg, msg.new_tensor(0.5))
+        else:
+            seen_vf = h_vf
+        out = ops.reduce_tables(flat.groups, flat.log_phi, self.mlp2(seen_vf).reshape(-1), wiring.semiring)
+        h_fv = self.gru2(out.clamp(-_CLAMP, _CLAMP).reshape(-1, self.card), h_fv)
+        if not self.sees_bp:
+            # What went through the tables is a log message like any other: bounds are computed from it.
+            msg = wiring.normalize(out[len(wiring.unary_messages) :])
+        return State(wiring, msg, (h_vf, h_fv))
+
+    def _seen(self, hidden: Tensor, msg: Tensor) -> Tensor:
+        return torch.cat((hidden, squash(msg).reshape(-1, self.card)), dim=1)
+
+    def log_beliefs(self, state: State) -> Tensor:
+        """MLP3 of the sum of incoming hidden states; impossible states stay impossible."""
+        flat = state.wiring.flat
+        out = self.mlp3(segment_sum(state.hidden[1], flat.var_of_edge, flat.num_vars)).reshape(-1)
+        if not flat.has_zeros:
+            return out
+        return torch.where(torch.isneginf(state.wiring.log_beliefs(state.msg_fv)), -torch.inf, out)

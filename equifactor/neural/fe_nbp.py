@@ -1,0 +1,106 @@
+"""FE-NBP: belief propagation whose damping is a neural network, one number per edge state (section 3.2 of the paper)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from equifactor.neural.layers import GraphNorm, logit, squash, zero_
+from equifactor.neural.network import Config, Network, State, register_network
+from equifactor.neural.wiring import Wiring
+from equifactor.solver import ALL_SYMMETRIES
+from equifactor.spec import option
+
+FEATURES = ("old", "new", "variable", "factor-sum", "factor-max")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FENBPConfig(Config):
+    """Settings of FE-NBP; the defaults are those of the paper."""
+
+    hidden: int = option(64, "width of the two hidden layers", low=1)
+    features: str = option("+".join(FEATURES), f"what the network sees, of {'+'.join(FEATURES)}")
+    norm: bool = option(False, "normalise hidden channels over each graph")
+    damping: float = option(0.5, "damping of the untrained model", low=0.0, below=1.0)
+    alpha: Literal["state", "edge"] = option("state", "one damping per edge state, or one per edge")
+    bounded: bool = option(True, "keep the damping between 0 and 1; else it may leave")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        from equifactor.errors import OptionError
+
+        for name in self.features.split("+"):
+            if name not in FEATURES:
+                raise OptionError(f"fe-nbp: there is no feature {name!r}; choose from: {', '.join(FEATURES)}")
+
+
+@register_network("fe-nbp")
+class FENBP(Network):
+    """`m = m~ + alpha (m_prev - m~)`, alpha = phi(m_prev, m~, b_i, sum b_a, max b_a) for each edge state (Eq. 7 and 8).
+
+    phi is one network for all edges and states, so all three symmetries hold for any weights. Untrained it is BP with
+    damping `config.damping`: only the last layer starts at zero, its bias at the logit of the damping.
+    """
+
+    config_class = FENBPConfig
+    symmetries = ALL_SYMMETRIES
+
+    def __init__(self, config: FENBPConfig) -> None:
+        super().__init__(config)
+        self.features = tuple(config.features.split("+"))
+        self.alpha, self.bounded = config.alpha, config.bounded
+        self.first = nn.Linear(len(self.features), config.hidden)
+        self.second = nn.Linear(config.hidden, config.hidden)
+        self.last = nn.Linear(config.hidden, 1)
+        zero_(self.last, logit(config.damping) if config.bounded else config.damping)
+        self.norms = nn.ModuleList([GraphNorm(config.hidden) for _ in range(2)] if config.norm else [])
+
+    def start(self, wiring: Wiring) -> State:
+        """Uniform messages."""
+        return State(wiring, wiring.uniform_messages())
+
+    def step(self, state: State) -> State:
+        """One damped BP step, the damping chosen by the network."""
+        wiring, old = state.wiring, state.msg_fv
+        msg_vf = wiring.outgoing(old)
+        unscaled = wiring.reduce(msg_vf)
+        new = wiring.normalize(unscaled)
+        damping = self.damping(wiring, self.see(wiring, old, new, msg_vf, unscaled))
+        return State(wiring, wiring.damp(new, old, damping))
+
+    def see(self, wiring: Wiring, old: Tensor, new: Tensor, msg_vf: Tensor, unscaled: Tensor) -> Float[Tensor, "S' H"]:
+        """The features of each edge state, in the log and squashed.
+
+        The marginal of the factor belief is the product of the two messages that meet on the edge, so `factor-sum`
+        (for MAP: `factor-max`) needs no look at the table; the other one costs a second reduction.
+        """
+        seen = {"old": old, "new": new}
+        if "variable" in self.features:
+            seen["variable"] = wiring.normalize(msg_vf + old)
+        if {"factor-sum", "factor-max"} & set(self.features):
+            total = unscaled if wiring.semiring == "sum" else wiring.reduce(msg_vf, "sum")
+            log_z = wiring.log_total(total + msg_vf, "sum")
+            if wiring.flat.has_zeros:
+                log_z = torch.where(torch.isneginf(log_z), 0.0, log_z)
+            seen["factor-sum"] = total + msg_vf - log_z
+            if "factor-max" in self.features:
+                best = unscaled if wiring.semiring == "max" else wiring.reduce(msg_vf, "max")
+                seen["factor-max"] = best + msg_vf - log_z
+        return squash(torch.stack([seen[name] for name in self.features], dim=-1))
+
+    def damping(self, wiring: Wiring, seen: Float[Tensor, "S' H"]) -> Float[Tensor, " S'"]:
+        """alpha for each edge state, or the same for all states of an edge."""
+        hidden = seen
+        for n, layer in enumerate((self.first, self.second)):
+            hidden = layer(hidden)
+            if self.norms:
+                hidden = self.norms[n](wiring, hidden)
+            hidden = nn.functional.leaky_relu(hidden)
+        if self.alpha == "edge":
+            hidden = wiring.max_over_states(hidden)
+        out = self.last(hidden).squeeze(-1)
+        return out.sigmoid() if self.bounded else out

@@ -1,0 +1,128 @@
+"""FE-Net: belief propagation with a hidden vector on every edge state; all three symmetries and the power of a GNN."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from equifactor.neural.layers import logit, mlp, squash, zero_
+from equifactor.neural.network import Config, Network, State, register_network
+from equifactor.neural.wiring import Wiring
+from equifactor.solver import ALL_SYMMETRIES
+from equifactor.spec import option
+
+
+@dataclass(frozen=True, kw_only=True)
+class FENetConfig(Config):
+    """Settings of FE-Net."""
+
+    channels: int = option(16, "size C of the hidden vector of an edge state", low=1)
+    tables: int = option(8, "channels Q that pass through the tables; 0: none", low=0)
+    hidden: int = option(64, "width of the hidden layers", low=1)
+    context: bool = option(True, "each state sees the mean over the states of its variable")
+    damping: float = option(0.5, "damping of the untrained model", low=0.0, below=1.0)
+
+
+@register_network("fe-net")
+class FENet(Network):
+    """Per edge state the BP message m(x) and C hidden channels h(x); one step is
+
+    1. BP: m_{i->a} from the other messages, m~ from the table;
+    2. u_{i->a}(x) = sum over the other factors of MLP1[h(x), mean_x h];
+    3. y(x) = gamma m_{i->a}(x) + MLP2[u(x), mean_x u, m_{i->a}(x)], Q channels;
+    4. q_{a->i}(x) = LSE over the other variables' states of (beta Psi_a + tensor sum of y), centred over x;
+    5. h <- GRU([q, m_prev, m~, m_{i->a}, b_i, b_a, unary, u], h);
+    6. m = m~ + sigmoid(alpha)(m_prev - m~) + delta, with alpha and delta linear in h.
+
+    Beliefs: log b_i(x) = sum_a m + MLP3[sum_a h, its mean over x, sum_a m]. Everything is a function of one state, of
+    means over states and of sums over neighbours, hence all three symmetries, any arity and any cardinality. alpha,
+    delta and MLP3 start at zero: untrained it is damped BP.
+    """
+
+    config_class = FENetConfig
+    symmetries = ALL_SYMMETRIES
+
+    def __init__(self, config: FENetConfig) -> None:
+        super().__init__(config)
+        C, Q, H = config.channels, config.tables, config.hidden
+        self.channels, self.tables, self.context = C, Q, config.context
+        double = 2 if config.context else 1
+        self.mlp1 = mlp((double * C, H, C))
+        if Q:
+            self.mlp2 = mlp((double * C + 1, H, Q))
+            # Tables at several temperatures, from nearly flat to nearly max, and messages to go with them.
+            self.beta = nn.Parameter(torch.linspace(0.5, 2.0, Q))
+            self.gamma = nn.Parameter(torch.ones(Q))
+        self.gru = nn.GRUCell(Q + 6 + C, C)
+        self.out = nn.Linear(C, 2)
+        zero_(self.out)
+        with torch.no_grad():
+            self.out.bias[0] = logit(config.damping)
+        self.mlp3 = mlp((double * C + 1, H, H, 1), last_zero=True)
+
+    def start(self, wiring: Wiring) -> State:
+        """Uniform messages, hidden vectors of zero."""
+        msg = wiring.uniform_messages()
+        return State(wiring, msg, (msg.new_zeros(len(msg), self.channels),))
+
+    def step(self, state: State) -> State:
+        """Steps 1 to 6 above."""
+        wiring, old, (h,) = state.wiring, state.msg_fv, state.hidden
+        msg_vf = wiring.outgoing(old)
+        unscaled = wiring.reduce(msg_vf)
+        new = wiring.normalize(unscaled)
+        u = wiring.sum_of_others(self.mlp1(self._with_context(wiring, h)))
+        sent = wiring.normalize(msg_vf)
+        belief = wiring.normalize(msg_vf + old)
+        pair = wiring.normalize(unscaled + msg_vf)
+        unary = wiring.normalize(wiring.unary[wiring.state])
+        seen = squash(torch.stack((old, new, sent, belief, pair, unary), dim=1))
+        parts = [seen, u]
+        if self.tables:
+            parts.append(self._through_tables(wiring, u, sent, seen[:, 2:3]))
+        h = self.gru(torch.cat(parts, dim=1), h)
+        alpha, delta = self.out(h).unbind(1)
+        msg = wiring.damp(new, old, alpha.sigmoid())
+        return State(wiring, msg + self._centred(wiring, delta[:, None]).squeeze(1), (h,))
+
+    def _through_tables(self, wiring: Wiring, u: Tensor, sent: Tensor, seen: Tensor) -> Float[Tensor, "S' Q"]:
+        """q: what the other variables of the factor say through the table, at Q temperatures."""
+        y = self.mlp2(torch.cat((self._with_context(wiring, u), seen), dim=1))
+        log_phi = wiring.flat.log_phi
+        if wiring.flat.has_zeros:  # finite stand-ins: these numbers are features, never answers
+            log_phi, sent = log_phi.clamp_min(_LOWEST), sent.clamp_min(_LOWEST)
+        y = y + sent[:, None] * self.gamma
+        q = wiring.reduce(y, log_phi=log_phi[:, None] * self.beta)
+        return squash(self._centred(wiring, q))
+
+    def log_beliefs(self, state: State) -> Float[Tensor, " X"]:
+        """Those of the messages, corrected by MLP3."""
+        wiring, (h,) = state.wiring, state.hidden
+        log_b = wiring.log_beliefs(state.msg_fv)
+        total = wiring.to_states(h)
+        parts = [total, _variable_normalized(wiring, log_b)]
+        if self.context:
+            parts.append(wiring.mean_over_states(total, "variables"))
+        return log_b + self.mlp3(torch.cat(parts, dim=1)).squeeze(1)
+
+    def _with_context(self, wiring: Wiring, hidden: Tensor) -> Tensor:
+        return torch.cat((hidden, wiring.mean_over_states(hidden)), dim=1) if self.context else hidden
+
+    def _centred(self, wiring: Wiring, values: Tensor) -> Tensor:
+        return values - wiring.mean_over_states(values)
+
+
+_LOWEST = -1e3
+
+
+def _variable_normalized(wiring: Wiring, log_b: Tensor) -> Tensor:
+    """[X, 1] log beliefs normalised over the states of each variable, squashed."""
+    from equifactor.ops.segments import segment_logsumexp
+
+    flat = wiring.flat
+    scale = segment_logsumexp(log_b.detach(), flat.var_of_state, flat.num_vars)
+    scale = torch.where(torch.isneginf(scale), 0.0, scale)
+    return squash(log_b - scale[flat.var_of_state])[:, None]

@@ -1,0 +1,61 @@
+"""Small building blocks of the networks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from equifactor.neural.wiring import Wiring
+
+_ZERO = 1e4  # how a true zero looks to a network: a log probability of -10,000
+
+
+def squash(log_values: Tensor) -> Tensor:
+    """sign(x) ln(1 + |x|): what a network sees of a log message. Near 0 it is x; a true zero becomes -9.2.
+
+    Messages of real models span 1 to 1,000 in the log; a plain clamp would hide all but the smallest of them.
+    """
+    bounded = log_values.clamp(-_ZERO, _ZERO)
+    return bounded.sign() * bounded.abs().log1p()
+
+
+def mlp(sizes: Sequence[int], activation: type[nn.Module] = nn.LeakyReLU, *, last_zero: bool = False) -> nn.Sequential:
+    """Linear layers with activations between them. With `last_zero` it starts as the zero function but learns: only the
+    last layer is zero, so its gradient is not, and after one step the others' are not either."""
+    layers: list[nn.Module] = []
+    for n, (size, next_size) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
+        layers += [activation()] * (n > 0) + [nn.Linear(size, next_size)]
+    if last_zero:
+        zero_(layers[-1])
+    return nn.Sequential(*layers)
+
+
+def zero_(layer: nn.Module, bias: float = 0.0) -> None:
+    """Set the weight of a linear layer to 0 and its bias to a number."""
+    assert isinstance(layer, nn.Linear)
+    nn.init.zeros_(layer.weight)
+    nn.init.constant_(layer.bias, bias)
+
+
+def logit(probability: float) -> float:
+    """Inverse of the logistic function, at most 20 in size."""
+    p = min(max(probability, 2e-9), 1 - 2e-9)
+    return math.log(p / (1 - p))
+
+
+class GraphNorm(nn.Module):
+    """Graph-wise normalisation (appendix E): every channel to mean 0 and variance 1 over the edge states of a graph."""
+
+    def __init__(self, channels: int, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.eps = eps
+        self.scale = nn.Parameter(torch.ones(channels))
+        self.shift = nn.Parameter(torch.zeros(channels))
+
+    def forward(self, wiring: Wiring, hidden: Tensor) -> Tensor:
+        """[S', H] to [S', H]."""
+        mean, variance = wiring.graph_moments(hidden)
+        return (hidden - mean) * (variance + self.eps).rsqrt() * self.scale + self.shift
