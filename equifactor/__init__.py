@@ -15,6 +15,8 @@ from equifactor.result import Result, Status, Task
 from equifactor.solve import solve
 from equifactor.solver import Solver
 from equifactor.spec import parse_solver, register, solver_names
+from equifactor.symmetry import Relabelling, canonical_form, equivariance_error, graph_hash, isomorphism, relabel
+from equifactor.training import train
 
 __all__ = [
     "EquifactorError",
@@ -23,19 +25,26 @@ __all__ = [
     "FormatError",
     "ModelError",
     "OptionError",
+    "Relabelling",
     "Result",
     "SolveError",
     "Solver",
     "Status",
     "Task",
     "__version__",
+    "canonical_form",
     "compile",
+    "equivariance_error",
     "generators",
+    "graph_hash",
+    "isomorphism",
     "parse_solver",
     "read_evidence",
     "read_graph",
     "register",
+    "relabel",
     "solve",
     "solver_names",
+    "train",
     "write_graph",
 ]

@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from equifactor.result import Status
 
@@ -43,7 +43,10 @@ class Clock:
     It stands still while kernels compile: a first run would otherwise spend its time limit on that alone.
     """
 
-    def __init__(self, time_limit: float | None = None) -> None:
+    interrupts: ClassVar[int] = 0  # caught by any clock, also in runs that ended as solved: a loop over runs can stop
+
+    def __init__(self, time_limit: float | None = None, whole: Clock | None = None) -> None:
+        self.whole = whole  # the clock of which this one times a part
         self.start = time.perf_counter()
         self._paused_before = Pause.seconds
         self.time_limit = time_limit
@@ -59,7 +62,8 @@ class Clock:
         """Seconds until the deadline; infinite without one, 0 after an interrupt."""
         if self.interrupted:
             return 0.0
-        return float("inf") if self.time_limit is None else max(0.0, self.time_limit - self.seconds)
+        left = float("inf") if self.time_limit is None else max(0.0, self.time_limit - self.seconds)
+        return left if self.whole is None else min(left, self.whole.left)
 
     @property
     def stopped(self) -> bool:
@@ -69,9 +73,13 @@ class Clock:
     @property
     def status(self) -> Status | None:
         """Why it stopped, or None while it has not."""
-        if self.interrupted:
+        if self.interrupted or (self.whole is not None and self.whole.interrupted):
             return Status.INTERRUPTED
         return Status.TIME_LIMIT if self.stopped else None
+
+    def part(self, share: float) -> Clock:
+        """A clock for a part of the work: it stops when this share of the time left has passed, or with this one."""
+        return Clock(None if self.time_limit is None else share * self.left, whole=self)
 
     @contextlib.contextmanager
     def catch_interrupt(self) -> Iterator[None]:
@@ -89,6 +97,7 @@ class Clock:
 
         def stop(signum: int, frame: FrameType | None) -> None:
             self.interrupted = True
+            Clock.interrupts += 1
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
         signal.signal(signal.SIGINT, stop)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -14,6 +15,7 @@ from equifactor.errors import OptionError, SolveError
 from equifactor.graph import FactorGraph
 from equifactor.graph.factor_graph import as_graphs
 from equifactor.graph.forced import fix_forced
+from equifactor.graph.scores import log_scores
 from equifactor.result import Estimate, Result, Status, Task, impossible
 from equifactor.solver import Progress, Run, Solver
 from equifactor.spec import parse_solver
@@ -84,8 +86,7 @@ def solve(
     graphs = as_graphs(graph)
     wanted = parse_task(task)
     method = parse_solver(solver)
-    if wanted not in method.tasks:
-        raise OptionError(f"{method.name} cannot do {wanted}; it does {', '.join(method.tasks)}")
+    method.check_task(wanted)
     if time_limit is not None and not (isinstance(time_limit, Real) and time_limit >= 0):
         raise OptionError(f"the time limit must be a number of seconds >= 0, found {time_limit!r}")
     if not isinstance(seed, (int, np.integer)):
@@ -102,8 +103,7 @@ def solve(
         run = Run(clock=clock, seed=seed, device=device, dtype=dtype, progress=report)
         estimates = _run(method, graphs, wanted, run)
     share = clock.seconds / max(1, len(graphs))
-    solver_text = str(method)
-    results = [_result(e, g, wanted, solver_text, share) for e, g in zip(estimates, graphs, strict=True)]
+    results = _results(estimates, graphs, task=wanted, solver=str(method), seconds=share)
     if strict:
         for result in results:
             if not result.status.solved:
@@ -135,7 +135,7 @@ def _run(method: Solver, graphs: list[FactorGraph], task: Task, run: Run) -> lis
 
 def _is_plain(graphs: list[FactorGraph]) -> bool:
     """No zeros and no variables of one state anywhere: nothing to simplify, found at once for a whole batch."""
-    if any(g.structure.has_single_states for g in graphs):
+    if np.any(np.concatenate([g.structure.card for g in graphs]) == 1):
         return False
     return not np.isneginf(np.concatenate([g.log_phi for g in graphs])).any()
 
@@ -146,28 +146,39 @@ def has_zero_table(graph: FactorGraph) -> bool:
     return bool(zero.any() and np.logical_and.reduceat(zero, graph.structure.table_ptr[:-1]).any())
 
 
-def _result(estimate: Estimate, graph: FactorGraph, task: Task, solver: str, seconds: float) -> Result:
-    fields = {**vars(estimate)}
-    fields |= _without_nan(fields)
-    score = None if estimate.assignment is None else graph.log_score(estimate.assignment)
-    if task is Task.MAP and score is not None:
-        if score == -math.inf:
-            fields["message"] = f"{fields['message']} {_NO_SUPPORT}".strip()
-        elif fields["lower_bound"] is None:
-            fields["lower_bound"] = score  # any assignment bounds the best one from below
-    return Result(**fields, graph=graph, task=task, solver=solver, log_score=score, seconds=seconds)
+def _results(estimates: list[Estimate], graphs: list[FactorGraph], *, task: Task, **common: Any) -> list[Result]:
+    """Each estimate with its graph, its score and what is common to the batch."""
+    estimates = _without_nan(estimates)
+    found = [(g, e.assignment) for g, e in zip(graphs, estimates, strict=True) if e.assignment is not None]
+    scores = iter(log_scores(*zip(*found, strict=True)) if found else ())
+    results = []
+    for estimate, graph in zip(estimates, graphs, strict=True):
+        fields = {**vars(estimate), **common, "graph": graph, "task": task}
+        if estimate.assignment is not None:
+            score = fields["log_score"] = next(scores)
+            if task is Task.MAP and score == -math.inf:
+                fields["message"] = f"{estimate.message} {_NO_SUPPORT}".strip()
+            elif task is Task.MAP and estimate.lower_bound is None:
+                fields["lower_bound"] = score  # any assignment bounds the best one from below
+        results.append(Result.of(fields))
+    return results
 
 
-def _without_nan(fields: dict[str, Any]) -> dict[str, Any]:
-    """Replacements that keep NaN from the user: the number goes, the status says so."""
-    changed: dict[str, Any] = {}
-    for name in ("log_z", "lower_bound", "upper_bound"):
-        if fields[name] is not None and math.isnan(fields[name]):
-            changed |= {name: None, "status": Status.NON_FINITE}
-    marginals = fields["marginals"]
-    if marginals is not None and not math.isfinite(marginals.values.sum()):
-        changed |= {"marginals": None, "status": Status.NON_FINITE}
-    return changed
+def _without_nan(estimates: list[Estimate]) -> list[Estimate]:
+    """Keep NaN from the user: the number goes, the status says so. Looked for in all marginals of a batch at once."""
+    found = [e.marginals.values for e in estimates if e.marginals is not None]
+    all_finite = not found or math.isfinite(np.concatenate(found).sum())
+    checked = []
+    for estimate in estimates:
+        bad: dict[str, Any] = {}
+        for name in ("log_z", "lower_bound", "upper_bound"):
+            value = getattr(estimate, name)
+            if value != value:  # NaN alone is not itself; None is
+                bad[name] = None
+        if not (all_finite or estimate.marginals is None or math.isfinite(estimate.marginals.values.sum())):
+            bad["marginals"] = None
+        checked.append(replace(estimate, **bad, status=Status.NON_FINITE) if bad else estimate)
+    return checked
 
 
 def _progress_bar(progress: Progress | bool, title: str) -> Any:

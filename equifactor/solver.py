@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
 import numpy as np
 
 from equifactor.clock import Clock
+from equifactor.errors import OptionError
 from equifactor.result import Estimate, Status, Task
 from equifactor.spec import check_options, format_solver, option
 
@@ -50,6 +51,7 @@ class Solver(ABC):
     tasks: ClassVar[tuple[Task, ...]] = (Task.MAR, Task.PR, Task.MAP)
     symmetries: ClassVar[frozenset[Symmetry]] = ALL_SYMMETRIES  # that the answers respect, ties aside
     exact_on: ClassVar[Literal["all", "trees", "none"]] = "none"  # graphs on which a solved answer is exact
+    takes: ClassVar[str] = ""  # which graphs, where not all: others raise `ModelError`
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -66,6 +68,15 @@ class Solver(ABC):
     def summary(cls) -> str:
         """First line of the docstring."""
         return (cls.__doc__ or "").strip().splitlines()[0]
+
+    def check_task(self, task: Task) -> None:
+        """Raise `OptionError` with one sentence where it cannot do the task."""
+        if task not in self.tasks:
+            raise OptionError(f"{self.name} cannot do {task}; it does {', '.join(self.tasks)}")
+
+    def fingerprint(self) -> str:
+        """What the text form leaves open: a hash of the files it reads, empty where it reads none."""
+        return ""
 
     @abstractmethod
     def run(self, graphs: Sequence[FactorGraph], task: Task, run: Run) -> list[Estimate]:
@@ -144,10 +155,10 @@ class IterativeSolver(Solver, Generic[State]):
             # convergence is noticed late (an eighth of what was done) or a deadline is missed.
             burst = max(1, min(2 * burst, done // 8, int(burst * _BURST_SECONDS / max(seconds, 1e-9))))
         unfinished = run.clock.status if done < self.iterations else Status.ITERATION_LIMIT
+        otherwise = unfinished or Status.ITERATION_LIMIT
+        converged, non_finite = Status.CONVERGED, Status.NON_FINITE  # looking them up costs more than the rest
         status = [
-            Status.NON_FINITE if np.isnan(r)
-            else Status.CONVERGED if r <= self.tolerance
-            else unfinished or Status.ITERATION_LIMIT
+            converged if r <= self.tolerance else otherwise if r > self.tolerance else non_finite  # NaN is neither
             for r in residual.tolist()
-        ]  # fmt: skip
+        ]
         return Ending(status, residual, done)

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 _REGISTRY: dict[str, type[Solver]] = {}
 _SPEC = re.compile(r"\s*([A-Za-z][\w-]*)\s*(?:\((.*)\))?\s*", re.DOTALL)
+MODEL_SUFFIX = ".safetensors"
+_MODEL_SPEC = re.compile(rf"(.*{re.escape(MODEL_SUFFIX)})\s*(?:\((.*)\))?", re.DOTALL)
+_ARGUMENT = re.compile(r"""(?:"[^"]*"|'[^']*'|[^,])+""")  # up to the next comma outside quotes
+_QUOTED = re.compile(r""""[^"]*"|'[^']*'""")
 
 
 def option(
@@ -71,18 +75,15 @@ def solver_class(name: str) -> type[Solver]:
 
 
 def parse_solver(spec: str | Solver) -> Solver:
-    """A solver from its text form; a solver object is returned as it is."""
+    """A solver from its text form, or a model file with `(options)` or without; a solver object stays as it is."""
     from equifactor.solver import Solver
 
     if isinstance(spec, Solver):
         return spec
-    match = _SPEC.fullmatch(spec) if isinstance(spec, str) else None
-    if not match:
-        raise OptionError(f"cannot read the solver {spec!r}; write it like bp or bp(damping=0.5)")
-    name, arguments = match.groups()
+    name, arguments, given = _taken_apart(spec)
     cls = solver_class(name)
-    settings: dict[str, Any] = {}
-    for part in filter(None, (p.strip() for p in (arguments or "").split(","))):
+    settings = dict(given)
+    for part in filter(None, (p.strip() for p in _ARGUMENT.findall(arguments))):
         key, equals, value = (p.strip() for p in part.partition("="))
         if key in settings:
             raise OptionError(f"{name} is given {key} twice")
@@ -94,8 +95,25 @@ def parse_solver(spec: str | Solver) -> Solver:
     return cls(**settings)
 
 
+def _taken_apart(spec: str) -> tuple[str, str, dict[str, Any]]:
+    """Name, text of the arguments, and the weights where the spec is a model file."""
+    text = spec if isinstance(spec, str) else ""
+    match, model = _SPEC.fullmatch(text), _MODEL_SPEC.fullmatch(text.strip())
+    if match and (not model or match[1] in solver_names()):
+        return match[1], match[2] or "", {}
+    if not model:
+        raise OptionError(
+            f"cannot read the solver {spec!r}; write it like bp, bp(damping=0.5) or mine{MODEL_SUFFIX} for a model file"
+        )
+    from equifactor.neural.solver import model_kind
+
+    return model_kind(model[1]), model[2] or "", {"weights": model[1]}
+
+
 def parse_value(text: str) -> Any:
-    """A number, true, false, none, or the text itself."""
+    """A number, true, false, none, or the text itself; text in quotes is text."""
+    if _QUOTED.fullmatch(text):
+        return text[1:-1]
     words = {"true": True, "false": False, "none": None}
     if text.lower() in words:
         return words[text.lower()]
@@ -104,7 +122,7 @@ def parse_value(text: str) -> Any:
             return kind(text)
         except ValueError:
             continue
-    return text.strip("'\"")
+    return text
 
 
 def format_solver(solver: Solver) -> str:
@@ -117,9 +135,10 @@ def format_solver(solver: Solver) -> str:
     return solver.name + (f"({', '.join(changed)})" if changed else "")
 
 
-def check_options(solver: Solver) -> None:
+def check_options(solver: Any) -> None:
     """Type and range of every setting; whole floats become ints where an int is wanted."""
-    hints = _hints(type(solver))
+    cls: type = type(solver)
+    hints = _hints(cls)
     for f in dataclasses.fields(solver):
         value, hint = getattr(solver, f.name), hints[f.name]
         where = f"{getattr(solver, 'name', type(solver).__name__)}: {f.name}"
@@ -190,6 +209,9 @@ def _describe(hint: Any) -> str:
 def _format_value(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, str) and (parse_value(value) != value or value != value.strip() or re.search("[,'\"]", value)):
+        quote = "'" if '"' in value else '"'
+        return f"{quote}{value}{quote}"
     return f"{value!r}" if isinstance(value, float) or value == "" else str(value)
 
 

@@ -10,7 +10,12 @@ from equifactor.generators import ising_grid, random_graph, random_tree
 from equifactor.graph.factor_graph import FactorGraph
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
     from numpy.typing import ArrayLike
+
+    from equifactor.solver import Solver, Symmetry
+    from equifactor.symmetry.answers import Model
 
 
 def contract_graphs() -> dict[str, FactorGraph]:
@@ -64,6 +69,44 @@ def assert_same_graph(g: FactorGraph, h: FactorGraph, tolerance: float = 0.0) ->
     assert g.evidence == h.evidence, f"evidence: {g.evidence} and {h.evidence}"
     np.testing.assert_array_equal(np.isneginf(g.log_phi), np.isneginf(h.log_phi), err_msg="zeros differ")
     np.testing.assert_allclose(g.log_phi, h.log_phi, rtol=0, atol=tolerance, err_msg="tables differ")
+
+
+def assert_equivariant(
+    model: str | Solver | Model,
+    graph: FactorGraph | Iterable[FactorGraph] | None = None,
+    kinds: Collection[Symmetry] | Symmetry = ("global", "local variable", "variable assignment"),
+    trials: int = 3,
+    seed: int = 0,
+    *,
+    tolerance: float = 1e-6,
+) -> None:
+    """Fail unless the answers of a model follow every relabelling of these kinds, up to `tolerance`.
+
+    Args:
+        model: a solver or its text form; or your own function of a `FactorGraph` that returns `Marginals`, one vector
+            per variable, one flat array over all states, or one number such as ln Z; numpy, torch or plain.
+        graph: one or several to try it on; small graphs of many kinds by default.
+        kinds: which symmetries are asked for.
+        trials: random relabellings per kind and graph.
+        seed: of the relabellings, and of a solver.
+        tolerance: absolute for probabilities, relative to max(1, |number|) for numbers.
+
+    A graph on which rounding alone moves the answer by more is left out; when that leaves none, the check fails.
+
+    Examples:
+        >>> assert_equivariant("bp(damping=0.5)")
+        >>> assert_equivariant(lambda g: [[1 / d] * d for d in g.card])  # your own: uniform marginals
+    """
+    from equifactor.symmetry.auditing import audit
+
+    graphs = list(contract_graphs().values()) if graph is None else graph
+    for finding in audit(model, graphs, kinds, trials, seed, claims=kinds, tolerance=tolerance):
+        found = finding.violation
+        assert finding.cases, f"{found.kind} symmetry: no graph can decide, rounding alone moves every answer"
+        assert not finding.failed, (
+            f"{found.kind} symmetry is violated by {found.error:.3g} (tolerance {tolerance:g}): {found.where}, "
+            f"shown by Relabelling.random(graph, {found.kind!r}, seed={seed + found.trial})"
+        )
 
 
 def _disconnected(rng: np.random.Generator) -> list[tuple[list[int], np.ndarray]]:

@@ -1,7 +1,11 @@
 """Settings shared by all tests."""
 
+from collections.abc import Callable
 from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
+import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
@@ -12,3 +16,24 @@ settings.load_profile("equifactor")
 # Shapes of tensors are checked while the tests run, and only then.
 if find_spec("beartype"):
     install_import_hook("equifactor.ops", "beartype.beartype")
+
+
+@pytest.fixture
+def write_model() -> Callable[..., str]:
+    """`write_model(path, "fe-net", task="MAP", hidden=8)` writes a model file whose weights are random."""
+
+    def write(path: str | Path, kind: str = "fe-nbp", task: str = "MAR", seed: int = 1, **settings: Any) -> str:
+        import torch
+
+        from equifactor.neural import ModelCard, build, save_model
+
+        network = build(kind, settings, seed=seed)
+        generator = torch.Generator().manual_seed(seed)
+        with torch.no_grad():
+            for p in network.parameters():
+                p += 0.2 * torch.randn(p.shape, generator=generator)
+        history = {"data": "ising(4x4, n=10)", "metrics": {"kl": 0.25}, "seed": seed, "updates": 7}
+        save_model(path, network, ModelCard.of(network, task, **history))
+        return str(path)
+
+    return write

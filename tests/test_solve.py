@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import os
@@ -14,6 +15,7 @@ import pytest
 
 from equifactor import FactorGraph, ModelError, OptionError, SolveError, Status, solve
 from equifactor.clock import Clock, Pause
+from equifactor.generators import ising_grid, random_graph
 from equifactor.graph.marginals import Marginals
 from equifactor.result import Estimate, Task
 from equifactor.solver import GraphSolver, IterativeSolver
@@ -159,6 +161,57 @@ def test_nan_never_reaches_the_user() -> None:
     assert result.marginals is None
 
 
+@dataclass(frozen=True, kw_only=True)
+class BadForOne(GraphSolver):
+    """NaN for graphs of three states, in a batch where all others are fine."""
+
+    name = "bad-for-one"
+
+    def run_one(self, graph, task, run):
+        d = int(graph.card[0])
+        p = np.full(d, np.nan if d == 3 else 1 / d)
+        return Estimate(status=Status.CONVERGED, log_z=0.0, marginals=Marginals(p, np.array([0, d])))
+
+
+def test_nan_in_a_batch_costs_the_others_nothing() -> None:
+    results = solve([FactorGraph([d]) for d in (2, 3, 4)], "MAR", BadForOne())
+    assert [r.status for r in results] == [Status.CONVERGED, Status.NON_FINITE, Status.CONVERGED]
+    assert [r.marginals is None for r in results] == [False, True, False]
+    assert [r.log_z for r in results] == [0.0] * 3
+
+
+def test_an_estimate_from_a_dictionary_is_the_same_estimate() -> None:
+    fields = {"status": Status.EXACT, "log_z": 1.5, "stats": {"width": 2}}
+    quick, slow = Estimate.of(fields), Estimate(**fields)
+    for field in dataclasses.fields(Estimate):
+        assert getattr(quick, field.name) == getattr(slow, field.name)
+    assert repr(quick) == repr(slow)
+    assert dataclasses.replace(quick, log_z=2.0).stats == {"width": 2}
+    assert pickle.loads(pickle.dumps(quick)).log_z == 1.5
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        quick.log_z = 2.0  # type: ignore[misc]
+
+
+def test_a_batch_gives_what_each_graph_gives_alone() -> None:
+    graphs = [
+        *ising_grid(3, 3, seed=0, count=3),
+        ising_grid(3, 3, seed=5).condition({4: 1}),
+        *(random_graph(6, 9, arity=(1, 3), card=(2, 4), zeros=0.1, seed=n) for n in range(4)),
+    ]
+    for task in Task:
+        batch = solve(graphs, task, "bp(damping=0.5, iterations=20, tolerance=0)")
+        assert isinstance(batch, list)
+        for graph, one in zip(graphs, batch, strict=True):
+            alone = solve(graph, task, "bp(damping=0.5, iterations=20, tolerance=0)")
+            assert one.graph is graph
+            assert (one.status, one.iterations, one.task) == (alone.status, alone.iterations, task)
+            assert one.log_z == pytest.approx(alone.log_z)
+            assert one.log_score == pytest.approx(alone.log_score)
+            if one.marginals is not None:
+                np.testing.assert_array_equal(one.marginals.ptr, graph.structure.state_ptr)
+                np.testing.assert_allclose(one.marginals.values, alone.marginals.values, atol=1e-12)
+
+
 @dataclass
 class Count:
     n: int = 0
@@ -207,6 +260,13 @@ def test_ctrl_c_returns_the_best_answer_so_far() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+def test_ctrl_c_is_counted_also_when_the_run_was_as_good_as_done() -> None:
+    before = Clock.interrupts
+    with Clock().catch_interrupt():
+        signal.raise_signal(signal.SIGINT)
+    assert Clock.interrupts == before + 1
+
+
 def test_progress_is_reported() -> None:
     seen = []
     solve(FactorGraph([2]), "PR", Counter(settle_at=3), progress=lambda *a: seen.append(a))
@@ -224,6 +284,28 @@ def test_the_clock_stands_still_while_kernels_compile() -> None:
     paused = Pause.seconds - before
     assert paused >= 0.05
     assert clock.seconds + paused <= time.perf_counter() - clock.start
+
+
+def test_auto_answers_whatever_happens_to_exact() -> None:
+    graph = ising_grid(5, 5, seed=0)
+    for task in Task:
+        for limit in (0.0, 1e-3):
+            result = solve(graph, task, "auto", time_limit=limit)
+            assert result.answered, (task, limit, result.message)
+        small = solve(ising_grid(2, 2, seed=0), task, "auto", time_limit=0.0)
+        assert small.answered
+        assert small.status is Status.TIME_LIMIT
+
+
+def test_part_of_a_clock() -> None:
+    clock = Clock(100.0)
+    part = clock.part(0.5)
+    assert 49.0 < part.left <= 50.0
+    assert Clock().part(0.5).left == math.inf
+    clock.interrupted = True
+    assert part.stopped
+    assert part.status is Status.INTERRUPTED
+    assert clock.part(0.5).stopped
 
 
 def test_clock() -> None:

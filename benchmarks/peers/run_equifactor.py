@@ -11,33 +11,42 @@ import equifactor as ef
 from equifactor.graph.structure import Structure
 
 
-def _graph(model: Model, fold: bool = False) -> ef.FactorGraph:
-    """The model; with `fold`, unary tables are multiplied into one neighbouring table each."""
-    tables = [t.copy() for t in model.tables]
-    factors: list[tuple[list[int], Any]] = []
-    for i, u in enumerate(model.unary):
-        host = next((a for a, s in enumerate(model.scopes) if fold and i in s), None)
-        if host is None:
-            factors.append(([i], u))
-        else:
-            axis = model.scopes[host].index(i)
-            tables[host] *= u.reshape([-1 if k == axis else 1 for k in range(tables[host].ndim)])
-    factors += zip(model.scopes, tables, strict=True)
-    return ef.FactorGraph(model.card, factors)
+def _graph(model: Model) -> ef.FactorGraph:
+    unary = [([i], u) for i, u in enumerate(model.unary)]
+    return ef.FactorGraph(model.card, [*unary, *zip(model.scopes, model.tables, strict=True)])
 
 
-def _bp(request: dict[str, Any], task: str, schedule: Literal["parallel", "residual"]) -> dict[str, Any]:
-    """Iterations alone, as for the peers: the graph is compiled and the kernels are loaded before."""
+def _bp(
+    request: dict[str, Any], semiring: Literal["sum", "max"], schedule: Literal["parallel", "residual"]
+) -> dict[str, Any]:
+    """Iterations alone, as for the peers, from fresh messages: what `solve` does before them is done before.
+
+    That includes observing the variables that a zero forces. Only the messages that are left are passed, and counted.
+    """
     from equifactor.bp.engine import Settings, new_engine
     from equifactor.graph import compile
+    from equifactor.graph.forced import fix_forced
     from equifactor.solver import Run
 
-    graph = _graph(Model.load(request["model"]), fold=schedule == "residual")
+    model = Model.load(request["model"])
+    graph = fix_forced(_graph(model))
+    if graph is None:
+        return {"skip": "the model has no possible assignment"}
     flat = compile(graph)
-    settings = Settings("max" if task == "MAP" else "sum", schedule, 0.5, 0.0, 0)
-    new_engine(flat, settings, Run(), "numba").sweep(1)
-    engine = new_engine(flat, settings, Run(), "numba")
-    return {"seconds": best(lambda: engine.sweep(request["iterations"]), request["repeats"])}
+    messages = sum(g.num_factors * len(g.shape) for g in flat.groups if len(g.shape) > 1)
+    settings = Settings(semiring, schedule, 0.5, 0.0, 0)
+    new_engine(flat, settings, Run(), "numba").sweep(1)  # loads the kernels
+    engines = iter([new_engine(flat, settings, Run(), "numba") for _ in range(request["repeats"])])
+    changes = []
+    seconds = best(lambda: changes.append(next(engines).sweep(request["iterations"])), request["repeats"])
+    notes = []
+    if messages < (all_messages := sum(map(len, model.scopes))):
+        notes.append(f"{messages:,} messages: solve drops {all_messages - messages:,} of forced variables")
+    if schedule == "residual":
+        notes.append("one factor at a time, by estimated residual")
+        if not changes[0].all():
+            notes.append("REACHED ITS FIXED POINT, so made fewer updates")
+    return {"seconds": seconds, "count": messages * request["iterations"], "note": "; ".join(notes)}
 
 
 def _batch_graphs(batch: Batch) -> list[ef.FactorGraph]:
@@ -111,9 +120,9 @@ def _read(request: dict[str, Any]) -> dict[str, Any]:
 
 main(
     {
-        "sum-product": lambda r: _bp(r, "MAR", "parallel"),
-        "max-product": lambda r: _bp(r, "MAP", "parallel"),
-        "residual": lambda r: _bp(r, "MAR", "residual"),
+        "sum-product": lambda r: _bp(r, "sum", "parallel"),
+        "max-product": lambda r: _bp(r, "max", "parallel"),
+        "residual sum-product": lambda r: _bp(r, "sum", "residual"),
         "batch": _batch,
         "batch-call": _batch_call,
         "exact": _exact,

@@ -1,4 +1,4 @@
-"""The fast path: parallel belief propagation on binary pairwise models, one log ratio per message.
+"""The fast path: parallel and residual belief propagation on binary pairwise models, one log ratio per message.
 
 In the gauge used here a message is `(1, e^lam)`, so a unary factor adds its own log ratio to its variable and the
 constant `log f(0)` to ln Z and to every score; what is left are the pair factors.
@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.bp.engine import Answers, Settings
+from equifactor.bp.residual import new_queue
 from equifactor.kernels.binary import sweep_binary
+from equifactor.kernels.binary_answers import log_pair_sums
+from equifactor.kernels.binary_residual import sweep_residual
 from equifactor.kernels.layout import LINEAR_RANGE
 
 if TYPE_CHECKING:
@@ -30,7 +33,8 @@ def applies_to(flat: FlatGraph[np.ndarray]) -> bool:
     if np.any(np.diff(flat.var_ptr) != 2):  # a variable of more states in no factor at all
         return False
     pairs = next(g for g in flat.groups if g.shape == (2, 2))
-    return bool(np.ptp(flat.log_phi[pairs.entries].reshape(-1, 4), axis=1).max() <= LINEAR_RANGE)
+    columns = np.ascontiguousarray(flat.log_phi[pairs.entries].reshape(-1, 4).T)  # short rows have a price per row
+    return bool((np.maximum.reduce(columns) - np.minimum.reduce(columns)).max() <= LINEAR_RANGE)
 
 
 class BinaryEngine:
@@ -42,7 +46,7 @@ class BinaryEngine:
         self.is_max = settings.semiring == "max"
         self.pairs = next(g for g in flat.groups if g.shape == (2, 2))
         first, second = self.pairs.edges
-        self.var_of_edge = flat.var_of_edge[first.start : second.stop]
+        self.var_of_edge = flat.var_of_edge[first.start : second.stop].astype(np.int32)
         self.graph_of_edge = flat.graph_of_var[self.var_of_edge]
         self.log_tables = np.ascontiguousarray(flat.log_phi[self.pairs.entries].reshape(-1, 4).T)  # [4, F]
         self.tables = self.log_tables if self.is_max else np.exp(self.log_tables - self.log_tables.max(axis=0))
@@ -56,15 +60,26 @@ class BinaryEngine:
                 ratio = table[:, 1] - table[:, 0]
                 self.unary += np.bincount(flat.var_of_edge[group.edges[0]], ratio, flat.num_vars)
         self.lam = np.zeros(2 * self.pairs.num_factors)
-        self.lam_vf = np.zeros_like(self.lam)
-        self.total = np.zeros(flat.num_vars)
+        self.total = np.zeros((2, flat.num_vars))
+        self.residual = None
+        if settings.schedule == "residual":
+            count = self.pairs.num_factors
+            queue = new_queue(flat.num_vars, count, self.var_of_edge, np.tile(np.arange(count), 2))
+            self.residual = np.ascontiguousarray(self.tables.T), queue
 
     def sweep(self, count: int) -> FloatArray:
-        """So many parallel updates."""
+        """Update every message so many times, or as many messages, the most urgent first."""
         change = np.zeros(self.flat.num_graphs)
+        if self.residual is not None:
+            tables, queue = self.residual
+            sweep_residual(
+                count, self.lam, self.total[0], self.unary, self.var_of_edge, tables, self.settings.damping,
+                self.is_max, change, self.graph_of_edge, *queue, self.settings.tolerance,
+            )  # fmt: skip
+            return change
         check = self.settings.tolerance > 0
         sweep_binary(
-            count, self.lam, self.lam_vf, self.total, self.unary, self.var_of_edge, self.tables,
+            count, self.lam, self.total, self.unary, self.var_of_edge, self.tables,
             self.settings.damping, self.is_max, change, self.graph_of_edge, check,
         )  # fmt: skip
         return change if check else np.full_like(change, np.inf)
@@ -93,9 +108,8 @@ class BinaryEngine:
 
     def _bethe_log_z(self, total: FloatArray) -> FloatArray:
         degree = np.bincount(self.var_of_edge, minlength=self.flat.num_vars).astype(np.float64)
-        in_0, in_1 = (total[self.var_of_edge] - self.lam).reshape(2, -1)
-        t00, t01, t10, t11 = self.log_tables
-        log_z_a = np.logaddexp(np.logaddexp(t00, t01 + in_1), np.logaddexp(t10 + in_0, t11 + in_0 + in_1))
+        log_z_a = np.empty(self.pairs.num_factors)
+        log_pair_sums(self.lam, total, self.var_of_edge, self.log_tables, log_z_a)
         return self._sum_up(log_z_a, (1 - degree) * np.logaddexp(0.0, total))
 
     def _upper_bound(self, total: FloatArray) -> FloatArray:

@@ -76,7 +76,7 @@ def new_engine(flat: FlatGraph[np.ndarray], settings: Settings, run: Run, name: 
     if name == "numba":
         from equifactor.bp import binary_engine
 
-        if settings.schedule == "parallel" and binary_engine.applies_to(flat):
+        if settings.schedule in ("parallel", "residual") and binary_engine.applies_to(flat):
             return binary_engine.BinaryEngine(flat, settings)
         from equifactor.bp.numba_engine import NumbaEngine
 

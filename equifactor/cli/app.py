@@ -8,7 +8,21 @@ from typing import Annotated
 import typer
 
 from equifactor._version import __version__
-from equifactor.cli import convert, demo, download, evaluate, generate, info, solve, solvers
+from equifactor.cli import (
+    audit,
+    convert,
+    dedupe,
+    demo,
+    download,
+    evaluate,
+    generate,
+    info,
+    isomorphic,
+    model,
+    solve,
+    solvers,
+    train,
+)
 from equifactor.cli.options import example
 from equifactor.cli.status import Exit
 
@@ -29,7 +43,12 @@ for command, about in (
     (info, "What is in a model, and what exact costs."),
     (convert, "One model format to another."),
     (solvers, "The solvers and their options."),
+    (train, "A learned solver, trained on your models."),
+    (model, "What a trained model file is."),
     (evaluate, "Solvers compared on models with known answers."),
+    (isomorphic, "Whether two models are one up to numbering."),
+    (dedupe, "Classes of equal models in a folder."),
+    (audit, "The symmetries of a solver, claimed and measured."),
     (download, "The public UAI models, into a folder."),
     (demo, "Solve and draw a small spin glass."),
 ):

@@ -17,7 +17,7 @@ from equifactor.cli.options import Evidence, InputFormat, Sample, example
 from equifactor.cli.options import Models as ModelPaths
 from equifactor.cli.status import Exit, say
 from equifactor.errors import EquifactorError, OptionError
-from equifactor.result import Status, Task
+from equifactor.result import Task
 
 if TYPE_CHECKING:
     from equifactor.result import Result
@@ -70,6 +70,7 @@ def solve(
       3    unreadable or invalid input, unwritable output
       130  interrupted, after the best answer so far
     """
+    from equifactor.clock import Clock
     from equifactor.solve import solve as solve_graph
 
     options: dict[str, Any] = {
@@ -78,6 +79,7 @@ def solve(
     solve_graph([], **options)  # checks the options before any file is read
     graphs = Models(models, evidence, format, sample)
     unsolved = False
+    interrupts = Clock.interrupts
     with Answers(output, expected=len(graphs)) as answers, _bar_over(graphs, answers) as report:
         for n, (path, graph) in enumerate(graphs):
             try:
@@ -86,10 +88,12 @@ def solve(
                 raise
             except (EquifactorError, MemoryError) as error:
                 graphs.fail(path, error)
-                continue
-            _give(result, path, answers, as_json)
-            unsolved |= not result.status.solved
-            if result.status is Status.INTERRUPTED:
+            else:
+                _give(result, path, answers, as_json)
+                unsolved |= not result.status.solved
+            if Clock.interrupts > interrupts:  # whatever the status: the run may have been as good as done
+                if n + 1 + graphs.failed < len(graphs):
+                    say(f"interrupted after {path}: the models that follow it were not solved")
                 raise typer.Exit(Exit.INTERRUPTED)
             if report is not None:
                 report(n + 1, len(graphs), path)

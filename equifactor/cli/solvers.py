@@ -33,7 +33,7 @@ def solvers(
         return
     classes = [solver_class(n) for n in solver_names()]
     rows = [(c.name, " ".join(c.tasks), _symmetries(c), c.summary()) for c in classes]
-    print(_columns([("NAME", "TASKS", "SYMMETRIES", ""), *rows]))
+    print(columns([("NAME", "TASKS", "SYMMETRIES", ""), *rows]))
 
 
 def _symmetries(cls: type[Solver]) -> str:
@@ -45,7 +45,8 @@ def _symmetries(cls: type[Solver]) -> str:
 def _describe(cls: type[Solver]) -> str:
     """Text of the class, then one row per option."""
     text = "\n".join(line.removeprefix("    ") for line in (cls.__doc__ or "").strip().splitlines())
-    head = f"{cls.name}: {text}\n\nTasks: {' '.join(cls.tasks)}\nSymmetries: {_symmetries(cls)}\n\n"
+    head = f"{cls.name}: {text}\n\nTasks: {' '.join(cls.tasks)}\nSymmetries: {_symmetries(cls)}\n"
+    head += f"Takes: {cls.takes}\n\n" if cls.takes else "\n"
     hints = typing.get_type_hints(cls)
     rows = [
         (f.name, _kind(hints[f.name]), _value(f.default), _range(f.metadata), f.metadata.get("help", ""))
@@ -53,7 +54,7 @@ def _describe(cls: type[Solver]) -> str:
     ]
     if not rows:
         return f"{head}It has no options."
-    return head + _columns([("OPTION", "TYPE", "DEFAULT", "RANGE", ""), *rows])
+    return head + columns([("OPTION", "TYPE", "DEFAULT", "RANGE", ""), *rows])
 
 
 def _kind(hint: Any) -> str:
@@ -74,7 +75,7 @@ def _range(meta: typing.Mapping[str, Any]) -> str:
     return (f"{low:g} <= x" if low is not None else "x" if end else "") + end
 
 
-def _columns(rows: list[tuple[str, ...]]) -> str:
+def columns(rows: list[tuple[str, ...]]) -> str:
     """Left-aligned columns, two blanks apart, nothing wrapped: it can be read, cut and searched."""
     widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)

@@ -19,6 +19,7 @@ class Exit(IntEnum):
 
     DONE = 0
     UNSOLVED = 1  # under --strict a status that is not solved, or an -o file that is missing an answer
+    NO = 1  # the answer to a question is no: models are not isomorphic, a claim does not hold
     USAGE = 2
     BAD_INPUT = 3  # unreadable or invalid input, unwritable output
     BUG = 70  # an error of ours, EX_SOFTWARE of sysexits

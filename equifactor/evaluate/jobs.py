@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from equifactor.data import Instance
-from equifactor.errors import OptionError
 from equifactor.result import Task
 from equifactor.solve import parse_task
 from equifactor.spec import parse_solver
@@ -25,10 +24,12 @@ class Job:
     task: Task
     time_limit: float | None
     seed: int = 0
+    files: str = ""  # `Solver.fingerprint`: a model file trained anew is another solver
 
     def key(self, code: str) -> str:
         """Under which a finished run is found again; `code` names the version that ran it."""
-        return " | ".join((self.instance.key, self.task, self.solver, f"{self.time_limit}", f"{self.seed}", code))
+        solver = f"{self.solver} {self.files}".strip()
+        return " | ".join((self.instance.key, self.task, solver, f"{self.time_limit}", f"{self.seed}", code))
 
     def overrun(self, seconds: float) -> float:
         """Seconds beyond the limit, 10 % and one second allowed."""
@@ -58,10 +59,9 @@ def make_jobs(
     wanted = parse_task(task)
     methods = [parse_solver(s) for s in solvers]
     for method in methods:
-        if wanted not in method.tasks:
-            raise OptionError(f"{method.name} cannot do {wanted}; it does {', '.join(method.tasks)}")
-    names = list(dict.fromkeys(map(str, methods)))
-    return [Job(i, name, wanted, time_limit, seed) for i in instances for name in names]
+        method.check_task(wanted)
+    different = {str(m): m.fingerprint() for m in methods}
+    return [Job(i, name, wanted, time_limit, seed, files) for i in instances for name, files in different.items()]
 
 
 def has_reference(instance: Instance, task: Task) -> bool:

@@ -21,9 +21,9 @@ _PACKAGE = Path(__file__).parents[1]
 
 @functools.cache
 def code() -> str:
-    """Version and a short hash of the package's source: two checkouts that differ anywhere differ here."""
+    """Version and a short hash of the package's source and weights: two checkouts that differ anywhere differ here."""
     digest = hashlib.sha256()
-    for path in sorted(_PACKAGE.rglob("*.py")):
+    for path in sorted([*_PACKAGE.rglob("*.py"), *_PACKAGE.glob("weights/*.safetensors")]):
         digest.update(str(path.relative_to(_PACKAGE)).encode() + b"\0" + path.read_bytes())
     return f"{__version__}+{digest.hexdigest()[:12]}"
 

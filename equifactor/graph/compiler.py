@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +12,10 @@ import numpy as np
 from equifactor.errors import ModelError
 from equifactor.graph.factor_graph import FactorGraph, as_graphs
 from equifactor.graph.flat_graph import Axis, FactorGroup, FlatGraph
+from equifactor.graph.pointers import join_ptr, ptr_of, row_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from equifactor.graph.structure import Structure
 
     FloatArray = NDArray[np.float64]
     IntArray = NDArray[np.int64]
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 def compile(graphs: FactorGraph | Sequence[FactorGraph]) -> FlatGraph[np.ndarray]:
     """Compile one graph or a batch of different ones; observed variables are left out.
 
-    Cost O(T + E log F): array operations per table shape, no loop over factors. Graphs that share their
-    structure (from `with_potentials` or a generator) are laid side by side without looking at each again.
+    Cost O(T + E log F): array operations over the whole batch and per table shape, no loop over factors. What is done
+    per graph is to hand its arrays to `np.concatenate`: graphs of different structure cost no more than equal ones.
     """
     batch = tuple(as_graphs(graphs))
     if not batch:
@@ -33,45 +33,45 @@ def compile(graphs: FactorGraph | Sequence[FactorGraph]) -> FlatGraph[np.ndarray
     parts = _concatenate(batch)
     order, shapes, bounds = _groups_of(parts)
 
-    size = np.diff(parts.table_ptr)
+    num_edges, num_entries = len(parts.scope_vars), len(parts.log_phi)
+    num_edge_states = int(parts.card[parts.scope_vars].sum())
+    var_of_edge, factor_of_edge = np.empty(num_edges, np.int64), np.empty(num_edges, np.int64)
+    state_of_edge_state = np.empty(num_edge_states, np.int64)
+    edge_of_edge_state = np.empty(num_edge_states, np.int64)
+    factor_of_entry, entry_order = np.empty(num_entries, np.int64), np.empty(num_entries, np.int64)
     groups: list[FactorGroup] = []
-    edge_blocks: list[IntArray] = []  # original edge numbers, in flat order
-    entry_blocks: list[IntArray] = []
-    edge_state_blocks: list[IntArray] = []
-    first_edge = first_edge_state = first_entry = 0
+    edge = edge_state = entry = 0  # the first of the next block
     for shape, start, stop in zip(shapes, bounds[:-1], bounds[1:], strict=True):
         factors = order[start:stop]
         slots, edges = [], []
         for j, d in enumerate(shape):
-            edge = parts.scope_ptr[factors] + j
-            states = parts.var_ptr[parts.scope_vars[edge]][:, None] + np.arange(d)
-            edge_blocks.append(edge)
-            edge_state_blocks.append(states.ravel())
-            edges.append(slice(first_edge, first_edge + len(edge)))
-            slots.append(slice(first_edge_state, first_edge_state + states.size))
-            first_edge += len(edge)
-            first_edge_state += states.size
-        block = parts.table_ptr[factors][:, None] + np.arange(size[factors[0]])
-        entry_blocks.append(block.ravel())
-        entries = slice(first_entry, first_entry + block.size)
+            edges.append(slice(edge, edge + len(factors)))
+            slots.append(slice(edge_state, edge_state + d * len(factors)))
+            variables = parts.scope_vars[parts.scope_ptr[factors] + j]
+            var_of_edge[edges[j]] = variables
+            factor_of_edge[edges[j]] = factors
+            _count_on(parts.var_ptr[variables], d, out=state_of_edge_state[slots[j]])
+            edge_of_edge_state[slots[j]] = np.repeat(np.arange(edge, edges[j].stop), d)
+            edge, edge_state = edges[j].stop, slots[j].stop
+        size = math.prod(shape)
+        entries = slice(entry, entry + size * len(factors))
+        _count_on(parts.table_ptr[factors], size, out=entry_order[entries])
+        factor_of_entry[entries] = np.repeat(factors, size)
         groups.append(FactorGroup(shape, factors, entries, tuple(slots), tuple(edges)))
-        first_entry += block.size
+        entry = entries.stop
 
-    edge_order = _join(edge_blocks)
-    entry_order = _join(entry_blocks)
     log_phi = parts.log_phi[entry_order]
-    var_of_edge = parts.scope_vars[edge_order]
     arrays: dict[str, Any] = {
         "log_phi": log_phi,
         "var_ptr": parts.var_ptr,
         "var_of_state": np.repeat(np.arange(len(parts.card)), parts.card),
-        "state_of_edge_state": _join(edge_state_blocks),
-        "edge_of_edge_state": np.repeat(np.arange(len(edge_order)), parts.card[var_of_edge]),
+        "state_of_edge_state": state_of_edge_state,
+        "edge_of_edge_state": edge_of_edge_state,
         "var_of_edge": var_of_edge,
-        "factor_of_edge": parts.factor_of_edge[edge_order],
-        "graph_of_var": parts.graph_of(parts.graph_ptr["variables"]),
-        "graph_of_factor": parts.graph_of(parts.graph_ptr["factors"]),
-        "factor_of_entry": np.repeat(order, size[order]),
+        "factor_of_edge": factor_of_edge,
+        "graph_of_var": row_of(parts.graph_ptr["variables"]),
+        "graph_of_factor": row_of(parts.graph_ptr["factors"]),
+        "factor_of_entry": factor_of_entry,
         "entry_order": entry_order,
     }
     for array in arrays.values():
@@ -97,96 +97,70 @@ class _Parts:
     log_phi: FloatArray  # [T]
     graph_ptr: dict[Axis, IntArray]
 
-    @property
-    def factor_of_edge(self) -> IntArray:
-        return np.repeat(np.arange(len(self.scope_ptr) - 1), np.diff(self.scope_ptr))
-
-    def graph_of(self, ptr: IntArray) -> IntArray:
-        return np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
-
 
 def _concatenate(batch: tuple[FactorGraph, ...]) -> _Parts:
-    """Join the arrays of all graphs; runs of graphs with one structure are repeated, not visited."""
-    cards, arities, scopes, sizes = [], [], [], []
-    count = {"variables": [], "factors": [], "states": [], "entries": []}  # type: dict[Axis, list[int]]
-    first_var = 0
-    for run in _runs(batch):
-        graph, n = run[0], len(run)
-        s = graph.structure
-        card, scope_vars = _free_part(s, graph.observed)
-        cards.append(np.tile(card, n))
-        arities.append(np.tile(s.arity, n))
-        sizes.append(np.tile(np.diff(s.table_ptr), n))
-        shift = first_var + np.arange(n)[:, None] * len(card)
-        scopes.append((scope_vars[None, :] + shift).ravel())
-        count["variables"] += [len(card)] * n
-        count["states"] += [int(card.sum())] * n
-        count["factors"] += [s.num_factors] * n
-        count["entries"] += [s.num_entries] * n
-        first_var += n * len(card)
-    card = _join(cards)
+    """Join the arrays of all graphs and shift what they point to."""
+    structures = [g.structure for g in batch]
+    scopes = [s.scope_vars for s in structures]
+    card = np.concatenate([s.card for s in structures])
+    vars_ptr = ptr_of([len(s.card) for s in structures])
+    scope_vars = np.concatenate(scopes) + np.repeat(vars_ptr[:-1], [len(s) for s in scopes])
+    if any(g.observed is not None for g in batch):
+        free = np.concatenate([np.full(g.num_vars, True) if g.observed is None else g.observed < 0 for g in batch])
+        rank = ptr_of(free)  # [V+1] free variables before each one
+        card, scope_vars, vars_ptr = card[free], rank[scope_vars], rank[vars_ptr]
+    factors_ptr = ptr_of([len(s.scope_ptr) - 1 for s in structures])
+    var_ptr = ptr_of(card)
+    table_ptr = join_ptr([s.table_ptr for s in structures], factors_ptr)
     return _Parts(
         card=card,
-        var_ptr=_ptr(card),
-        scope_ptr=_ptr(_join(arities)),
-        scope_vars=_join(scopes),
-        table_ptr=_ptr(_join(sizes)),
+        var_ptr=var_ptr,
+        scope_ptr=join_ptr([s.scope_ptr for s in structures], factors_ptr),
+        scope_vars=scope_vars,
+        table_ptr=table_ptr,
         log_phi=np.concatenate([g.log_phi for g in batch]),
-        graph_ptr={axis: _ptr(np.array(n, np.int64)) for axis, n in count.items()},
+        graph_ptr={
+            "variables": vars_ptr,
+            "states": var_ptr[vars_ptr],
+            "factors": factors_ptr,
+            "entries": table_ptr[factors_ptr],
+        },
     )
 
 
-def _runs(batch: tuple[FactorGraph, ...]) -> Iterator[Sequence[FactorGraph]]:
-    """Neighbouring graphs that share structure and set of observed variables."""
-    start = 0
-    for stop in range(1, len(batch) + 1):
-        if stop == len(batch) or not _same_layout(batch[start], batch[stop]):
-            yield batch[start:stop]
-            start = stop
-
-
-def _same_layout(g: FactorGraph, h: FactorGraph) -> bool:
-    return g.structure is h.structure and (
-        g.observed is h.observed
-        or (g.observed is not None and h.observed is not None and np.array_equal(g.observed < 0, h.observed < 0))
-    )
-
-
-def _free_part(s: Structure, observed: IntArray | None) -> tuple[IntArray, IntArray]:
-    """Cardinalities of the free variables, and scopes in their numbering."""
-    if observed is None:
-        return s.card, s.scope_vars
-    free = observed < 0
-    return s.card[free], (np.cumsum(free) - 1)[s.scope_vars]
-
-
-def _groups_of(parts: _Parts) -> tuple[IntArray, list[tuple[int, ...]], IntArray]:
+def _groups_of(parts: _Parts) -> tuple[IntArray, list[tuple[int, ...]], list[int]]:
     """Factors sorted by (arity, shape), stably; the shapes; where each shape begins.
 
     Returns:
         order [F], one shape per group, bounds [groups + 1] into order.
     """
     arity = np.diff(parts.scope_ptr)
-    order: list[IntArray] = []
+    order = [np.zeros(0, np.int64)]
     shapes: list[tuple[int, ...]] = []
     bounds = [0]
-    for k in np.unique(arity).tolist():
+    for k in np.flatnonzero(np.bincount(arity)).tolist():
         factors = np.flatnonzero(arity == k)
-        cards = parts.card[parts.scope_vars[parts.scope_ptr[factors][:, None] + np.arange(k)]]  # [F_k, k]
-        if k:
-            by_shape = np.lexsort(cards.T[::-1])
-            factors, cards = factors[by_shape], cards[by_shape]
-        new = np.any(cards[1:] != cards[:-1], axis=1)
-        starts = np.concatenate(([0], np.flatnonzero(new) + 1))
-        shapes += map(tuple, cards[starts].tolist())
-        bounds += (bounds[-1] + np.append(starts[1:], len(factors))).tolist()
+        first = parts.scope_ptr[factors]
+        cards = np.empty((k, len(factors)), np.int64)
+        for j in range(k):
+            cards[j] = parts.card[parts.scope_vars[first + j]]
+        changes = np.any(cards[:, 1:] != cards[:, :-1], axis=0)
+        if changes.any():
+            by_shape = np.lexsort(cards[::-1])
+            factors, cards = factors[by_shape], cards[:, by_shape]
+            changes = np.any(cards[:, 1:] != cards[:, :-1], axis=0)
+        starts = [0, *(np.flatnonzero(changes) + 1).tolist()]
+        shapes += map(tuple, cards[:, starts].T.tolist())
+        bounds += [bounds[-1] + stop for stop in (*starts[1:], len(factors))]
         order.append(factors)
-    return _join(order), shapes, np.array(bounds)
+    return np.concatenate(order), shapes, bounds
 
 
-def _ptr(counts: IntArray) -> IntArray:
-    return np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
-
-
-def _join(blocks: list[IntArray]) -> IntArray:
-    return np.concatenate(blocks) if blocks else np.zeros(0, np.int64)
+def _count_on(first: IntArray, count: int, out: IntArray) -> None:
+    """out [n * count] = first, first + 1, .., first + count - 1 of each of the n rows."""
+    rows = out.reshape(len(first), count)
+    if count > 8:
+        np.add(first[:, None], np.arange(count), out=rows)
+    else:  # short rows: column by column, since array operations have a price per row
+        for x in range(count):
+            np.add(first, x, out=rows[:, x])

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import numpy as np
@@ -35,7 +36,7 @@ class FactorGroup:
     """All factors with one table shape. `factors` are batch-wide factor numbers, in order."""
 
     shape: tuple[int, ...]
-    factors: IntArray  # [F]
+    factors: Any  # [F] numpy, or a tensor in a FlatGraph of tensors
     entries: slice  # of log_phi [T]
     slots: tuple[slice, ...]  # of the edge states [S], one block per scope position
     edges: tuple[slice, ...]  # of the edges [E], one block per scope position
@@ -151,7 +152,8 @@ class FlatGraph(Generic[Array]):
         )  # fmt: skip
         moved = {name: tensor(getattr(self, name)) for name in arrays}
         log_phi = tensor(self.log_phi).to(getattr(torch, dtype))
-        return FlatGraph(**{**vars(self), **moved, "log_phi": log_phi})
+        groups = tuple(replace(g, factors=tensor(g.factors)) for g in self.groups)
+        return FlatGraph(**{**vars(self), **moved, "log_phi": log_phi, "groups": groups})
 
     # ---- answers per graph ------------------------------------------------------------------------------
 
@@ -164,15 +166,29 @@ class FlatGraph(Generic[Array]):
             place = np.empty_like(self.entry_order)
             place[self.entry_order] = np.arange(self.num_entries)
             values = values[place]  # a gather, so that tensors keep their device and gradient
-        ptr = self.graph_ptr[axis]
-        return [values[ptr[g] : ptr[g + 1]] for g in range(self.num_graphs)]
+        return [values[start:stop] for start, stop in pairwise(self.graph_ptr[axis].tolist())]
 
     def marginals(self, probabilities: FloatArray) -> list[Marginals]:
-        """Marginals of each graph over its *original* variables from the free states [X]."""
+        """Marginals of each graph over its *original* variables from the free states [X].
+
+        They are views of the probabilities for graphs without evidence.
+        """
+        states = self.split(probabilities, "states")
         return [
-            _marginals_of(graph, piece)
-            for graph, piece in zip(self.graphs, self.split(probabilities, "states"), strict=True)
+            Marginals(piece, ptr) if graph.observed is None else _with_observed(graph, piece)
+            for graph, piece, ptr in zip(self.graphs, states, self._state_ptrs(), strict=True)
         ]
+
+    def _state_ptrs(self) -> list[IntArray]:
+        """[V_g+1] first state of each free variable within its graph, for each graph; all at once."""
+        first_var, first_state = self.graph_ptr["variables"], self.graph_ptr["states"]
+        count = np.diff(first_var) + 1
+        last = np.cumsum(count)  # where the pieces end: a graph's last entry is its neighbour's first, so both have it
+        variable = np.arange(last[-1]) - np.repeat(np.arange(self.num_graphs), count)
+        var_ptr: Any = self.var_ptr if isinstance(self.var_ptr, np.ndarray) else self.var_ptr.cpu().numpy()  # type: ignore[attr-defined]
+        ptr = var_ptr[variable] - np.repeat(first_state[:-1], count)
+        ptr.flags.writeable = False
+        return [ptr[start:stop] for start, stop in pairwise((0, *last.tolist()))]
 
     def assignments(self, states: IntArray) -> list[IntArray]:
         """Assignment of each graph over its *original* variables from the free variables' states [V]."""
@@ -185,10 +201,10 @@ class FlatGraph(Generic[Array]):
         return answers
 
 
-def _marginals_of(graph: FactorGraph, probabilities: FloatArray) -> Marginals:
+def _with_observed(graph: FactorGraph, probabilities: FloatArray) -> Marginals:
+    """Marginals of all variables of one graph from those of its free ones."""
+    assert graph.observed is not None
     ptr = graph.structure.state_ptr
-    if graph.observed is None:
-        return Marginals(np.ascontiguousarray(probabilities), ptr)
     values = np.zeros(ptr[-1])
     seen = graph.observed >= 0
     values[ptr[:-1][seen] + graph.observed[seen]] = 1.0

@@ -80,7 +80,7 @@ def read_chunks(path: PathLike, size: int = CHUNK) -> Iterator[bytes]:
         raise FormatError(f"{where}: the file does not fit in memory") from None
     except Exception as error:
         if isinstance(error, OSError) and type(error).__name__ not in _DAMAGED:
-            raise FormatError(f"{where}: cannot read it: {_reason(error)}") from None
+            raise FormatError(f"{where}: cannot read it: {reason(error)}") from None
         if type(error).__name__ not in _DAMAGED:
             raise
         raise FormatError(f"{where}: the compressed data are damaged ({error})") from None
@@ -128,7 +128,16 @@ def write_text(path: PathLike, chunks: str | Iterable[str]) -> None:
     chunks = (chunks,) if isinstance(chunks, str) else chunks
     if os.fspath(path) == "-":
         _write_stdout(chunks)
-        return
+    else:
+        _write_file(path, (chunk.encode("utf-8") for chunk in chunks))
+
+
+def write_bytes(path: PathLike, data: bytes) -> None:
+    """Write bytes to a file as `write_text` writes text: all at once or not at all."""
+    _write_file(path, (data,))
+
+
+def _write_file(path: PathLike, chunks: Iterable[bytes]) -> None:
     check_writable(path)
     target = Path(os.path.realpath(path))
     try:
@@ -139,7 +148,7 @@ def write_text(path: PathLike, chunks: str | Iterable[str]) -> None:
         else:
             _write_atomically(target, chunks, mode)
     except OSError as error:
-        raise FormatError(f"{os.fspath(path)}: cannot write it: {_reason(error)}") from None
+        raise FormatError(f"{os.fspath(path)}: cannot write it: {reason(error)}") from None
 
 
 def check_writable(path: PathLike) -> None:
@@ -159,12 +168,12 @@ def check_writable(path: PathLike) -> None:
         else:
             why = "" if os.access(target.parent, os.W_OK) else "permission denied"
     except (OSError, ValueError) as error:  # a name that is too long, or holds a null byte
-        why = _reason(error) if isinstance(error, OSError) else str(error)
+        why = reason(error) if isinstance(error, OSError) else str(error)
     if why:
         raise FormatError(f"{os.fspath(path)}: cannot write it: {why}")
 
 
-def _write_atomically(target: Path, chunks: Iterable[str], mode: int | None) -> None:
+def _write_atomically(target: Path, chunks: Iterable[bytes], mode: int | None) -> None:
     temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
     # os.open with 0o666 lets the umask decide, as for any new file; mkstemp would always give 0o600.
     handle = os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb")
@@ -180,7 +189,7 @@ def _write_atomically(target: Path, chunks: Iterable[str], mode: int | None) -> 
         raise
 
 
-def _write_all(raw: BinaryIO, chunks: Iterable[str], suffix: str) -> None:
+def _write_all(raw: BinaryIO, chunks: Iterable[bytes], suffix: str) -> None:
     out: IO[bytes] = raw
     if suffix.lower() == ".gz":
         import gzip
@@ -193,7 +202,7 @@ def _write_all(raw: BinaryIO, chunks: Iterable[str], suffix: str) -> None:
 
         out = lzma.LZMAFile(raw, mode="wb")  # noqa: SIM115 - closed below, raw stays open
     for chunk in chunks:
-        out.write(chunk.encode("utf-8"))
+        out.write(chunk)
     if out is not raw:
         out.close()  # writes the last block
 
@@ -204,10 +213,11 @@ def _write_stdout(chunks: Iterable[str]) -> None:
             sys.stdout.write(chunk)
         sys.stdout.flush()  # a full disk or a closed pipe shows here, not at exit
     except OSError as error:
-        raise FormatError(f"<stdout>: cannot write it: {_reason(error)}") from None
+        raise FormatError(f"<stdout>: cannot write it: {reason(error)}") from None
 
 
-def _reason(error: OSError) -> str:
+def reason(error: OSError) -> str:
+    """Why a file could not be read or written, in a few words."""
     if isinstance(error, FileNotFoundError):
         return "there is no such file"
     if isinstance(error, IsADirectoryError):

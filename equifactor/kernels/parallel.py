@@ -19,6 +19,7 @@ from equifactor.kernels.factor import (
     sum_products,
 )
 from equifactor.kernels.fastmath import MIN_EXP, TINY, exp_, get, log_, put
+from equifactor.kernels.lanes import sum_in_lanes
 from equifactor.kernels.layout import CARD, ENTRY, MSG, SLOT, STATE
 from equifactor.kernels.schedules import add_up
 
@@ -26,11 +27,11 @@ from equifactor.kernels.schedules import add_up
 @fast_kernel
 def sweep_parallel(
     count, factors, slots, log_phi, phi, wide, msg, total, zeros, q, out, at, before, damping, floor, start, edges,
-    var_ptr, state_of_edge_state, graph_of_state, change, check,
+    var_ptr, state_of_edge_state, graph_of_state, change, check, groups, blocks, others,
 ):  # fmt: skip
     """So many sweeps, each updating all messages from the same old sums; `change [G]` is that of the last one.
 
-    No `phi` means the max semiring: decided when the kernel is compiled.
+    No `phi` means the max semiring: decided when the kernel is compiled. groups, blocks, others: see `lanes.Lanes`.
     """
     # Loops over what lies behind the unary factors: views, since an index that starts anywhere might be negative.
     msg_, q_, out_, graph_ = msg[start:], q[start:], out[start:], graph_of_state[start:]
@@ -45,7 +46,8 @@ def sweep_parallel(
             else:
                 flushed = _receive_all(slots, msg, total, zeros, q, q_, len(at))
             least = math.exp(MARGIN - SPREAD / max(1, len(at) - 1)) if flushed else 0.0
-            num_bad = _sum_tables(factors, slots, phi, wide, q, out, at, before, least)
+            num_bad = sum_in_lanes(groups, blocks, wide, q, out, least)
+            num_bad += _sum_tables(others, factors, slots, phi, wide, q, out, at, before, least)
             for x in range(len(out_)):
                 r = out_[x]
                 ln = log_(r if r > 0.0 else 1.0)
@@ -115,13 +117,11 @@ def _receive_all(slots, msg, total, zeros, q, q_, arity):
 
 
 @reordering_kernel
-def _sum_tables(factors, slots, phi, wide, q, out, at, before, least):
-    """Normalised linear messages of all factors; those that underflow may have spoilt are marked by -1 and counted."""
+def _sum_tables(which, factors, slots, phi, wide, q, out, at, before, least):
+    """Normalised linear messages of some factors; those that underflow may have spoilt are marked by -1 and counted."""
     num_bad = 0
-    for p in range(len(factors) - 1):
+    for p in which:
         first, last = factors[p, SLOT], factors[p + 1, SLOT]
-        if last - first < 2:
-            continue
         entry = factors[p, ENTRY]
         if last - first == 2:
             m1, d1 = slots[first, MSG], slots[first, CARD]

@@ -11,8 +11,8 @@ import math
 from equifactor.kernels import fast_kernel, inlined
 from equifactor.kernels.factor import update_max, update_sum
 from equifactor.kernels.fastmath import MIN_EXP, TINY, exp_, get, put
-from equifactor.kernels.heap import settle
 from equifactor.kernels.layout import CARD, MSG, SLOT, STATE, VAR
+from equifactor.kernels.queue import raise_key, set_key
 
 NEG_INF = -math.inf
 
@@ -95,38 +95,40 @@ def sweep_in_order(
 @fast_kernel
 def sweep_residual(
     factors, slots, log_phi, phi, wide, msg, total, zeros, q, out, at, before, damping, floor, graph_of_factor, change,
-    neighbour_ptr, neighbours, heap, place, priority, tolerance, updates,
+    around_ptr, around, key, item, place, tolerance,
 ):  # fmt: skip
     """Always the factor with the largest priority: how far the messages it receives have moved since its last update.
 
-    So many updates. heap [F] holds factors, largest priority first; place [F] says where each is. A priority estimates
-    the residual without computing the update, which makes a sweep several times cheaper than pricing every neighbour;
-    before the verdict of convergence every residual is computed exactly. Residuals are undamped, so damping slows the
-    updates but not the verdict.
+    As many updates as factors wait in the queue (key, item, place: see `kernels.queue`), those around variable i at
+    around[around_ptr[i] : around_ptr[i + 1]]. A priority estimates the residual without computing the update, which
+    makes a sweep several times cheaper than pricing every neighbour; before the verdict of convergence every residual
+    is computed exactly. Residuals are undamped, so damping slows the updates but not the verdict.
     """
+    updates = 0
+    for n in range(len(place)):
+        updates += key[n] > NEG_INF
     for _ in range(updates):
-        if priority[heap[0]] <= tolerance:
-            for p in range(len(priority)):
+        if key[0] <= tolerance:
+            for p in range(len(place)):
                 if factors[p + 1, SLOT] - factors[p, SLOT] >= 2:
                     update_factor(factors, slots, log_phi, phi, wide, p, msg, total, zeros, q, out, at, before)
-                    priority[p] = message_change(factors[p, SLOT], factors[p + 1, SLOT], slots, msg, out)
-                    settle(heap, place, priority, place[p])
-            if priority[heap[0]] <= tolerance:
+                    residual = message_change(factors[p, SLOT], factors[p + 1, SLOT], slots, msg, out)
+                    set_key(key, item, place, p, residual)
+            if key[0] <= tolerance:
                 break
-        p = heap[0]
+        p = item[0]
         update_factor(factors, slots, log_phi, phi, wide, p, msg, total, zeros, q, out, at, before)
+        residual = 0.0
         for s in range(factors[p, SLOT], factors[p + 1, SLOT]):
             moved = message_change(s, s + 1, slots, msg, out)
-            priority[p] = max(priority[p], moved) if s > factors[p, SLOT] else moved
-            i = slots[s, VAR]
-            for r in range(neighbour_ptr[i], neighbour_ptr[i + 1]):
-                b = neighbours[r]
-                if b != p and factors[b + 1, SLOT] - factors[b, SLOT] >= 2:
-                    priority[b] += (1.0 - damping) * moved
-                    settle(heap, place, priority, place[b])
-        priority[p] *= damping  # what damping has left to do
-        settle(heap, place, priority, place[p])
+            residual = max(residual, moved)
+            if moved > TINY:
+                i = slots[s, VAR]
+                for r in range(around_ptr[i], around_ptr[i + 1]):
+                    if around[r] != p:
+                        raise_key(key, item, place, around[r], (1.0 - damping) * moved)
+        set_key(key, item, place, p, damping * residual)  # what damping has left to do
         store_and_add(factors, slots, p, msg, out, damping, floor, total, zeros)
-    for p in range(len(priority)):
-        g = graph_of_factor[p]
-        change[g] = max(change[g], priority[p])
+    for n in range(updates):
+        g = graph_of_factor[item[n]]
+        change[g] = max(change[g], key[n])

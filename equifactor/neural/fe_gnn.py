@@ -32,13 +32,15 @@ class FEGNNConfig(Config):
 class FEGNN(Network):
     """Hidden states of size D on both directions of every edge, updated by two GRUs (Eq. 14 and 15).
 
-    h_{i->a} = GRU1(sum_{c != a} MLP1(h_{c->i}), h_{i->a}), then h_{a->i} = GRU2(LSE_{X_a without X_i}(Psi_a + tensor sum of
-    MLP2(h_{j->a}) over j != i), h_{a->i}); beliefs are MLP3(sum_a h_{a->i}). Unary factors are factors of one
-    variable. Respects global and local variable symmetry for any weights; the states of a variable keep their order.
+    h_{i->a} = GRU1(sum_{c != a} MLP1(h_{c->i}), h_{i->a}); h_{a->i} = GRU2(LSE(Psi_a + tensor sum of y), h_{a->i}),
+    y = MLP2(h_{j->a}), the LSE over the states of all j != i; beliefs are MLP3(sum_a h_{a->i}). Unary factors are
+    factors of one variable. Respects global and local variable symmetry for any weights; the states of a variable keep
+    their order.
     """
 
     config_class = FEGNNConfig
     symmetries = frozenset(("global", "local variable"))
+    estimates_log_z = False  # what passes through the tables are learned numbers, far from any message of BP
 
     def __init__(self, config: FEGNNConfig) -> None:
         super().__init__(config)
@@ -64,18 +66,19 @@ class FEGNN(Network):
     def step(self, state: State) -> State:
         """Variables to factors, then factors to variables."""
         wiring, (h_vf, h_fv) = state.wiring, state.hidden
-        flat = wiring.flat
         seen_fv = self._seen(h_fv, wiring.messages(state.msg_fv)) if self.sees_bp else h_fv
-        h_vf = self.gru1(others(self.mlp1(seen_fv), flat.var_of_edge, flat.num_vars), h_vf)
+        h_vf = self.gru1(others(self.mlp1(seen_fv), wiring.var_of_edge, wiring.num_vars), h_vf)
         msg = state.msg_fv
         if self.sees_bp:
             msg_vf = wiring.outgoing(msg)
-            seen_vf = self._seen(h_vf, ops.sum_of_other_factors(flat, wiring.messages(msg)))
+            seen_vf = self._seen(h_vf, ops.sum_of_other_factors(wiring.flat, wiring.messages(msg)))
             new = wiring.normalize(wiring.reduce(msg_vf))
             msg = wiring.damp(new, msg, msg.new_tensor(0.5))
         else:
             seen_vf = h_vf
-        out = ops.reduce_tables(flat.groups, flat.log_phi, self.mlp2(seen_vf).reshape(-1), wiring.semiring)
+        out = ops.reduce_tables(
+            wiring.all_groups, wiring.log_phi, self.mlp2(seen_vf).reshape(-1), wiring.semiring, zeros=wiring.has_zeros
+        )
         h_fv = self.gru2(out.clamp(-_CLAMP, _CLAMP).reshape(-1, self.card), h_fv)
         if not self.sees_bp:
             # What went through the tables is a log message like any other: bounds are computed from it.

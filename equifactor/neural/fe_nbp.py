@@ -1,4 +1,4 @@
-"""FE-NBP: belief propagation whose damping is a neural network, one number per edge state (section 3.2 of the paper)."""
+"""FE-NBP: belief propagation whose damping is a network, one number per edge state (section 3.2 of the paper)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from equifactor.errors import OptionError
 from equifactor.neural.layers import GraphNorm, logit, squash, zero_
 from equifactor.neural.network import Config, Network, State, register_network
 from equifactor.neural.wiring import Wiring
@@ -31,8 +32,6 @@ class FENBPConfig(Config):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        from equifactor.errors import OptionError
-
         for name in self.features.split("+"):
             if name not in FEATURES:
                 raise OptionError(f"fe-nbp: there is no feature {name!r}; choose from: {', '.join(FEATURES)}")
@@ -43,7 +42,7 @@ class FENBP(Network):
     """`m = m~ + alpha (m_prev - m~)`, alpha = phi(m_prev, m~, b_i, sum b_a, max b_a) for each edge state (Eq. 7 and 8).
 
     phi is one network for all edges and states, so all three symmetries hold for any weights. Untrained it is BP with
-    damping `config.damping`: only the last layer starts at zero, its bias at the logit of the damping.
+    damping `config.damping`, whose logit is added to the last layer; only that layer starts at zero.
     """
 
     config_class = FENBPConfig
@@ -56,7 +55,8 @@ class FENBP(Network):
         self.first = nn.Linear(len(self.features), config.hidden)
         self.second = nn.Linear(config.hidden, config.hidden)
         self.last = nn.Linear(config.hidden, 1)
-        zero_(self.last, logit(config.damping) if config.bounded else config.damping)
+        zero_(self.last)
+        self.first_alpha = logit(config.damping) if config.bounded else config.damping
         self.norms = nn.ModuleList([GraphNorm(config.hidden) for _ in range(2)] if config.norm else [])
 
     def start(self, wiring: Wiring) -> State:
@@ -84,7 +84,7 @@ class FENBP(Network):
         if {"factor-sum", "factor-max"} & set(self.features):
             total = unscaled if wiring.semiring == "sum" else wiring.reduce(msg_vf, "sum")
             log_z = wiring.log_total(total + msg_vf, "sum")
-            if wiring.flat.has_zeros:
+            if wiring.has_zeros:
                 log_z = torch.where(torch.isneginf(log_z), 0.0, log_z)
             seen["factor-sum"] = total + msg_vf - log_z
             if "factor-max" in self.features:
@@ -102,5 +102,5 @@ class FENBP(Network):
             hidden = nn.functional.leaky_relu(hidden)
         if self.alpha == "edge":
             hidden = wiring.max_over_states(hidden)
-        out = self.last(hidden).squeeze(-1)
+        out = self.last(hidden).squeeze(-1) + self.first_alpha
         return out.sigmoid() if self.bounded else out

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from equifactor.neural.layers import logit, mlp, squash, zero_
 from equifactor.neural.network import Config, Network, State, register_network
 from equifactor.neural.wiring import Wiring
+from equifactor.ops.segments import segment_logsumexp
 from equifactor.solver import ALL_SYMMETRIES
 from equifactor.spec import option
 
@@ -28,7 +29,9 @@ class FENetConfig(Config):
 
 @register_network("fe-net")
 class FENet(Network):
-    """Per edge state the BP message m(x) and C hidden channels h(x); one step is
+    """Per edge state the BP message m(x) and C hidden channels h(x).
+
+    One step is:
 
     1. BP: m_{i->a} from the other messages, m~ from the table;
     2. u_{i->a}(x) = sum over the other factors of MLP1[h(x), mean_x h];
@@ -59,8 +62,7 @@ class FENet(Network):
         self.gru = nn.GRUCell(Q + 6 + C, C)
         self.out = nn.Linear(C, 2)
         zero_(self.out)
-        with torch.no_grad():
-            self.out.bias[0] = logit(config.damping)
+        self.first_alpha = logit(config.damping)
         self.mlp3 = mlp((double * C + 1, H, H, 1), last_zero=True)
 
     def start(self, wiring: Wiring) -> State:
@@ -73,30 +75,28 @@ class FENet(Network):
         wiring, old, (h,) = state.wiring, state.msg_fv, state.hidden
         msg_vf = wiring.outgoing(old)
         unscaled = wiring.reduce(msg_vf)
-        new = wiring.normalize(unscaled)
+        raw = (old, unscaled, msg_vf, msg_vf + old, unscaled + msg_vf, wiring.unary_seen)
+        log_p = wiring.normalize(torch.stack(raw, dim=1))
+        new, sent = log_p[:, 1], log_p[:, 2]
         u = wiring.sum_of_others(self.mlp1(self._with_context(wiring, h)))
-        sent = wiring.normalize(msg_vf)
-        belief = wiring.normalize(msg_vf + old)
-        pair = wiring.normalize(unscaled + msg_vf)
-        unary = wiring.normalize(wiring.unary[wiring.state])
-        seen = squash(torch.stack((old, new, sent, belief, pair, unary), dim=1))
+        seen = squash(log_p)
         parts = [seen, u]
         if self.tables:
             parts.append(self._through_tables(wiring, u, sent, seen[:, 2:3]))
         h = self.gru(torch.cat(parts, dim=1), h)
-        alpha, delta = self.out(h).unbind(1)
-        msg = wiring.damp(new, old, alpha.sigmoid())
-        return State(wiring, msg + self._centred(wiring, delta[:, None]).squeeze(1), (h,))
+        out = self.out(h)
+        msg = wiring.damp(new, old, (out[:, 0] + self.first_alpha).sigmoid())
+        return State(wiring, msg + wiring.centred(out[:, 1:]).squeeze(1), (h,))
 
     def _through_tables(self, wiring: Wiring, u: Tensor, sent: Tensor, seen: Tensor) -> Float[Tensor, "S' Q"]:
         """q: what the other variables of the factor say through the table, at Q temperatures."""
         y = self.mlp2(torch.cat((self._with_context(wiring, u), seen), dim=1))
-        log_phi = wiring.flat.log_phi
-        if wiring.flat.has_zeros:  # finite stand-ins: these numbers are features, never answers
+        log_phi = wiring.log_phi
+        if wiring.has_zeros:  # finite stand-ins: these numbers are features, never answers
             log_phi, sent = log_phi.clamp_min(_LOWEST), sent.clamp_min(_LOWEST)
         y = y + sent[:, None] * self.gamma
         q = wiring.reduce(y, log_phi=log_phi[:, None] * self.beta)
-        return squash(self._centred(wiring, q))
+        return squash(wiring.centred(q))
 
     def log_beliefs(self, state: State) -> Float[Tensor, " X"]:
         """Those of the messages, corrected by MLP3."""
@@ -105,14 +105,11 @@ class FENet(Network):
         total = wiring.to_states(h)
         parts = [total, _variable_normalized(wiring, log_b)]
         if self.context:
-            parts.append(wiring.mean_over_states(total, "variables"))
+            parts.append(wiring.mean_of_variable(total))
         return log_b + self.mlp3(torch.cat(parts, dim=1)).squeeze(1)
 
     def _with_context(self, wiring: Wiring, hidden: Tensor) -> Tensor:
-        return torch.cat((hidden, wiring.mean_over_states(hidden)), dim=1) if self.context else hidden
-
-    def _centred(self, wiring: Wiring, values: Tensor) -> Tensor:
-        return values - wiring.mean_over_states(values)
+        return wiring.with_mean(hidden) if self.context else hidden
 
 
 _LOWEST = -1e3
@@ -120,9 +117,6 @@ _LOWEST = -1e3
 
 def _variable_normalized(wiring: Wiring, log_b: Tensor) -> Tensor:
     """[X, 1] log beliefs normalised over the states of each variable, squashed."""
-    from equifactor.ops.segments import segment_logsumexp
-
-    flat = wiring.flat
-    scale = segment_logsumexp(log_b.detach(), flat.var_of_state, flat.num_vars)
+    scale = segment_logsumexp(log_b.detach(), wiring.var_of_state, wiring.num_vars)
     scale = torch.where(torch.isneginf(scale), 0.0, scale)
-    return squash(log_b - scale[flat.var_of_state])[:, None]
+    return squash(log_b - scale[wiring.var_of_state])[:, None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -14,19 +15,21 @@ _ZERO = 1e4  # how a true zero looks to a network: a log probability of -10,000
 
 
 def squash(log_values: Tensor) -> Tensor:
-    """sign(x) ln(1 + |x|): what a network sees of a log message. Near 0 it is x; a true zero becomes -9.2.
+    """arsinh(x): what a network sees of a log message. Near 0 it is x; a true zero becomes -9.9.
 
     Messages of real models span 1 to 1,000 in the log; a plain clamp would hide all but the smallest of them.
     """
-    bounded = log_values.clamp(-_ZERO, _ZERO)
-    return bounded.sign() * bounded.abs().log1p()
+    return log_values.clamp(-_ZERO, _ZERO).asinh()
 
 
 def mlp(sizes: Sequence[int], activation: type[nn.Module] = nn.LeakyReLU, *, last_zero: bool = False) -> nn.Sequential:
-    """Linear layers with activations between them. With `last_zero` it starts as the zero function but learns: only the
-    last layer is zero, so its gradient is not, and after one step the others' are not either."""
+    """Linear layers with activations between them.
+
+    With `last_zero` it starts as the zero function but learns: only the last layer is zero, so its gradient is not, and
+    after one step the others' are not either.
+    """
     layers: list[nn.Module] = []
-    for n, (size, next_size) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
+    for n, (size, next_size) in enumerate(pairwise(sizes)):
         layers += [activation()] * (n > 0) + [nn.Linear(size, next_size)]
     if last_zero:
         zero_(layers[-1])
@@ -41,8 +44,8 @@ def zero_(layer: nn.Module, bias: float = 0.0) -> None:
 
 
 def logit(probability: float) -> float:
-    """Inverse of the logistic function, at most 20 in size."""
-    p = min(max(probability, 2e-9), 1 - 2e-9)
+    """Inverse of the logistic function, at least -39: there the logistic function is 0 up to rounding."""
+    p = min(max(probability, 1e-17), 1 - 1e-16)
     return math.log(p / (1 - p))
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -30,6 +31,8 @@ class State(NamedTuple):
 class Config:
     """Settings of a kind of network, stored in the model file; subclasses add theirs by `option`."""
 
+    name: ClassVar[str] = "network"
+
     steps: int = option(10, "message-passing steps T it is trained for", low=1)
 
     def __post_init__(self) -> None:
@@ -42,6 +45,7 @@ class Network(nn.Module, ABC):
     kind: ClassVar[str]
     config_class: ClassVar[type[Config]] = Config
     symmetries: ClassVar[frozenset[str]]
+    estimates_log_z: ClassVar[bool] = True  # its messages are those of BP, improved: the Bethe formula applies to them
 
     def __init__(self, config: Config) -> None:
         super().__init__()
@@ -71,7 +75,12 @@ class Network(nn.Module, ABC):
         self, flat: Flat, semiring: Semiring = "sum", steps: int | None = None, read_at: Collection[int] = ()
     ) -> list[Float[Tensor, " X"]]:
         """Log beliefs after each number of steps in `read_at`, and after the last one."""
-        state = self.begin(flat, semiring)
+        return self.unroll(self.begin(flat, semiring), steps, read_at)
+
+    def unroll(
+        self, state: State, steps: int | None = None, read_at: Collection[int] = ()
+    ) -> list[Float[Tensor, " X"]]:
+        """The same from a state."""
         total = self.config.steps if steps is None else steps
         answers = []
         for n in range(1, total + 1):
@@ -81,6 +90,7 @@ class Network(nn.Module, ABC):
         return [*answers, self.log_beliefs(state)]
 
 
+_MODULES = ("fe_nbp", "fe_gnn", "fe_net", "bpnn", "nebp", "ggnn", "fgnn")  # each registers its kind when it is imported
 _KINDS: dict[str, type[Network]] = {}
 
 
@@ -89,6 +99,7 @@ def register_network(kind: str) -> Any:
 
     def decorate(cls: type[Network]) -> type[Network]:
         cls.kind = kind
+        cls.config_class.name = kind  # how messages about settings call it
         _KINDS[kind] = cls
         return cls
 
@@ -96,10 +107,10 @@ def register_network(kind: str) -> Any:
 
 
 def network_kinds() -> dict[str, type[Network]]:
-    """All kinds by name; importing `equifactor.neural` has registered them."""
-    import equifactor.neural  # noqa: F401
-
-    return dict(_KINDS)
+    """All kinds by name."""
+    for module in _MODULES:
+        importlib.import_module(f"equifactor.neural.{module}")
+    return dict(sorted(_KINDS.items()))
 
 
 def build(kind: str, settings: dict[str, Any] | None = None, *, seed: int | None = None) -> Network:
@@ -130,6 +141,3 @@ def one_cardinality(flat: Flat, kind: str, wanted: int) -> None:
         f"{kind} was made for variables of {wanted} states and {graph.name or 'a graph'} has one of {other}: "
         "use fe-nbp or fe-net, which take any cardinality"
     )
-
-
-Alpha = Literal["state", "edge"]

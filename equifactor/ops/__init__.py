@@ -4,7 +4,7 @@ Symbols: msg_fv [S] factor-to-variable and msg_vf [S] variable-to-factor log mes
 True zeros are -inf and stay so: leave-one-out sums count infinities instead of subtracting them.
 """
 
-from equifactor.ops.beliefs import bethe_log_z, max_states, probabilities, variable_log_beliefs
+from equifactor.ops.beliefs import bethe_log_z, log_scores, max_states, probabilities, variable_log_beliefs
 from equifactor.ops.bounds import map_upper_bound
 from equifactor.ops.messages import (
     change_per_graph,
@@ -22,6 +22,7 @@ __all__ = [
     "damp",
     "first_messages",
     "hold_above",
+    "log_scores",
     "map_upper_bound",
     "marginalize_tables",
     "max_states",

@@ -21,7 +21,8 @@ def variable_log_beliefs(g: Flat, msg_fv: Float[Tensor, " S"]) -> Float[Tensor, 
 def probabilities(g: Flat, log_b_v: Float[Tensor, " X"]) -> Float[Tensor, " X"]:
     """Normalised beliefs; all zero for a variable without any possible state."""
     scale = segment_logsumexp(log_b_v, g.var_of_state, g.num_vars)
-    return (log_b_v - torch.where(torch.isneginf(scale), 0.0, scale)[g.var_of_state]).exp()
+    scale = torch.where(torch.isneginf(scale), 0.0, scale)
+    return (log_b_v - scale.index_select(0, g.var_of_state)).exp()
 
 
 def max_states(g: Flat, log_b_v: Float[Tensor, " X"]) -> Int[Tensor, " V"]:
@@ -32,6 +33,19 @@ def max_states(g: Flat, log_b_v: Float[Tensor, " X"]) -> Int[Tensor, " V"]:
     first = torch.full((g.num_vars,), g.num_states, device=log_b_v.device)
     first = first.scatter_reduce(0, g.var_of_state, candidate, "amin")
     return first - g.var_ptr[:-1]
+
+
+def log_scores(g: Flat, states: Int[Tensor, " V"]) -> Float[Tensor, " G"]:
+    """Log score of one assignment per graph: the table entries it picks, added up; cost O(E)."""
+    score = g.log_phi.new_zeros(g.num_graphs)
+    for group in g.groups:
+        picked = torch.zeros(group.num_factors, dtype=torch.int64, device=score.device)
+        for j, d in enumerate(group.shape):
+            picked = picked * d + states[g.var_of_edge[group.edges[j]]]
+        table = group.table(g.log_phi).reshape(group.num_factors, -1)
+        graph = g.graph_of_factor[torch.as_tensor(group.factors, device=score.device)]
+        score = score + segment_sum(table.gather(1, picked[:, None]).squeeze(1), graph, g.num_graphs)
+    return score
 
 
 def bethe_log_z(g: Flat, msg_fv: Float[Tensor, " S"]) -> Float[Tensor, " G"]:

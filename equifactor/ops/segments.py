@@ -1,4 +1,7 @@
-"""Sums and maxima over index segments."""
+"""Sums and maxima over index segments.
+
+Gathers that carry a gradient are written `index_select`: its backward is an `index_add`, that of `values[index]` sorts.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,13 @@ def segment_sum(values: Tensor, index: Tensor, count: int) -> Tensor:
 
 
 def segment_max(values: Tensor, index: Tensor, count: int, empty: float = -torch.inf) -> Tensor:
-    """out[n] = largest of values [N] whose index is n; `empty` where there are none."""
-    return values.new_full((count,), empty).scatter_reduce(0, index, values, "amax")
+    """out[n] = largest of values [N] (or [N, H]) whose index is n; `empty` where there are none."""
+    out = values.new_full((count, *values.shape[1:]), empty)
+    return out.scatter_reduce(0, index.reshape(-1, *[1] * (values.ndim - 1)).expand_as(values), values, "amax")
 
 
 def segment_logsumexp(values: Tensor, index: Tensor, count: int) -> Tensor:
-    """out[n] = ln sum exp of values [N] whose index is n; -inf where all are."""
+    """out[n] = ln sum exp of values [N] (or [N, H]) whose index is n; -inf where all are."""
     top = segment_max(values.detach(), index, count)
     top = torch.where(torch.isneginf(top), 0.0, top)
     return _safe_log(segment_sum((values - top[index]).exp(), index, count)) + top

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
 
 _FEW_STATES = 2**14  # enumeration answers before the kernels of elimination are loaded
-_SHARE = 0.5  # of the time left that exact may take by its own estimate
+_MOST = 0.75  # of the time left after which exact is stopped, whatever its estimate: the mix must give some answer
+_SHARE = 2 / 3  # of that, which exact may take by its own estimate
 _UNLIMITED = 60.0  # seconds that exact may take when there is no deadline
 
 
@@ -47,25 +48,25 @@ class Auto(Solver):
             if stop < len(graphs) and same_structure(graphs[start], graphs[stop]):
                 continue
             group = graphs[start:stop]
-            found = self._exact(group, task, run)
-            if isinstance(found, str):
-                rest += range(start, stop)
-                reasons += [found] * len(group)
-                answers += [Estimate(status=Status.TIME_LIMIT)] * len(group)
-            else:
-                answers += found
+            found = self._exact(group, task, replace(run, clock=run.clock.part(_MOST)))
+            for n, answer in enumerate([found] * len(group) if isinstance(found, str) else found):
+                if isinstance(answer, str):
+                    rest.append(start + n)
+                    reasons.append(answer)
+                    answer = Estimate(status=Status.TIME_LIMIT)
+                answers.append(answer)
             start = stop
         if rest:
             for n, estimate in zip(rest, self._mix([graphs[n] for n in rest], reasons, task, run), strict=True):
                 answers[n] = estimate
         return answers
 
-    def _exact(self, group: Sequence[FactorGraph], task: Task, run: Run) -> list[Estimate] | str:
-        """Exact answers for graphs of one structure, or why there are none."""
+    def _exact(self, group: Sequence[FactorGraph], task: Task, run: Run) -> Sequence[Estimate | str] | str:
+        """Exact answers for graphs of one structure, or why there are none, for one graph or for all."""
         states = group[0].num_joint_states
         if states * len(group) <= _FEW_STATES:
             brute = BruteForce()
-            return [_say(e, brute, f"there are {states:,} joint states") for e in brute.run(group, task, run)]
+            return _unless_stopped(brute.run(group, task, run), brute, f"there are {states:,} joint states")
         solver = Exact(memory_limit=self.memory_limit)
         plan = solver.plan(group[0], task, run)
         if plan.reduction.impossible:
@@ -78,7 +79,7 @@ class Auto(Solver):
         if plan.seconds(task) * len(group) > budget:
             return f"exact would take about {plan.seconds(task) * len(group):.2g} s"
         estimates = [solver.run_plan(group[0], plan, task, run)] if len(group) == 1 else solver.run(group, task, run)
-        return [_say(e, solver, f"it needs {plan.cost_of(task)}") for e in estimates]
+        return _unless_stopped(estimates, solver, f"it needs {plan.cost_of(task)}")
 
     def _mix(self, graphs: Sequence[FactorGraph], reasons: list[str], task: Task, run: Run) -> list[Estimate]:
         if task is Task.MAP:
@@ -98,6 +99,14 @@ class Auto(Solver):
 
         seconds = self.seconds if run.clock.time_limit is None else run.clock.left
         return _say(MapMix(graph, run, self.gap).solve(seconds), "search with a dual bound", why)
+
+
+def _unless_stopped(estimates: Sequence[Estimate], solver: Solver, why: str) -> list[Estimate | str]:
+    """Exact answers, or for those that were cut short, which are none, the reason for the mix to give one."""
+    stopped = (Status.TIME_LIMIT, Status.INTERRUPTED)
+    return [
+        f"{solver.name} was stopped before its end" if e.status in stopped else _say(e, solver, why) for e in estimates
+    ]
 
 
 def _say(estimate: Estimate, chosen: Solver | str, why: str) -> Estimate:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from equifactor.bp.decode import sequential_states
 from equifactor.bp.engine import Engine, Schedule, Settings, new_engine
 from equifactor.result import Estimate, Task, impossible
-from equifactor.solver import Ending, IterativeSolver, Run
+from equifactor.solver import ALL_SYMMETRIES, Ending, IterativeSolver, Run
 from equifactor.spec import option, register
 
 if TYPE_CHECKING:
@@ -37,6 +37,11 @@ class BeliefPropagation(IterativeSolver[Engine]):
         "argmax", "MAP: each variable alone, or factor by factor in agreement"
     )
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.schedule != "parallel" or self.decode != "argmax":  # these go through the factors in some order
+            object.__setattr__(self, "symmetries", ALL_SYMMETRIES - {"global"})
+
     def init(self, flat: FlatGraph[np.ndarray], task: Task, run: Run) -> Engine:
         """Unary factors send their tables, all others uniform messages."""
         semiring: Literal["sum", "max"] = "max" if task is Task.MAP else "sum"
@@ -53,23 +58,21 @@ class BeliefPropagation(IterativeSolver[Engine]):
         mass = np.add.reduceat(answers.probabilities, flat.var_ptr[:-1]) if flat.num_vars else np.zeros(0)
         without_state = np.zeros(flat.num_graphs, bool)
         without_state[flat.graph_of_var[mass == 0.0]] = True
+        found: list[dict[str, Any]]
         if task is Task.MAP:
             states = answers.states
             if self.decode == "sequential":
                 states = sequential_states(flat, state.messages())
-            found = [
-                {"assignment": x, "upper_bound": u}
-                for x, u in zip(flat.assignments(states), answers.upper_bound.tolist(), strict=True)
-            ]
+            bounds = answers.upper_bound.tolist()
+            found = [{"assignment": x, "upper_bound": u} for x, u in zip(flat.assignments(states), bounds, strict=True)]
         else:
+            log_z = answers.log_z.tolist()
             found = [
-                {"marginals": m, "log_z": z}
-                for m, z in zip(flat.marginals(answers.probabilities), answers.log_z.tolist(), strict=True)
+                {"marginals": m, "log_z": z} for m, z in zip(flat.marginals(answers.probabilities), log_z, strict=True)
             ]
+        for fields, status, change in zip(found, ending.status, ending.residual.tolist(), strict=True):
+            fields.update(status=status, iterations=ending.iterations, stats={"change": change})
         return [
-            impossible() if without_state[n]
-            else Estimate(
-                status=ending.status[n], iterations=ending.iterations, stats={"change": ending.residual[n]}, **found[n]
-            )
-            for n in range(flat.num_graphs)
-        ]  # fmt: skip
+            impossible() if empty else Estimate.of(fields)
+            for fields, empty in zip(found, without_state.tolist(), strict=True)
+        ]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from equifactor.result import Estimate, Task
-from equifactor.solver import GraphSolver, Run
+from equifactor.solver import ALL_SYMMETRIES, GraphSolver, Run
 from equifactor.spec import option, register
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class Srmp(GraphSolver):
     """
 
     tasks = (Task.MAP,)
-    symmetries = frozenset()  # sweeps go through the variables in the order of the model
+    symmetries = ALL_SYMMETRIES - {"global"}  # sweeps go through the variables in the order of the model
 
     iterations: int = option(100_000, "most passes over all variables", low=0)
     gap: float = option(1e-7, "relative gap between bound and score that counts as optimal", low=0.0)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.result import Estimate, Task, impossible
-from equifactor.solver import Ending, IterativeSolver, Run
+from equifactor.solver import ALL_SYMMETRIES, Ending, IterativeSolver, Run
 from equifactor.spec import option, register
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class TreeReweighted(IterativeSolver["Reweighting"]):
     """
 
     tasks = (Task.MAR, Task.PR)
-    symmetries = frozenset()  # forests are random
+    symmetries = ALL_SYMMETRIES - {"global", "local variable"}  # forests are random, over the edges in their order
     exact_on = "trees"
 
     iterations: int = option(1000, "most iterations", low=0)

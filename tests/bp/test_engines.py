@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from equifactor import FactorGraph, OptionError, Status, compile, solve
-from equifactor.bp.binary_engine import applies_to
+from equifactor.bp.binary_engine import BinaryEngine, applies_to
+from equifactor.bp.engine import Settings
+from equifactor.bp.numba_engine import NumbaEngine
 from equifactor.data import collection
 from equifactor.generators import ising_grid, random_graph, random_tree
 
@@ -20,6 +22,9 @@ LOOPY = {
     "binary": ising_grid(4, 5, seed=5),
     "strong": ising_grid(4, 5, coupling_std=40.0, seed=6),
     "wide": random_graph(7, 9, arity=(1, 3), card=(2, 3), strength=400.0, seed=7),
+    "two or three states": random_graph(12, 40, arity=2, card=(2, 3), zeros=0.1, seed=9),
+    "eleven states": random_graph(8, 13, arity=2, card=11, zeros=0.2, seed=10),
+    "wide pairs": random_graph(8, 14, arity=2, card=5, strength=400.0, zeros=0.2, seed=11),
     "wide with zeros": random_graph(7, 9, arity=(1, 3), card=(2, 3), strength=400.0, zeros=0.3, seed=8),
 }
 
@@ -59,6 +64,41 @@ def test_schedules_share_their_fixed_point(schedule: str, name: str) -> None:
     other = solve(LOOPY[name], "MAR", f"{spec}{schedule})")
     assert parallel.status is other.status is Status.CONVERGED
     np.testing.assert_allclose(other.marginals.values, parallel.marginals.values, atol=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_binary_residual_takes_the_same_steps(seed: int) -> None:
+    """One number per message or two: the same updates in the same order, hence the same messages at any time.
+
+    Without damping, that is: a damped log message of two numbers is not normalised, and so has another residual.
+    """
+    flat = compile(random_graph(30, 60, arity=(1, 2), card=2, seed=seed))
+    settings = Settings("sum", "residual", 0.0, 1e-3, 0)
+    general, binary = NumbaEngine(flat, settings), BinaryEngine(flat, settings)
+    for _ in range(5):
+        np.testing.assert_allclose(binary.sweep(1), general.sweep(1), atol=1e-9)
+        np.testing.assert_allclose(binary.answers().probabilities, general.answers().probabilities, atol=1e-9)
+
+
+@pytest.mark.parametrize("damping", [0.0, 0.5])
+def test_binary_residual_max_product_is_exact_on_trees(damping: float) -> None:
+    for seed in range(5):
+        tree = random_tree(20, card=2, seed=seed)
+        assert applies_to(compile(tree))
+        got = solve(tree, "MAP", f"bp(schedule=residual, damping={damping}, tolerance=1e-12)")
+        assert got.status is Status.CONVERGED
+        assert got.log_score == pytest.approx(solve(tree, "MAP", "exact").log_score)
+        parallel = solve(tree, "MAP", "bp(tolerance=1e-12)")
+        assert got.upper_bound == pytest.approx(parallel.upper_bound)
+
+
+def test_binary_sweeps_do_not_depend_on_the_batch() -> None:
+    """A graph gets the same answer, bit for bit, alone and anywhere in a batch longer than a chunk of factors."""
+    graphs = [ising_grid(5, 6, coupling_std=3.0, seed=seed) for seed in range(30)]
+    together = solve(graphs, "MAR", "bp(iterations=50, tolerance=0)")
+    for graph, result in zip(graphs, together, strict=True):
+        alone = solve(graph, "MAR", "bp(iterations=50, tolerance=0)")
+        np.testing.assert_array_equal(alone.marginals.values, result.marginals.values)
 
 
 def test_convergence_is_judged_undamped() -> None:

@@ -12,7 +12,8 @@ from equifactor.cli.app import app
 from equifactor.generators import GENERATORS, ising_grid
 from equifactor.io import read_graph
 
-SUBCOMMANDS = [[n] for n in ("solve", "info", "convert", "generate", "solvers", "evaluate", "download", "demo")]
+NAMES = "solve info convert generate solvers model evaluate isomorphic dedupe audit download demo"
+SUBCOMMANDS = [[name] for name in NAMES.split()]
 HELPS = [[], *SUBCOMMANDS, *(["generate", kind] for kind in GENERATORS)]
 
 
@@ -26,12 +27,14 @@ def test_every_subcommand_is_known_here() -> None:
 
 
 @pytest.mark.parametrize("subcommand", HELPS, ids=" ".join)
-def test_help_ends_with_an_example_that_works(command, subcommand: list[str]) -> None:
+def test_help_ends_with_an_example_that_works(command, write_model, subcommand: list[str]) -> None:
     ran = command(*subcommand, "--help")
     assert ran.status == 0
     _, marker, example = ran.out.rpartition("\n  Example:\n")
     assert marker
     lines = example.strip().splitlines()
+    if subcommand == ["model"]:
+        write_model("mine.safetensors")
     for line in lines:
         name, *arguments = shlex.split(line)
         assert name == "equifactor"

@@ -276,6 +276,25 @@ def test_other_endings(
     assert ran.err.count("\n") == 1
 
 
+def test_ctrl_c_at_the_end_of_a_solved_run_stops_before_the_next_model(
+    command, grid: FactorGraph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from equifactor.solvers.exact import Exact
+
+    run = Exact.run
+
+    def interrupted_late(self, *args):
+        answers = run(self, *args)
+        signal.raise_signal(signal.SIGINT)
+        return answers
+
+    monkeypatch.setattr(Exact, "run", interrupted_late)
+    ran = command("solve", "grid.uai", "grid.uai", "--solver", "exact", "--json")
+    assert ran.status == 130
+    assert json.loads(ran.out)["status"] == "exact"  # one line: the second model was not started
+    assert ran.err == "equifactor: interrupted after grid.uai: the models that follow it were not solved\n"
+
+
 # ---- as a process ---------------------------------------------------------------------------------------
 
 

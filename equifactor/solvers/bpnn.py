@@ -1,0 +1,21 @@
+"""BPNN, trained: `equifactor.neural.bpnn` is the network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from equifactor.neural.solver import NeuralSolver
+from equifactor.spec import register
+
+
+@register("bpnn")
+@dataclass(frozen=True, kw_only=True)
+class BeliefPropagationNetwork(NeuralSolver):
+    """Belief propagation with a learned damping of whole message vectors; one cardinality per model (BPNN).
+
+    Marginals and ln Z are those of the Bethe formula, neither bound; for MAP the assignment is a lower bound and
+    appendix C an upper one. Any arity. Untrained it is nearly undamped belief propagation.
+    """
+
+    symmetries = frozenset(("global", "local variable"))
+    takes = "graphs whose variables all have the number of states it was trained for"

@@ -1,0 +1,191 @@
+"""What colours leave open: a small coloured graph of the nodes that look alike, labelled canonically by BLISS.
+
+The coloured graph of the design has a node per variable, state, factor and table entry; an entry is joined to its
+factor and to the states it fixes, a state to its variable, a factor to its variables. Factor graphs are isomorphic
+exactly when these coloured graphs are. Three things make it small, none of which changes the symmetries:
+
+1. the most common value of a table needs no entry nodes, it is wherever the others are not;
+2. a node whose colour is its own is fixed, and where all nodes of one colour are joined to all of another colour the
+   edges say nothing: both go;
+3. what is left falls apart into components, which are labelled one by one and sorted.
+
+So a model without symmetries needs no search at all, and a model with many small ones no deep search.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from equifactor.errors import OptionError
+from equifactor.symmetry.apply import entry_slots
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from equifactor.graph import FactorGraph
+    from equifactor.symmetry.refinement import Colours, HashArray
+
+    IntArray = NDArray[np.int64]
+
+
+_SPLITTING = "fm"  # which cell BLISS splits first: one with many mixed neighbours
+
+
+@dataclass(frozen=True)
+class ColouredGraph:
+    """N nodes with colours, M edges as pairs [M, 2] of node numbers; variables first, then states, factors, entries."""
+
+    colours: HashArray  # [N]
+    edges: IntArray  # [M, 2]
+
+
+def coloured_graph(graph: FactorGraph, colours: Colours, values: HashArray) -> ColouredGraph:
+    """The coloured graph without what the colours settle: edges between nodes of colours of their own.
+
+    `values [T]` are what `refine` was given. Cost O(T k), and O(R log R) for the R entries in tables that are
+    not settled.
+    """
+    s = graph.structure
+    first_state, first_factor = s.num_vars, s.num_vars + int(s.state_ptr[-1])
+    first_entry = first_factor + s.num_factors
+    node_colours = np.concatenate((colours.variables, colours.states, colours.factors))
+    open_node = _repeated(node_colours)
+    entries = _entries_to_keep(graph, open_node, values)
+    number = np.full(s.num_entries, -1)
+    number[entries] = first_entry + np.arange(len(entries))
+
+    owner = np.repeat(np.arange(s.num_vars), s.card)
+    pairs = [(owner, first_state + np.arange(len(owner))), (s.scope_vars, first_factor + s.factor_of_edge)]
+    if len(entries):
+        factor = np.repeat(np.arange(s.num_factors), np.diff(s.table_ptr))
+        pairs.append((first_factor + factor[entries], number[entries]))
+        for at, edges, digit in entry_slots(s):
+            kept = number[at] >= 0
+            pairs.append((first_state + (s.state_ptr[s.scope_vars[edges]] + digit)[kept], number[at][kept]))
+    edges = np.concatenate([np.stack(p, axis=1) for p in pairs])
+    return ColouredGraph(np.concatenate((node_colours, colours.entries[entries])), edges)
+
+
+def canonical_order(g: ColouredGraph) -> IntArray:
+    """[N] place of each node in an order that relabelling does not change, up to the symmetries of the graph.
+
+    Nodes are ordered by colour; within a colour by the component they are in, components by their canonical form;
+    within a component as BLISS says.
+    """
+    _, cell, sizes = np.unique(g.colours, return_inverse=True, return_counts=True)
+    edges = _open_edges(g.edges, cell, sizes)
+    rank = np.zeros(len(cell), np.int64)  # of the component
+    place = np.zeros(len(cell), np.int64)  # within the component
+    if len(edges):
+        nodes, local = np.unique(edges, return_inverse=True)
+        forms = _label_components(local.reshape(edges.shape), cell[nodes])
+        forms.sort(key=lambda form: form.certificate)
+        for n, form in enumerate(forms):
+            rank[nodes[form.nodes]] = n + 1  # nodes without edges come first: they are alike and need no order
+            place[nodes[form.nodes]] = form.place
+    order = np.lexsort((place, rank, cell))
+    return np.argsort(order)
+
+
+@dataclass(frozen=True)
+class _Form:
+    """One component in canonical order; equal certificates mean isomorphic components."""
+
+    certificate: bytes
+    nodes: IntArray  # [n]
+    place: IntArray  # [n] canonical place of each
+
+
+def _label_components(edges: IntArray, cell: IntArray) -> list[_Form]:
+    """Canonical form of every component of a graph whose nodes all have edges."""
+    igraph = _igraph()
+    membership = np.array(igraph.Graph(n=len(cell), edges=edges).connected_components().membership)
+    by_component = np.argsort(membership, kind="stable")
+    node_ptr = np.concatenate(([0], np.cumsum(np.bincount(membership))))
+    local = np.empty(len(cell), np.int64)
+    local[by_component] = np.arange(len(cell)) - node_ptr[membership[by_component]]
+    component = membership[edges[:, 0]]
+    by_edge = np.argsort(component, kind="stable")
+    edges = local[edges[by_edge]]
+    edge_ptr = np.concatenate(([0], np.cumsum(np.bincount(component))))
+    forms = []
+    for c in range(len(node_ptr) - 1):
+        nodes = by_component[node_ptr[c] : node_ptr[c + 1]]
+        forms.append(_label(igraph, nodes, edges[edge_ptr[c] : edge_ptr[c + 1]], cell[nodes]))
+    return forms
+
+
+def _label(igraph: Any, nodes: IntArray, edges: IntArray, cell: IntArray) -> _Form:
+    _, colour = np.unique(cell, return_inverse=True)  # BLISS wants small numbers
+    graph = igraph.Graph(n=len(nodes), edges=edges)
+    place = np.array(graph.canonical_permutation(sh=_SPLITTING, color=colour.tolist()), np.int64)
+    if _gives_inverse(igraph):
+        place = np.argsort(place)
+    ends = np.sort(place[edges], axis=1)
+    ends = ends[np.lexsort((ends[:, 1], ends[:, 0]))]
+    cells = np.empty_like(cell)
+    cells[place] = cell
+    certificate = b"".join(a.astype(">i8").tobytes() for a in (np.array([len(cells)]), cells, ends))
+    return _Form(certificate, nodes, place)
+
+
+def _entries_to_keep(graph: FactorGraph, open_node: NDArray[np.bool_], values: HashArray) -> IntArray:
+    """Entries that touch an open node, but not those of the most common value of their table (ties: the least)."""
+    s = graph.structure
+    open_states = open_node[s.num_vars : s.num_vars + int(s.state_ptr[-1])]
+    open_factor = open_node[s.num_vars + len(open_states) :].copy()
+    has_open = np.logical_or.reduceat(open_states, s.state_ptr[:-1]) if s.num_vars else np.zeros(0, bool)
+    open_factor[s.factor_of_edge[has_open[s.scope_vars]]] = True
+    entries = np.flatnonzero(np.repeat(open_factor, np.diff(s.table_ptr)))
+    if not len(entries):
+        return entries
+    factor = np.repeat(np.arange(s.num_factors), np.diff(s.table_ptr))[entries]
+    order = np.lexsort((values[entries], factor))
+    f, v = factor[order], values[entries][order]
+    first = np.flatnonzero(np.concatenate(([True], (f[1:] != f[:-1]) | (v[1:] != v[:-1]))))
+    count = np.diff(np.append(first, len(f)))
+    most = np.zeros(s.num_factors, np.int64)
+    np.maximum.at(most, f[first], count)
+    candidates = np.flatnonzero(count == most[f[first]])
+    _, least = np.unique(f[first][candidates], return_index=True)  # sorted by value within a factor
+    dropped = candidates[least]
+    keep = np.ones(len(first), bool)
+    keep[dropped] = False
+    return np.sort(entries[order[np.repeat(keep, count)]])
+
+
+def _open_edges(edges: IntArray, cell: IntArray, sizes: IntArray) -> IntArray:
+    """Edges between colours that are joined in part; all or nothing is no news, one node against one included."""
+    pair = cell[edges[:, 0]] * len(sizes) + cell[edges[:, 1]]
+    found, which, count = np.unique(pair, return_inverse=True, return_counts=True)
+    all_joined = count == sizes[found // max(1, len(sizes))] * sizes[found % max(1, len(sizes))]
+    return edges[~all_joined[which]]
+
+
+def _repeated(colours: HashArray) -> NDArray[np.bool_]:
+    """Whether another node has the same colour."""
+    _, which, count = np.unique(colours, return_inverse=True, return_counts=True)
+    return count[which] > 1
+
+
+@functools.cache
+def _gives_inverse(igraph: Any) -> bool:
+    """Whether this release answers "which node is at each place" (1.0) or "which place has each node" (before).
+
+    Places follow the colours, so that three nodes without edges show which.
+    """
+    return list(igraph.Graph(n=3).canonical_permutation(color=[2, 0, 1])) == [1, 2, 0]
+
+
+def _igraph() -> Any:
+    try:
+        return importlib.import_module("igraph")  # only models with symmetries come here
+    except ImportError:
+        raise OptionError(
+            "comparing models that have symmetries of their own needs the package igraph: pip install igraph"
+        ) from None

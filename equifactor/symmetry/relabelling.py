@@ -1,0 +1,255 @@
+"""Relabelling: one element of the symmetry group of a factor graph, definition 1 and appendix A of [Sun21]."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+
+from equifactor.errors import ModelError, OptionError
+from equifactor.graph.marginals import Marginals
+from equifactor.solver import ALL_SYMMETRIES, Symmetry
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from equifactor.graph import FactorGraph, FlatGraph
+    from equifactor.result import Result
+
+    IntArray = NDArray[np.int64]
+
+KINDS: tuple[Symmetry, ...] = ("global", "local variable", "variable assignment")  # in the order of the paper
+
+
+@dataclass(frozen=True, eq=False)
+class Relabelling:
+    """New numbers for the variables, factors, scope positions and states of a graph; every array maps old to new.
+
+    Variable i becomes variable `variables[i]`, factor a becomes factor `factors[a]` (global symmetry), the variable
+    at position k of factor a moves to position `slots[scope_ptr[a] + k]` (local variable symmetry), and state x of
+    variable i becomes state `states[state_ptr[i] + x]` (variable assignment symmetry). `relabel(graph, r)` applies
+    it. It fits every graph with the same cardinalities and arities, in the same order.
+
+    Examples:
+        >>> from equifactor import FactorGraph, Relabelling, relabel
+        >>> g = FactorGraph([2, 3], [([0, 1], [[1, 2, 3], [4, 5, 6]])])
+        >>> r = Relabelling.random(g, seed=1)
+        >>> relabel(relabel(g, r), r.inverse()) == g
+        True
+    """
+
+    variables: IntArray  # [V]
+    factors: IntArray  # [F]
+    slots: IntArray  # [E] position within the new scope, by old (factor, position)
+    states: IntArray  # [X] state within the new variable, by old (variable, state)
+    scope_ptr: IntArray  # [F+1] first (factor, position) of each old factor
+    state_ptr: IntArray  # [V+1] first (variable, state) of each old variable
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            array = np.array(getattr(self, field.name), np.int64)  # a copy: nobody else can change it
+            array.flags.writeable = False
+            object.__setattr__(self, field.name, array)
+        _check(self.variables, np.array([0, len(self.state_ptr) - 1]), "variables")
+        _check(self.factors, np.array([0, len(self.scope_ptr) - 1]), "factors")
+        _check(self.slots, self.scope_ptr, "scope positions of factor")
+        _check(self.states, self.state_ptr, "states of variable")
+
+    # ---- ways to make one -------------------------------------------------------------------------------
+
+    @classmethod
+    def identity(cls, graph: FactorGraph) -> Relabelling:
+        """The relabelling that changes nothing."""
+        s = graph.structure
+        slots = np.arange(s.num_edges) - np.repeat(s.scope_ptr[:-1], s.arity)
+        states = np.arange(s.state_ptr[-1]) - np.repeat(s.state_ptr[:-1], s.card)
+        return cls(np.arange(s.num_vars), np.arange(s.num_factors), slots, states, s.scope_ptr, s.state_ptr)
+
+    @classmethod
+    def random(cls, graph: FactorGraph, kinds: Collection[Symmetry] | Symmetry = KINDS, seed: int = 0) -> Relabelling:
+        """Uniform among the relabellings of these kinds; whatever belongs to another kind stays as it is."""
+        wanted = check_kinds(kinds)
+        rng = np.random.default_rng(seed)
+        r = cls.identity(graph)
+        drawn: dict[str, IntArray] = {}
+        if "global" in wanted:
+            drawn |= {"variables": rng.permutation(graph.num_vars), "factors": rng.permutation(graph.num_factors)}
+        if "local variable" in wanted:
+            drawn["slots"] = _shuffled(r.scope_ptr, rng)
+        if "variable assignment" in wanted:
+            drawn["states"] = _shuffled(r.state_ptr, rng)
+        return dataclasses.replace(r, **drawn)
+
+    @classmethod
+    def from_dict(cls, given: dict[str, Any]) -> Relabelling:
+        """From plain lists, as `to_dict` writes them; raises `ModelError` where they are no permutations."""
+        try:
+            scopes, states = given["scopes"], given["states"]
+            return cls(
+                np.array(given["variables"], np.int64),
+                np.array(given["factors"], np.int64),
+                _joined(scopes), _joined(states), _offsets(scopes), _offsets(states),
+            )  # fmt: skip
+        except (KeyError, TypeError, ValueError):
+            raise ModelError(
+                "a relabelling has lists of whole numbers: variables, factors, scopes (a list per factor) and states "
+                "(a list per variable)"
+            ) from None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists for JSON: variables, factors, scopes (a list per factor), states (a list per variable)."""
+        return {
+            "variables": self.variables.tolist(),
+            "factors": self.factors.tolist(),
+            "scopes": [s.tolist() for s in np.split(self.slots, self.scope_ptr[1:-1])][: len(self.factors)],
+            "states": [s.tolist() for s in np.split(self.states, self.state_ptr[1:-1])][: len(self.variables)],
+        }
+
+    # ---- the group --------------------------------------------------------------------------------------
+
+    def compose(self, after: Relabelling) -> Relabelling:
+        """First this one, then `after`: `relabel(g, r.compose(s)) == relabel(relabel(g, r), s)`."""
+        arity, card = self._new_sizes
+        if not (np.array_equal(arity, np.diff(after.scope_ptr)) and np.array_equal(card, np.diff(after.state_ptr))):
+            raise ModelError("these relabellings do not fit together: the second is for a graph of another shape")
+        return Relabelling(
+            after.variables[self.variables],
+            after.factors[self.factors],
+            after.slots[self.edge_places],
+            after.states[self.state_places],
+            self.scope_ptr,
+            self.state_ptr,
+        )
+
+    def inverse(self) -> Relabelling:
+        """The relabelling that undoes this one."""
+        arity, card = self._new_sizes
+        slots, states = np.empty_like(self.slots), np.empty_like(self.states)
+        slots[self.edge_places] = _within(self.scope_ptr)
+        states[self.state_places] = _within(self.state_ptr)
+        return Relabelling(np.argsort(self.variables), np.argsort(self.factors), slots, states, _ptr(arity), _ptr(card))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Relabelling):
+            return NotImplemented
+        return all(np.array_equal(getattr(self, f.name), getattr(other, f.name)) for f in dataclasses.fields(self))
+
+    __hash__ = None  # type: ignore[assignment]  # compared by value
+
+    def __repr__(self) -> str:
+        return f"Relabelling({len(self.variables):,} variables, {len(self.factors):,} factors)"
+
+    # ---- answers of the old graph, for the new one ------------------------------------------------------
+
+    @property
+    def state_places(self) -> IntArray:
+        """[X] where each (variable, state) of the old graph lies among those of the new one."""
+        new_ptr = _ptr(self._new_sizes[1])
+        return np.repeat(new_ptr[self.variables], np.diff(self.state_ptr)) + self.states
+
+    @property
+    def edge_places(self) -> IntArray:
+        """[E] where each (factor, position) of the old graph lies among those of the new one."""
+        new_ptr = _ptr(self._new_sizes[0])
+        return np.repeat(new_ptr[self.factors], np.diff(self.scope_ptr)) + self.slots
+
+    def marginals(self, marginals: Marginals) -> Marginals:
+        """Marginals of the relabelled graph, given those of the original."""
+        if not np.array_equal(marginals.ptr, self.state_ptr):
+            raise ModelError("these marginals belong to a graph of other cardinalities")
+        values = np.empty_like(marginals.values)
+        values[self.state_places] = marginals.values
+        return Marginals(values, _ptr(self._new_sizes[1]))
+
+    def assignment(self, assignment: ArrayLike) -> IntArray:
+        """The same assignment [V], or several [N, V], in the numbers of the relabelled graph."""
+        x = np.asarray(assignment)
+        bad = x.ndim == 0 or x.shape[-1] != len(self.variables) or not np.issubdtype(x.dtype, np.integer)
+        if bad or np.any((x < 0) | (x >= np.diff(self.state_ptr))):
+            raise ModelError(f"expected one state in range for each of the {len(self.variables)} variables, found {x}")
+        new = np.empty_like(x, dtype=np.int64)
+        new[..., self.variables] = self.states[self.state_ptr[:-1] + x]
+        return new
+
+    @overload
+    def messages(self, values: NDArray, source: FlatGraph, target: FlatGraph) -> NDArray: ...
+    @overload
+    def messages(self, values: Any, source: FlatGraph, target: FlatGraph) -> Any: ...
+    def messages(self, values: Any, source: FlatGraph, target: FlatGraph) -> Any:
+        """Messages [S] or [S, H] of the compiled graph `source`, in the order of `target`, its compiled relabelling.
+
+        Both are compiled from one graph each. Numpy or torch; a gather, so that tensors keep device and gradient.
+        """
+        from equifactor.symmetry.apply import message_places
+
+        return values[np.argsort(message_places(self, source, target))]
+
+    def result(self, result: Result) -> Result:
+        """The same answer for the relabelled graph: what is per variable moves, ln Z, scores and bounds stay."""
+        from equifactor.symmetry.apply import relabel
+
+        return dataclasses.replace(
+            result,
+            graph=relabel(result.graph, self),
+            marginals=None if result.marginals is None else self.marginals(result.marginals),
+            assignment=None if result.assignment is None else self.assignment(result.assignment),
+        )
+
+    @property
+    def _new_sizes(self) -> tuple[IntArray, IntArray]:
+        """Arities [F] and cardinalities [V] in the new order."""
+        arity, card = np.empty_like(self.factors), np.empty_like(self.variables)
+        arity[self.factors] = np.diff(self.scope_ptr)
+        card[self.variables] = np.diff(self.state_ptr)
+        return arity, card
+
+
+def check_kinds(kinds: Collection[str] | str) -> tuple[Symmetry, ...]:
+    """Kinds of symmetry in the order of the paper; raises `OptionError` for an unknown one."""
+    wanted = {kinds} if isinstance(kinds, str) else set(kinds)
+    if not wanted <= ALL_SYMMETRIES:
+        unknown = sorted(map(repr, wanted - ALL_SYMMETRIES))[0]
+        raise OptionError(f"there is no symmetry {unknown}; choose from: {', '.join(KINDS)}")
+    return tuple(kind for kind in KINDS if kind in wanted)
+
+
+def _check(numbers: IntArray, ptr: IntArray, what: str) -> None:
+    """Every piece of `numbers` is a permutation of 0, 1, .., its length - 1."""
+    if ptr.ndim != 1 or numbers.shape != (ptr[-1],):
+        raise ModelError(f"a relabelling needs {ptr[-1]} numbers for the {what.split(' of ')[0]}, found {len(numbers)}")
+    piece = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
+    bad = np.sort(numbers + ptr[piece]) != np.arange(len(numbers))
+    out = (numbers < 0) | (numbers >= np.diff(ptr)[piece])
+    if bad.any() or out.any():
+        n = int(piece[np.argmax(out) if out.any() else np.argmax(bad)])
+        where = f"{what} {n}" if " of " in what else what
+        raise ModelError(
+            f"the new {where} must be 0 to {ptr[n + 1] - ptr[n] - 1} in some order, "
+            f"found {numbers[ptr[n] : ptr[n + 1]][:8].tolist()}"
+        )
+
+
+def _shuffled(ptr: IntArray, rng: np.random.Generator) -> IntArray:
+    """A random permutation of 0, 1, .. for each piece of a ragged array, all at once."""
+    piece = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
+    return np.lexsort((rng.random(int(ptr[-1])), piece)) - ptr[piece]
+
+
+def _within(ptr: IntArray) -> IntArray:
+    """Place of each element within its piece."""
+    return np.arange(ptr[-1]) - np.repeat(ptr[:-1], np.diff(ptr))
+
+
+def _ptr(sizes: IntArray) -> IntArray:
+    return np.concatenate(([0], np.cumsum(sizes)))
+
+
+def _offsets(pieces: Sequence[Sequence[int]]) -> IntArray:
+    return _ptr(np.array([len(p) for p in pieces], np.int64))
+
+
+def _joined(pieces: Sequence[Sequence[int]]) -> IntArray:
+    return np.array([n for piece in pieces for n in piece], np.int64)

@@ -1,0 +1,163 @@
+"""Graphs and targets as batches on a device: seeded order, one structure at a time, nothing compiled twice."""
+
+from __future__ import annotations
+
+import functools
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from equifactor.graph import FlatGraph, compile
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from equifactor.graph import FactorGraph
+    from equifactor.graph.structure import Structure
+
+    IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which graphs make up a batch; `template` is set where all share one structure."""
+
+    indices: IntArray
+    template: Template | None
+
+    @property
+    def rows(self) -> IntArray:
+        """Rows of the graphs in the shelf of the template."""
+        assert self.template is not None
+        return np.searchsorted(self.template.shelf.members, self.indices)
+
+
+class Batch(NamedTuple):
+    """What one gradient step sees."""
+
+    flat: FlatGraph[Tensor]
+    target: Tensor  # [X] marginals, or [G] best scores
+    weight: Tensor  # [G] share of each graph in the loss
+
+
+class Shelf:
+    """All graphs of one structure, their tables and targets stacked on the device."""
+
+    def __init__(self, data: Dataset, members: IntArray) -> None:
+        graphs, targets = data.graphs, data.targets
+        where = {"device": data.device, "dtype": getattr(torch, data.dtype)}
+        self.members = members  # ascending
+        self.first = graphs[members[0]]
+        self.log_phi = torch.tensor(np.stack([graphs[n].log_phi for n in members]), **where)
+        self.target = torch.tensor(np.stack([targets[n] for n in members]), **where)
+        self.has_zeros = bool(torch.isneginf(self.log_phi).any())
+        self.weight = torch.tensor(data.weights[members], **where)
+
+
+class Template:
+    """A compiled batch of `size` graphs of one shelf, waiting for their potentials."""
+
+    def __init__(self, shelf: Shelf, size: int, device: str, dtype: str) -> None:
+        flat = compile([shelf.first] * size)
+        self.shelf = shelf
+        self.order = torch.tensor(flat.entry_order, device=device)
+        self.flat = replace(flat.to(device, dtype), has_zeros=shelf.has_zeros)
+
+    def fill(self, rows: Tensor) -> Batch:
+        """The batch of these rows [size] of the shelf; stays on the device."""
+        log_phi = self.shelf.log_phi[rows].reshape(-1)[self.order]
+        weight = self.shelf.weight[rows]
+        return Batch(replace(self.flat, log_phi=log_phi), self.shelf.target[rows].reshape(-1), weight / weight.sum())
+
+
+@functools.cache
+def _layout(structure: Structure) -> bytes:
+    """Equal for graphs that compile alike, also where two generators made them."""
+    arrays = (structure.card, structure.scope_ptr, structure.scope_vars)
+    return b"|".join(a.astype(np.int64).tobytes() for a in arrays)
+
+
+class Dataset:
+    """Training or validation graphs on one device."""
+
+    def __init__(
+        self, graphs: Sequence[FactorGraph], targets: Sequence[Any], weights: Any = None, *, device: str, dtype: str
+    ) -> None:
+        self.graphs, self.targets = list(graphs), list(targets)
+        self.device, self.dtype = device, dtype
+        self.weights = np.ones(len(self.graphs)) if weights is None else np.asarray(weights, np.float64)
+        members: dict[Any, list[int]] = defaultdict(list)
+        for n, g in enumerate(self.graphs):
+            members[_layout(g.structure), None if g.observed is None else (g.observed < 0).tobytes()].append(n)
+        self.shelves = [Shelf(self, np.array(m)) for m in members.values() if len(m) > 1]
+        self.loose = np.array([m[0] for m in members.values() if len(m) == 1], np.int64)
+        self._templates: dict[tuple[int, int], Template] = {}
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        """Of potentials, targets and weights."""
+        return getattr(torch, self.dtype)
+
+    def __len__(self) -> int:
+        return len(self.graphs)
+
+    def plans(self, batch_size: int, rng: np.random.Generator | None = None) -> list[Plan]:
+        """One pass in batches, shuffled where a generator is given.
+
+        Full batches hold one structure each: they fill a compiled template on the device. What is left over of every
+        structure is mixed.
+        """
+        plans: list[Plan] = []
+        rest = [self.loose]
+        for s, shelf in enumerate(self.shelves):
+            order = shelf.members if rng is None else rng.permutation(shelf.members)
+            whole = len(order) // batch_size * batch_size
+            cuts = list(range(0, whole, batch_size))
+            plans += [Plan(order[c : c + batch_size], self._template(s, batch_size)) for c in cuts]
+            if whole < len(order) and len(self.shelves) == 1 and not len(self.loose):
+                plans.append(Plan(order[whole:], self._template(s, len(order) - whole)))
+            else:
+                rest.append(order[whole:])
+        mixed = np.concatenate(rest)
+        mixed = mixed if rng is None else rng.permutation(mixed)
+        plans += [Plan(mixed[c : c + batch_size], None) for c in range(0, len(mixed), batch_size)]
+        return plans if rng is None else [plans[n] for n in rng.permutation(len(plans))]
+
+    def endless(self, batch_size: int, rng: np.random.Generator) -> Iterator[Plan]:
+        """Pass after pass."""
+        while True:
+            yield from self.plans(batch_size, rng)
+
+    def batch(self, plan: Plan, rank: int = 0, world: int = 1) -> Batch:
+        """The batch of a plan on the device; with several processes the share of one of them."""
+        if plan.template is not None and world == 1:
+            return plan.template.fill(torch.tensor(plan.rows, device=self.device))
+        indices = plan.indices[rank::world]
+        where: dict[str, Any] = {"device": self.device, "dtype": getattr(torch, self.dtype)}
+        flat = compile([self.graphs[n] for n in indices]).to(self.device, self.dtype)
+        target = np.concatenate([np.ravel(self.targets[n]) for n in indices])
+        # Gradients are averaged over the processes, so each one's share of the whole batch counts `world` times.
+        weight = self.weights[indices] * world / self.weights[plan.indices].sum()
+        return Batch(flat, torch.tensor(target, **where), torch.tensor(weight, **where))
+
+    def retarget(self, scores: Sequence[float]) -> None:
+        """MAP: other best scores."""
+        self.targets = [np.array([s]) for s in scores]
+        for shelf in self.shelves:
+            values = np.array([[scores[n]] for n in shelf.members])
+            shelf.target.copy_(torch.tensor(values, dtype=shelf.target.dtype))
+
+    def names(self, plan: Plan) -> str:
+        """The first few graphs, for a message."""
+        names = [self.graphs[n].name or f"graph {n}" for n in plan.indices.tolist()]
+        return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+    def _template(self, shelf: int, size: int) -> Template:
+        if (shelf, size) not in self._templates:
+            self._templates[shelf, size] = Template(self.shelves[shelf], size, self.device, self.dtype)
+        return self._templates[shelf, size]

@@ -1,0 +1,194 @@
+"""The one call: data in, trained network and model file out."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from equifactor.clock import Clock
+from equifactor.errors import OptionError
+from equifactor.progress import bar
+from equifactor.result import Task
+from equifactor.solve import parse_task
+from equifactor.torch_device import check_device
+from equifactor.training.settings import Settings
+from equifactor.training.sources import read_source
+from equifactor.training.targets import with_targets
+
+if TYPE_CHECKING:
+    from equifactor.graph import FactorGraph
+    from equifactor.neural.network import Network
+    from equifactor.solver import Progress
+    from equifactor.training.batches import Dataset
+
+_NOT_THE_RUN = ("device", "devices", "nodes", "compile", "time_limit", "checkpoint_every")  # may change on --resume
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What training gives back."""
+
+    network: Network
+    task: Task
+    metrics: dict[str, Any]  # of the best weights on the validation graphs
+    history: list[dict[str, Any]]  # one record per epoch, as in the log
+    left_out: list[str]  # a sentence per graph that could not be used
+    path: Path | None
+    finished: bool  # False: stopped by Ctrl-C or the time limit; --resume goes on
+
+
+def train(
+    kind: str,
+    data: str | Path | Sequence[str | Path] | Sequence[FactorGraph],
+    task: str = "MAR",
+    out: str | Path | None = None,
+    *,
+    network: Mapping[str, Any] | None = None,
+    start: str | Path | None = None,
+    weights: Sequence[float] | None = None,
+    resume: bool = False,
+    progress: Progress | bool = False,
+    **settings: Any,
+) -> Trained:
+    """Train a network on graphs whose answers are computed exactly, or for MAP by the expected UAI error.
+
+    Args:
+        kind: `fe-nbp`, `fe-gnn`, `fe-net` or a baseline.
+        data: a folder of models, a generator such as `"ising(4x4, n=1000)"`, several of these, or graphs.
+        task: "MAR" or "MAP".
+        out: model file to write (`.safetensors`), with a log (`.jsonl`) and a checkpoint beside it; None: no files.
+        network: settings of the network, such as `{"channels": 32}`.
+        start: a model file of the same kind to start from.
+        weights: how much each graph counts, for graphs given as they are.
+        resume: go on from the checkpoint beside `out`; the result is that of an uninterrupted run.
+        progress: True for a bar, or a callable `(done, total, note)`.
+        settings: the fields of `Settings`.
+
+    The same seed gives the same weights, bit for bit, on one CPU. Ctrl-C stops after the current gradient step, keeps
+    the best weights so far and a checkpoint.
+    """
+    known = [f.name for f in dataclasses.fields(Settings)]
+    for name in settings:
+        if name not in known:
+            raise OptionError(f"training has no setting {name!r}; choose from: {', '.join(known)}")
+    wanted, chosen = parse_task(task), Settings(**settings)
+    if wanted is Task.PR:
+        raise OptionError("networks are trained for MAR or MAP; a MAR model estimates ln Z as well (task PR)")
+    check_device(chosen.device)
+    target = _target(out)
+    if resume and target is None:
+        raise OptionError("resume needs the model file whose checkpoint to go on from: out=FILE")
+
+    from equifactor.neural.card import ModelCard
+    from equifactor.neural.files import load_model, save_model
+    from equifactor.neural.network import build
+    from equifactor.training.loop import Trainer
+    from equifactor.training.processes import Processes
+
+    net = build(kind, dict(network or {}), seed=chosen.seed)
+    if start is not None:
+        started, _ = load_model(start)
+        if started.kind != kind or started.config != net.config:
+            raise OptionError(f"{start}: it holds {started.kind} with {started.config}, not {kind} with {net.config}")
+        net.load_state_dict(started.state_dict())
+    processes = Processes(chosen)
+    clock = Clock(chosen.time_limit)
+    with clock.catch_interrupt(), _bar(progress, kind, processes) as report:
+        parts, text, left_out = _data(data, weights, wanted, chosen, processes.device, report)
+        net.to(device=processes.device, dtype=parts[0].torch_dtype)
+        for part in parts:
+            for plan in part.plans(chosen.batch_size):
+                net.check(part.batch(plan).flat)
+        identity = {
+            "kind": kind, "network": dataclasses.asdict(net.config), "task": wanted.value, "data": text,
+            **{k: v for k, v in dataclasses.asdict(chosen).items() if k not in _NOT_THE_RUN},
+        }  # fmt: skip
+        trainer = Trainer(
+            net, parts[0], parts[1], wanted, chosen, processes,
+            identity=json.dumps(identity), out=target, clock=clock, report=report,
+        )  # fmt: skip
+        if resume:
+            trainer.resume()
+        try:
+            trainer.run()
+        finally:  # also after a loss that is not finite: the best weights so far are what a user wants
+            best = trainer.progress
+            metrics = next((h for h in best.history if h["epoch"] == best.best_epoch), {})
+            metrics = {k: v for k, v in metrics.items() if k not in ("seconds", "graphs_per_second", "best", "loss")}
+            if target and processes.is_first and best.history:
+                net.load_state_dict(trainer.best_weights)
+                updates = best.best_epoch * trainer.batches_per_epoch
+                card = ModelCard.of(net, wanted, data=text, metrics=metrics, seed=chosen.seed, updates=updates)
+                save_model(target, net, card)
+    finished = not clock.stopped or best.epoch >= chosen.epochs
+    return Trained(net, wanted, metrics, best.history, left_out, target, finished)
+
+
+def _target(out: str | Path | None) -> Path | None:
+    if out is None:
+        return None
+    from equifactor.io.files import check_writable
+
+    path = Path(out)
+    if path.suffix != ".safetensors":
+        raise OptionError(f"{path}: a model file ends in .safetensors")
+    check_writable(path)
+    return path
+
+
+def _data(
+    data: Any, weights: Any, task: Task, settings: Settings, device: str, report: Any
+) -> tuple[list[Dataset], str, list[str]]:
+    """Training and validation sets on the device, the text that names them, and what was left out."""
+    from equifactor.training.batches import Dataset
+
+    def dataset(graphs: list[FactorGraph], targets: list[Any], weights: Any) -> Dataset:
+        return Dataset(graphs, targets, weights, device=device, dtype=settings.dtype)
+
+    source = read_source(data, settings.seed)
+    if weights is not None and len(weights) != len(source.graphs):
+        raise OptionError(f"there are {len(source.graphs)} graphs and {len(weights)} weights")
+    graphs, targets, left_out = with_targets(source, task, report)
+    if weights is not None and left_out:
+        raise OptionError(f"weights cannot be matched, as graphs had to be left out: {left_out[0]}")
+    share = _share(settings.validation)
+    if share is None:
+        # Seeds of validation data are far from those of training data: the two never hold the same graph.
+        held, held_targets, more = with_targets(read_source(settings.validation, settings.seed + 500_000), task, report)
+        parts = [dataset(graphs, targets, weights), dataset(held, held_targets, None)]
+        return parts, f"{source.text}; validation {settings.validation}", left_out + more
+    order = np.random.default_rng([settings.seed, 77]).permutation(len(graphs))
+    count = max(1, round(share * len(graphs))) if share else 0
+    if count >= len(graphs):
+        raise OptionError(f"{source.text}: {len(graphs)} graphs cannot be split for validation; give --validation DATA")
+    held_out = np.sort(order[:count]).tolist() or list(range(len(graphs)))
+    kept = np.sort(order[count:]).tolist()
+    given = [1.0] * len(graphs) if weights is None else weights
+    pick = [
+        dataset([graphs[n] for n in part], [targets[n] for n in part], [given[n] for n in part])
+        for part in (kept, held_out)
+    ]
+    return pick, f"{source.text}; validation {settings.validation}", left_out
+
+
+def _share(text: str) -> float | None:
+    try:
+        share = float(text)
+    except ValueError:
+        return None
+    if not 0 <= share < 1:
+        raise OptionError(f"validation must be a share from 0 to below 1, or DATA; found {text}")
+    return share
+
+
+@contextlib.contextmanager
+def _bar(progress: Progress | bool, kind: str, processes: Any) -> Iterator[Progress | None]:
+    with bar(progress if processes.is_first else False, f"train {kind}") as report:
+        yield report

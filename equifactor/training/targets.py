@@ -1,0 +1,161 @@
+"""What the graphs should come out as: exact marginals for MAR, the best known log score for MAP."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.errors import OptionError
+from equifactor.graph.forced import fix_forced
+from equifactor.result import Task
+from equifactor.solve import has_zero_table, solve
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from equifactor.data import Instance
+    from equifactor.graph import FactorGraph
+    from equifactor.training.sources import Source
+
+    FloatArray = NDArray[np.float64]
+
+Report = Callable[[int, int | None, str], None]
+_MAP_SECONDS = 5.0  # of search for a graph whose best score is not known; training improves on it
+
+
+def with_targets(
+    source: Source, task: Task, report: Report | None = None
+) -> tuple[list[FactorGraph], list[FloatArray], list[str]]:
+    """Graphs with forced variables observed, their targets, and a sentence for each graph that had to be left out.
+
+    Targets for MAR are marginals [X] of the free variables; for MAP one number [1]. Graphs of one structure are solved
+    together; answers for models from files are kept in the user's cache folder.
+    """
+    graphs: list[FactorGraph] = []
+    left_out: list[str] = []
+    instances: list[Instance | None] = []
+    for graph, instance in zip(source.graphs, source.instances, strict=True):
+        reduced = fix_forced(graph)
+        if reduced is None or has_zero_table(reduced):
+            left_out.append(f"{graph.name}: every assignment has probability zero")
+        elif reduced.observed is not None and not (reduced.observed < 0).any():
+            left_out.append(f"{graph.name}: no variable is free")
+        else:
+            graphs.append(reduced)
+            instances.append(instance)
+    targets = _marginals(graphs, instances, report) if task is Task.MAR else _scores(graphs, instances, report)
+    kept = [n for n, t in enumerate(targets) if t is not None]
+    left_out += [
+        f"{graphs[n].name}: its exact answer does not fit the memory" for n in set(range(len(graphs))) - set(kept)
+    ]
+    if not kept:
+        raise OptionError(f"{source.text}: no graph is left to train on: {left_out[0] if left_out else 'it is empty'}")
+    return [graphs[n] for n in kept], [t for t in targets if t is not None], left_out
+
+
+def _marginals(
+    graphs: list[FactorGraph], instances: list[Instance | None], report: Report | None
+) -> list[FloatArray | None]:
+    answers: list[FloatArray | None] = [None] * len(graphs)
+    for n, (graph, instance) in enumerate(zip(graphs, instances, strict=True)):
+        if instance is None:
+            continue
+        published = instance.marginals()
+        if published is not None and len(published.values) == graph.structure.state_ptr[-1]:
+            answers[n] = _free(graph, published.values)
+        else:
+            answers[n] = _cached(graph, "MAR", _exact)
+        if report:
+            report(n + 1, len(graphs), "exact marginals")
+    rest = [n for n, i in enumerate(instances) if i is None]
+    for run in _runs(graphs, rest):
+        if len(run) > 1:
+            from equifactor.exact.batch import exact_marginals
+
+            probabilities, _ = exact_marginals([graphs[n] for n in run])
+            for n, row in zip(run, probabilities, strict=True):
+                answers[n] = row
+        else:
+            answers[run[0]] = _exact(graphs[run[0]])
+        if report:
+            report(run[-1] + 1, len(graphs), "exact marginals")
+    return answers
+
+
+def _runs(graphs: list[FactorGraph], numbers: Iterable[int]) -> list[list[int]]:
+    """Graphs that can be eliminated together."""
+    from equifactor.exact.batch import same_structure
+
+    runs: list[list[int]] = []
+    for n in numbers:
+        if runs and same_structure(graphs[runs[-1][0]], graphs[n]):
+            runs[-1].append(n)
+        else:
+            runs.append([n])
+    return runs
+
+
+def _exact(graph: FactorGraph) -> FloatArray | None:
+    found = solve(graph, "MAR", "exact").marginals
+    return None if found is None else _free(graph, found.values)
+
+
+def _free(graph: FactorGraph, values: FloatArray) -> FloatArray:
+    """The states of free variables only."""
+    return values if graph.observed is None else values[np.repeat(graph.observed < 0, graph.card)]
+
+
+def _scores(
+    graphs: list[FactorGraph], instances: list[Instance | None], report: Report | None
+) -> list[FloatArray | None]:
+    answers: list[FloatArray | None] = []
+    for n, (graph, instance) in enumerate(zip(graphs, instances, strict=True)):
+        known = instance.map_log_score if instance is not None else None
+        if known is not None:
+            answers.append(np.array([known]))
+        elif instance is not None:
+            answers.append(_cached(graph, "MAP", _best_score))
+        else:
+            answers.append(_best_score(graph))
+        if report:
+            report(n + 1, len(graphs), "best scores")
+    return answers
+
+
+def _best_score(graph: FactorGraph) -> FloatArray:
+    score = solve(graph, "MAP", "auto", time_limit=_MAP_SECONDS).log_score
+    return np.array([-np.inf if score is None else score])
+
+
+def _cached(graph: FactorGraph, task: str, compute: Callable[[FactorGraph], FloatArray | None]) -> FloatArray | None:
+    """An answer from the cache folder, or computed and put there; a folder that cannot be written is no error."""
+    digest = hashlib.sha256(task.encode())
+    s = graph.structure
+    for array in (s.card, s.scope_ptr, s.scope_vars, graph.log_phi, graph.observed):
+        digest.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
+    path = cache_folder() / f"{digest.hexdigest()[:32]}.npy"
+    try:
+        return np.load(path, allow_pickle=False)
+    except (OSError, ValueError):
+        pass  # not there yet, or half a file of an older crash
+    answer = compute(graph)
+    if answer is not None:
+        part = path.with_name(f"{path.stem}.{os.getpid()}.part.npy")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            np.save(part, answer, allow_pickle=False)
+            part.replace(path)
+        except OSError:
+            pass
+    return answer
+
+
+def cache_folder() -> Path:
+    """Where computed targets are kept: `equifactor/targets` in XDG_CACHE_HOME or ~/.cache."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "equifactor" / "targets"

@@ -1,0 +1,43 @@
+"""How good a network is on held-out graphs, in the measures of `metrics`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from equifactor import ops
+from equifactor.metrics import map_error
+from equifactor.neural.network import Network
+from equifactor.neural.wiring import wire
+from equifactor.result import Task
+from equifactor.training.batches import Batch
+from equifactor.training.losses import kl_per_graph, squared_error_per_graph
+
+
+def measures(network: Network, batches: Sequence[Batch], task: Task, steps: int | None = None) -> dict[str, float]:
+    """MAR: `kl` and `rmse`. MAP: `error` of the decoded assignments and the count `zero` of impossible ones.
+
+    Early stopping looks at the first one; smaller is better. An impossible assignment counts as an error of 1.
+    """
+    if task is Task.MAP:
+        found = [(scores(network, b, steps), b.target.double().cpu().numpy()) for b in batches]
+        score, best = (np.concatenate(part) for part in zip(*found, strict=True))
+        possible = np.isfinite(score)
+        error = np.where(possible, map_error(np.where(possible, score, best), best), 1.0)
+        return {"error": float(error.mean()), "zero": float((~possible).sum())}
+    kl, square = [], []
+    with torch.no_grad():
+        for batch in batches:
+            log_b = network.unroll(network.start(wire(batch.flat, "sum")), steps)[-1]
+            kl.append(kl_per_graph(batch.flat, log_b, batch.target).double())
+            square.append(squared_error_per_graph(batch.flat, log_b, batch.target).double())
+        return {"kl": torch.cat(kl).mean().item(), "rmse": torch.cat(square).mean().sqrt().item()}
+
+
+def scores(network: Network, batch: Batch, steps: int | None = None) -> np.ndarray:
+    """Log score [G] of the assignment of highest belief, variable by variable."""
+    with torch.no_grad():
+        log_b = network.unroll(network.start(wire(batch.flat, "max")), steps)[-1]
+        return ops.log_scores(batch.flat, ops.max_states(batch.flat, log_b)).double().cpu().numpy()

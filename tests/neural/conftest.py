@@ -1,0 +1,5 @@
+"""Small tensors: a second thread only waits."""
+
+import torch
+
+torch.set_num_threads(1)

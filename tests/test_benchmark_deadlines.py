@@ -1,0 +1,63 @@
+"""The benchmark of time limits: which models it takes, and what it calls late."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from equifactor import write_graph
+from equifactor.data import collection
+from equifactor.generators import ising_grid, random_graph
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.syspath_prepend(str(ROOT))
+    for folder, name, graph in (
+        ("Grids", "small", ising_grid(2, 2, seed=0)),
+        ("Grids", "large", ising_grid(6, 6, seed=0)),
+        ("Wide", "wide", random_graph(5, 3, arity=4, card=3, seed=0)),
+    ):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        write_graph(graph, tmp_path / folder / f"{name}.uai")
+    monkeypatch.setenv("EQUIFACTOR_DATA", str(tmp_path))
+    return tmp_path
+
+
+def test_the_largest_by_some_measure_are_taken(models: Path) -> None:
+    from benchmarks.deadlines import jobs, largest
+
+    instances = collection()
+    assert {i.name for i in largest(instances, 1)} == {"large", "wide"}
+    todo = jobs(instances, ["auto", "bp"], 1.0, False, 1)
+    assert sum(job.solver.startswith("auto") for job in todo) == 3 * 3  # every model, three tasks
+    assert sum(job.solver.startswith("bp") for job in todo) == 2 * 3
+
+
+def test_what_is_late_is_said(models: Path) -> None:
+    from benchmarks.deadlines import jobs, report
+
+    todo = jobs(collection(), ["gibbs"], 1.0, True, 1)
+    row = {"status": "time-limit", "answered": True, "message": ""}
+    seconds = [1.0, 2.0, 2.3]
+    rows = [(job, {**row, "seconds": s, "overrun": job.overrun(s)}) for job, s in zip(todo, seconds, strict=True)]
+    lines = list(report(rows, 1.0))
+    assert lines[1].split()[:8] == ["gibbs", "MAR", "3", "3", "3", "2.30", "s", "1"]
+    assert [line.split(":")[0] for line in lines[2:]] == ["LATE"]
+
+
+def test_it_runs_and_ends_with_its_verdict(
+    models: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from benchmarks.deadlines import main
+
+    monkeypatch.setattr(sys, "argv", ["deadlines", "--solvers", "brute", "--limit", "5"])
+    assert main() == 0
+    assert "brute" in capsys.readouterr().out
+    monkeypatch.delenv("EQUIFACTOR_DATA")
+    assert main() == 0  # without models there is nothing to measure
+    assert "no folder of models" in capsys.readouterr().out
