@@ -17,11 +17,7 @@ from equifactor.errors import OptionError
 from equifactor.spec import parse_value
 from equifactor.training.settings import Settings
 
-EXAMPLE = example(
-    'equifactor train fe-net --task MAR --data "ising(4x4, n=1000)" --out mine.safetensors --epochs 20',
-    "equifactor train fe-nbp --task MAP --data models --out mine.safetensors --set norm=true",
-    "equifactor solve grid.uai --solver mine.safetensors",
-)
+EXAMPLE = example('equifactor train fe-nbp --task MAR --data "ising(4x4, n=200)" --epochs 3 --out mine.safetensors')
 
 
 def _run(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from equifactor.neural.bpnn import BPNN
     from equifactor.neural.card import ModelCard, read_card
+    from equifactor.neural.differentiable import Beliefs, beliefs
     from equifactor.neural.fe_gnn import FEGNN
     from equifactor.neural.fe_nbp import FENBP
     from equifactor.neural.fe_net import FENet
@@ -30,11 +31,13 @@ __all__ = [
     "FGNN",
     "GGNN",
     "NEBP",
+    "Beliefs",
     "Config",
     "FENet",
     "ModelCard",
     "Network",
     "State",
+    "beliefs",
     "build",
     "load_model",
     "network_kinds",
@@ -44,6 +47,7 @@ __all__ = [
 
 _HOME = {
     "BPNN": "bpnn",
+    "Beliefs": "differentiable",
     "FEGNN": "fe_gnn",
     "FENBP": "fe_nbp",
     "FENet": "fe_net",
@@ -51,6 +55,7 @@ _HOME = {
     "GGNN": "ggnn",
     "ModelCard": "card",
     "NEBP": "nebp",
+    "beliefs": "differentiable",
     "load_model": "files",
     "read_card": "card",
     "save_model": "files",

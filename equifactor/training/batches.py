@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -75,13 +74,6 @@ class Template:
         return Batch(replace(self.flat, log_phi=log_phi), self.shelf.target[rows].reshape(-1), weight / weight.sum())
 
 
-@functools.cache
-def _layout(structure: Structure) -> bytes:
-    """Equal for graphs that compile alike, also where two generators made them."""
-    arrays = (structure.card, structure.scope_ptr, structure.scope_vars)
-    return b"|".join(a.astype(np.int64).tobytes() for a in arrays)
-
-
 class Dataset:
     """Training or validation graphs on one device."""
 
@@ -92,8 +84,12 @@ class Dataset:
         self.device, self.dtype = device, dtype
         self.weights = np.ones(len(self.graphs)) if weights is None else np.asarray(weights, np.float64)
         members: dict[Any, list[int]] = defaultdict(list)
+        layouts: dict[int, bytes] = {}
         for n, g in enumerate(self.graphs):
-            members[_layout(g.structure), None if g.observed is None else (g.observed < 0).tobytes()].append(n)
+            if id(g.structure) not in layouts:
+                layouts[id(g.structure)] = _layout(g.structure)
+            layout = layouts[id(g.structure)]
+            members[layout, None if g.observed is None else (g.observed < 0).tobytes()].append(n)
         self.shelves = [Shelf(self, np.array(m)) for m in members.values() if len(m) > 1]
         self.loose = np.array([m[0] for m in members.values() if len(m) == 1], np.int64)
         self._templates: dict[tuple[int, int], Template] = {}
@@ -161,3 +157,9 @@ class Dataset:
         if (shelf, size) not in self._templates:
             self._templates[shelf, size] = Template(self.shelves[shelf], size, self.device, self.dtype)
         return self._templates[shelf, size]
+
+
+def _layout(structure: Structure) -> bytes:
+    """Equal for graphs that compile alike, also where two generators made them."""
+    arrays = (structure.card, structure.scope_ptr, structure.scope_vars)
+    return b"|".join(a.astype(np.int64).tobytes() for a in arrays)

@@ -1,0 +1,57 @@
+"""`equifactor experiment`: the comparisons of the paper and beyond, end to end."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from equifactor.cli.options import example
+from equifactor.cli.status import Exit
+
+EXAMPLE = example("equifactor experiment asymmetric --quick --methods BP,FE-NBP --out asymmetric")
+
+
+def experiment(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="ising, asymmetric, or a .toml file of your own.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Folder for results; default experiments/NAME.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A small copy, two minutes on a CPU; no result.")] = False,
+    device: Annotated[str, typer.Option("--device", metavar="NAME", help="cpu or cuda, for training.")] = "cpu",
+    jobs: Annotated[int, typer.Option("--jobs", "-j", metavar="N", help="Runs side by side.", min=1)] = 1,
+    methods: Annotated[
+        str | None, typer.Option("--methods", metavar="A,B", help="Only these lines of the table.")
+    ] = None,
+    sizes: Annotated[
+        str | None, typer.Option("--sizes", metavar="N,N", help="Only these numbers of training graphs.")
+    ] = None,
+    time_limit: Annotated[
+        float | None, typer.Option("--time-limit", metavar="SECONDS", help="Start no run after this; go on later.")
+    ] = None,
+) -> None:
+    """Train every model, judge all methods on the same test graphs, write tables and a figure.
+
+    Finished runs are kept in DIR/runs: the same command goes on where it was stopped.
+    """
+    from equifactor.experiments.config import load, selected
+    from equifactor.experiments.pool import perform_all
+    from equifactor.experiments.report import write
+    from equifactor.experiments.runs import all_runs
+    from equifactor.progress import bar
+
+    config = selected(load(name), methods, sizes)
+    config = config.quick() if quick else config
+    folder = out or Path("experiments") / f"{config.name}{'-quick' * quick}"
+    with bar(True, f"experiment {config.name}") as report:
+        rows, trouble = perform_all(list(all_runs(config)), folder, device, jobs, time_limit, report)
+    for sentence in trouble:
+        print(f"missing: {sentence}", file=sys.stderr)
+    if rows:
+        written = write(config, rows, folder, figure=True)
+        print(written[1].read_text(encoding="utf-8"))
+        print("written: " + ", ".join(str(p) for p in written))
+    if trouble:
+        raise typer.Exit(Exit.UNSOLVED)

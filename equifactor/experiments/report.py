@@ -1,0 +1,131 @@
+"""Finished runs as a table (Markdown, LaTeX), a figure and one JSON file with what produced them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from equifactor.evaluate.provenance import provenance
+from equifactor.experiments.config import Experiment
+from equifactor.io.files import write_text
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row of a table: the mean over seeds."""
+
+    name: str
+    size: int | None
+    seeds: int
+    kl: float
+    kl_stderr: float
+    rmse: float
+    rmse_stderr: float
+    seconds: float
+
+
+def lines_of(rows: Sequence[dict[str, Any]]) -> list[Line]:
+    """Runs that differ in the seed alone become one line.
+
+    The standard error joins that over test graphs (the same for every seed, so it does not shrink with seeds) and that
+    over seeds.
+    """
+    groups: dict[tuple[str, int | None], list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        groups[row["name"], row["size"]].append(row)
+    return [
+        Line(name, size, len(same), *_joined(same, "kl"), *_joined(same, "rmse"), _mean([r["seconds"] for r in same]))
+        for (name, size), same in groups.items()
+    ]
+
+
+def _joined(rows: list[dict[str, Any]], measure: str) -> tuple[float, float]:
+    values = [row[measure] for row in rows]
+    mean = _mean(values)
+    graphs = _mean([row[f"{measure}_stderr"] for row in rows])
+    if len(values) < 2:
+        return mean, graphs
+    spread = math.sqrt(sum((v - mean) ** 2 for v in values) / (len(values) - 1) / len(values))
+    return mean, math.hypot(graphs, spread)
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
+def markdown(experiment: Experiment, lines: Sequence[Line]) -> str:
+    """A table per training size; solvers that need no training stand in each of them."""
+    parts = [f"# {experiment.title}", "", f"Test graphs: `{experiment.test}`. KL and RMSE +- one standard error."]
+    for size in experiment.sizes:
+        here = [line for line in lines if line.size in (None, size)]
+        parts += ["", f"## {size:,} training graphs", ""]
+        parts += ["| method | KL | RMSE | seeds | seconds | published KL, RMSE |", "|---|---|---|---|---|---|"]
+        for line in sorted(here, key=lambda line: -line.kl):
+            known = experiment.published.get(line.name, {})
+            published = f"{known['kl']:.4f}, {known['rmse']:.4f}" if known else ""
+            seeds = "" if line.size is None else str(line.seeds)
+            parts.append(
+                f"| {line.name} | {line.kl:.5f} +- {line.kl_stderr:.5f} | {line.rmse:.4f} +- {line.rmse_stderr:.4f} "
+                f"| {seeds} | {line.seconds:.0f} | {published} |"
+            )
+    return "\n".join(parts) + "\n"
+
+
+def latex(experiment: Experiment, lines: Sequence[Line]) -> str:
+    """The table of the largest training size, ready to be included."""
+    here = [line for line in lines if line.size in (None, max(experiment.sizes))]
+    body = [
+        f"{line.name} & ${line.kl:.4f} \\pm {line.kl_stderr:.4f}$ & ${line.rmse:.4f} \\pm {line.rmse_stderr:.4f}$ \\\\"
+        for line in sorted(here, key=lambda line: -line.kl)
+    ]
+    head = ["\\begin{tabular}{lrr}", "\\hline", "method & KL & RMSE \\\\", "\\hline"]
+    return "\n".join([*head, *body, "\\hline", "\\end{tabular}"]) + "\n"
+
+
+def draw(experiment: Experiment, lines: Sequence[Line], path: Path) -> None:
+    """KL and RMSE against the number of training graphs, axes logarithmic; two panels as in the paper's figure."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 4.2), layout="constrained")
+    for panel, measure in zip(figure.subplots(1, 2), ("kl", "rmse"), strict=True):
+        for name in dict.fromkeys(line.name for line in lines):
+            mine = sorted((line for line in lines if line.name == name), key=lambda line: line.size or 0)
+            values = [getattr(line, measure) for line in mine]
+            if mine[0].size is None:
+                panel.axhline(values[0], linestyle=":", linewidth=1, color="grey")
+                panel.annotate(name, (1, values[0]), xycoords=("axes fraction", "data"), fontsize=6, ha="right")
+            else:
+                panel.errorbar(
+                    [line.size for line in mine], values, [getattr(line, f"{measure}_stderr") for line in mine],
+                    marker="o", markersize=3, label=name,
+                )  # fmt: skip
+        panel.set(xscale="log", yscale="log", xlabel="training graphs", ylabel={"kl": "KL"}.get(measure, "RMSE"))
+    figure.suptitle(experiment.title)
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside right upper", fontsize=7)
+    for suffix in (".png", ".svg"):
+        figure.savefig(path.with_suffix(suffix), dpi=150)
+
+
+def write(experiment: Experiment, rows: Sequence[dict[str, Any]], folder: Path, *, figure: bool) -> list[Path]:
+    """All files of a finished (or half finished) experiment; returns their paths."""
+    lines = lines_of(rows)
+    results = {"experiment": experiment.name, "provenance": provenance(), "runs": list(rows)}
+    files = {
+        "results.json": json.dumps(results, indent=1),
+        "table.md": markdown(experiment, lines),
+        "table.tex": latex(experiment, lines),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        write_text(folder / name, text)
+    written = [folder / name for name in files]
+    if figure and len(experiment.sizes) > 1:
+        draw(experiment, lines, folder / "figure")
+        written += [folder / "figure.png", folder / "figure.svg"]
+    return written

@@ -1,0 +1,55 @@
+"""`equifactor train`: a model file from the command line, and what goes wrong in one sentence."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from equifactor.cli import main
+
+RUN = ["train", "fe-nbp", "--data", "ising(3x3, n=30)", "--epochs", "2", "--batch-size", "10", "--set", "steps=3"]
+
+
+def test_a_model_is_trained_described_and_used(tmp_path, capsys) -> None:
+    out, grid = tmp_path / "mine.safetensors", tmp_path / "grid.uai"
+    assert main([*RUN, "--out", str(out)]) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith(f"{out}: best in epoch ")
+    assert "validation kl" in said.out
+    lines = [json.loads(line) for line in (tmp_path / "mine.jsonl").read_text().splitlines()]
+    assert [line["epoch"] for line in lines] == [0, 1, 2]
+    assert {"loss", "kl", "rmse", "best", "seconds", "graphs_per_second"} <= set(lines[1])
+    assert main(["model", str(out)]) == 0
+    assert "steps=3" in capsys.readouterr().out
+    assert main(["generate", "ising", "--rows", "3", "--cols", "3", "-o", str(grid)]) == 0
+    assert main(["solve", str(grid), "--task", "MAR", "--solver", str(out)]) == 0
+    assert capsys.readouterr().out.startswith("MAR")
+    assert main(["solve", str(grid), "--task", "MAP", "--solver", str(out)]) == 2
+    assert "was trained for MAR and cannot do MAP" in capsys.readouterr().err
+
+
+def test_a_run_cut_by_its_time_limit_says_how_to_go_on(tmp_path, capsys) -> None:
+    out = tmp_path / "mine.safetensors"
+    assert main([*RUN, "--out", str(out), "--time-limit", "0"]) == 1
+    assert "add --resume to go on" in capsys.readouterr().err
+    assert main([*RUN, "--out", str(out), "--resume"]) == 0
+    assert "best in epoch" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (["train", "fe-nbp", "--data", "nowhere", "--out", "m.safetensors"], 3, "no such folder"),
+        (["train", "fe-nbp", "--data", "ising(3x3)", "--out", "m.pt"], 2, "ends in .safetensors"),
+        ([*RUN, "--out", "m.safetensors", "--set", "depth"], 2, "NAME=VALUE"),
+        ([*RUN, "--out", "m.safetensors", "--set", "depth=3"], 2, "no setting 'depth'"),
+        ([*RUN, "--out", "m.safetensors", "--schedule", "linear"], 2, "one of cosine, constant"),
+        ([*RUN, "--out", "no/such/folder/m.safetensors"], 3, "no/such/folder"),
+    ],
+)
+def test_mistakes(arguments, status, words, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == status
+    assert words in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,88 @@
+"""Experiments end to end in their quick form, stopped and resumed, and their tables."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from equifactor import FormatError, OptionError, parse_solver
+from equifactor.cli import main
+from equifactor.experiments.config import experiment_names, load, selected
+from equifactor.experiments.pool import perform_all
+from equifactor.experiments.report import latex, lines_of, markdown
+from equifactor.experiments.runs import all_runs
+from equifactor.neural import build
+from equifactor.training.sources import read_source
+
+
+@pytest.mark.parametrize("name", experiment_names())
+def test_every_line_of_every_experiment_can_be_built(name: str) -> None:
+    experiment = load(name)
+    for model in experiment.models:
+        build(model.kind, model.network)
+    for row in experiment.classical:
+        for spec in row.tune or (row.solver,):
+            parse_solver(spec)
+    assert len({run.key for run in all_runs(experiment)}) == len(list(all_runs(experiment)))
+
+
+@pytest.mark.parametrize("name", experiment_names())
+def test_training_test_and_tuning_graphs_never_meet(name: str) -> None:
+    experiment = load(name)
+    texts = [experiment.train.format(n=20, seed=1000 + seed) for seed in experiment.seeds]
+    texts += [text.replace("n=1000", "n=20").replace("n=300", "n=20") for text in (experiment.test, experiment.tune)]
+    sets = [{g.log_phi.tobytes() for g in read_source(text).graphs} for text in texts]
+    assert len(set.union(*sets)) == sum(len(s) for s in sets)
+
+
+@pytest.mark.parametrize("name", experiment_names())
+def test_the_quick_form_runs_end_to_end(name: str, tmp_path, capsys) -> None:
+    assert main(["experiment", name, "--quick", "--methods", "BP,FE-NBP,FE-Net", "--out", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert "| FE-Net |" in said
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert [r["name"] for r in results["runs"]] == ["BP", "FE-NBP", "FE-Net"]
+    assert all(0 < r["kl"] < 1 and 0 < r["rmse"] < 1 and r["graphs"] == 100 for r in results["runs"])
+    assert {"command", "commit", "date", "torch"} <= set(results["provenance"])
+    assert (tmp_path / "table.tex").read_text().startswith("\\begin{tabular}")
+
+
+def test_a_stopped_experiment_goes_on_without_repeating(tmp_path) -> None:
+    experiment = selected(load("asymmetric"), "BP,FE-NBP", None).quick()
+    runs = list(all_runs(experiment))
+    rows, trouble = perform_all(runs, tmp_path, "cpu", time_limit=0.0)
+    assert len(trouble) + len(rows) == 2
+    first, none = perform_all(runs, tmp_path, "cpu")
+    assert not none
+    start = time.perf_counter()
+    again, _ = perform_all(runs, tmp_path, "cpu")
+    assert again == first
+    assert time.perf_counter() - start < 1.0
+
+
+def test_seeds_become_one_line_with_a_standard_error() -> None:
+    rows = [
+        {"name": "A", "size": 5000, "kl": kl, "kl_stderr": 0.03, "rmse": 0.5, "rmse_stderr": 0.0, "seconds": 2.0}
+        for kl in (0.1, 0.18)
+    ]
+    (line,) = lines_of(rows)
+    assert line.seeds == 2
+    assert line.kl == pytest.approx(0.14)
+    assert line.kl_stderr == pytest.approx(0.05)  # 0.03 over graphs and 0.04 over seeds
+    experiment = load("asymmetric")
+    assert "| A | 0.14000 +- 0.05000 | 0.5000 +- 0.0000 | 2 | 2 |  |" in markdown(experiment, [line])
+    assert "A & $0.1400 \\pm 0.0500$" in latex(experiment, [line])
+
+
+def test_mistakes(tmp_path) -> None:
+    with pytest.raises(OptionError, match="there is no experiment 'isng'"):
+        load("isng")
+    with pytest.raises(OptionError, match="there is no method 'FE-Nets'"):
+        selected(load("ising"), "BP,FE-Nets", None)
+    assert selected(load("ising"), "FE-GNN, D 32", "50,500").sizes == (50, 500)
+    broken = tmp_path / "mine.toml"
+    broken.write_text("title = 3\n")
+    with pytest.raises(FormatError, match="not an experiment"):
+        load(str(broken))

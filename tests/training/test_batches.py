@@ -1,0 +1,66 @@
+"""Batches from templates are those compiled one by one; every graph is seen once per pass."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from equifactor import compile, generators, solve
+from equifactor.training.batches import Dataset
+
+ISING = generators.ising_grid(3, 3, count=7, seed=0)
+ASYMMETRIC = generators.asymmetric_grid(3, 3, count=5, seed=0)
+RANDOM = generators.random_graph(5, 6, card=(2, 3), count=4, seed=2)
+GRAPHS = [*ISING, *ASYMMETRIC, *RANDOM]
+
+
+def dataset(graphs=GRAPHS) -> Dataset:
+    targets = [solve(g, "MAR", "brute").marginals.values for g in graphs]
+    return Dataset(graphs, targets, device="cpu", dtype="float64")
+
+
+def test_every_graph_once_per_pass_and_the_same_order_for_the_same_seed() -> None:
+    data = dataset()
+    plans = data.plans(4, np.random.default_rng(1))
+    assert sorted(np.concatenate([p.indices for p in plans]).tolist()) == list(range(len(GRAPHS)))
+    again = data.plans(4, np.random.default_rng(1))
+    assert [p.indices.tolist() for p in plans] == [p.indices.tolist() for p in again]
+    assert [p.indices.tolist() for p in data.plans(4, np.random.default_rng(2))] != [p.indices.tolist() for p in plans]
+
+
+def test_two_generators_of_one_structure_share_their_templates() -> None:
+    data = dataset()
+    assert len(data.shelves) == 1
+    assert len(data.shelves[0].members) == len(ISING) + len(ASYMMETRIC)
+    assert sum(p.template is not None for p in data.plans(4)) == 3
+
+
+def test_a_batch_holds_the_potentials_and_targets_of_its_graphs() -> None:
+    data = dataset()
+    for plan in data.plans(4, np.random.default_rng(0)):
+        batch = data.batch(plan)
+        want = compile([GRAPHS[n] for n in plan.indices])
+        np.testing.assert_array_equal(batch.flat.log_phi.numpy(), want.log_phi)
+        np.testing.assert_array_equal(batch.flat.state_of_edge_state.numpy(), want.state_of_edge_state)
+        np.testing.assert_array_equal(batch.target.numpy(), np.concatenate([data.targets[n] for n in plan.indices]))
+        assert batch.weight.sum().item() == 1.0 or abs(batch.weight.sum().item() - 1.0) < 1e-12
+
+
+def test_the_shares_of_two_processes_make_up_the_whole() -> None:
+    data = Dataset(GRAPHS, dataset().targets, np.arange(1.0, len(GRAPHS) + 1), device="cpu", dtype="float64")
+    plan = data.plans(4)[0]
+    parts = [data.batch(plan, rank, 2) for rank in range(2)]
+    assert sum(p.flat.num_graphs for p in parts) == len(plan.indices)
+    np.testing.assert_allclose(sum(p.weight.sum().item() for p in parts) / 2, 1.0)
+
+
+def test_graphs_with_zeros_keep_a_template_safe() -> None:
+    structure = ISING[0].structure
+    table = np.array(ISING[0].log_phi)
+    table[-1] = -np.inf
+    graphs = [*ISING, type(ISING[0]).from_arrays(structure, table, log=True)]
+    data = dataset(graphs)
+    (plan,) = data.plans(len(graphs))
+    batch = data.batch(plan)
+    assert batch.flat.has_zeros
+    assert torch.isneginf(batch.flat.log_phi).sum() == 1

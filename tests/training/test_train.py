@@ -1,0 +1,208 @@
+"""Training runs: they learn, repeat bit for bit, resume after a stop, and fail with one sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from equifactor import OptionError, SolveError, generators, parse_solver, solve, train
+from equifactor.errors import ModelError
+from equifactor.neural import build, load_model, network_kinds
+from equifactor.training import Settings, loop
+from equifactor.training.objective import draw_steps
+
+SMALL = {"epochs": 3, "batch_size": 10, "network": {"steps": 4, "hidden": 16}}
+DATA = "ising(3x3, n=40)"
+
+
+def weights_of(network: torch.nn.Module) -> list[np.ndarray]:
+    return [p.detach().cpu().numpy().copy() for p in network.parameters()]
+
+
+def same(a: torch.nn.Module, b: torch.nn.Module) -> bool:
+    return all(np.array_equal(x, y) for x, y in zip(weights_of(a), weights_of(b), strict=True))
+
+
+@pytest.mark.parametrize("task", ["MAR", "MAP"])
+@pytest.mark.parametrize("kind", sorted(network_kinds()))
+def test_every_kind_learns_and_every_layer_moves(kind: str, task: str) -> None:
+    settings = {"steps": 4}
+    done = train(kind, "asymmetric(3x3, n=60)", task, epochs=6, batch_size=10, network=settings, lr=5e-3, patience=0)
+    measure = "kl" if task == "MAR" else "error"
+    assert done.metrics[measure] <= done.history[0][measure]
+    losses = [h["loss"] for h in done.history[1:]]
+    assert min(losses[1:]) < losses[0]
+    start = dict(build(kind, settings, seed=0).named_parameters())
+    if done.metrics["epoch"] > 1:
+        still = [n for n, p in done.network.named_parameters() if torch.equal(p, start[n])]
+        assert not still
+
+
+def test_the_same_seed_gives_the_same_bits_and_another_seed_others() -> None:
+    first, again = (train("fe-net", DATA, vary_steps=True, losses_at=2, **SMALL) for _ in range(2))
+    assert same(first.network, again.network)
+    assert not same(first.network, train("fe-net", DATA, seed=1, **SMALL).network)
+
+
+def test_a_stopped_run_resumes_to_the_same_result(tmp_path, monkeypatch) -> None:
+    whole = train("fe-nbp", DATA, out=tmp_path / "whole.safetensors", **SMALL)
+    out = tmp_path / "cut.safetensors"
+    step, count = loop.Trainer._gradient_step, 0
+
+    def stop_in_the_second_epoch(self, *args):
+        nonlocal count
+        count += 1
+        if count == 6:
+            self.clock.interrupted = True
+        return step(self, *args)
+
+    monkeypatch.setattr(loop.Trainer, "_gradient_step", stop_in_the_second_epoch)
+    cut = train("fe-nbp", DATA, out=out, **SMALL)
+    assert not cut.finished
+    assert out.is_file()  # the best weights so far
+    monkeypatch.setattr(loop.Trainer, "_gradient_step", step)
+    resumed = train("fe-nbp", DATA, out=out, resume=True, **SMALL)
+    assert resumed.finished
+    assert same(whole.network, resumed.network)
+    without_time = [{k: v for k, v in h.items() if k not in ("seconds", "graphs_per_second")} for h in whole.history]
+    lines = [json.loads(line) for line in (tmp_path / "cut.jsonl").read_text().splitlines()]
+    assert [{k: v for k, v in h.items() if k not in ("seconds", "graphs_per_second")} for h in lines] == without_time
+    with pytest.raises(OptionError, match=r"lr was 0\.002 and is 0\.5"):
+        train("fe-nbp", DATA, out=out, resume=True, lr=0.5, **SMALL)
+
+
+def test_resume_without_a_checkpoint_and_with_a_broken_one(tmp_path) -> None:
+    out = tmp_path / "m.safetensors"
+    with pytest.raises(OptionError, match="no checkpoint to resume from"):
+        train("fe-nbp", DATA, out=out, resume=True, **SMALL)
+    out.with_suffix(".checkpoint").write_bytes(b"half a file")
+    with pytest.raises(Exception, match="not a readable checkpoint"):
+        train("fe-nbp", DATA, out=out, resume=True, **SMALL)
+
+
+def test_a_trained_file_is_a_solver(tmp_path) -> None:
+    out = tmp_path / "mine.safetensors"
+    done = train("fe-net", DATA, out=out, **SMALL)
+    network, card = load_model(out)
+    assert same(network, done.network)
+    assert (card.task, card.kind, card.seed) == ("MAR", "fe-net", 0)
+    assert card.metrics["kl"] == done.metrics["kl"]
+    graph = generators.ising_grid(3, 3, seed=99)
+    result = solve(graph, "MAR", str(out))
+    assert result.solver == str(parse_solver(str(out)))
+    assert result.iterations == 4
+
+
+def test_a_loss_that_is_not_finite_names_the_graphs_and_keeps_the_weights(tmp_path, monkeypatch) -> None:
+    out = tmp_path / "m.safetensors"
+    forward, count = loop.Objective.forward, 0
+
+    def broken(self, *args):
+        nonlocal count
+        count += 1
+        loss = forward(self, *args)
+        return loss * float("nan") if count == 3 else loss
+
+    monkeypatch.setattr(loop.Objective, "forward", broken)
+    with pytest.raises(SolveError, match=r"not finite in epoch 1, on a batch of ising-3x3-seed0.* and 5 more"):
+        train("fe-nbp", DATA, out=out, **SMALL)
+    network, _ = load_model(out)
+    assert all(np.isfinite(w).all() for w in weights_of(network))
+
+
+def test_weights_of_graphs_change_what_is_learned() -> None:
+    graphs = generators.ising_grid(3, 3, count=20, seed=0)
+    plain = train("fe-nbp", graphs, **SMALL)
+    even = train("fe-nbp", graphs, weights=[2.0] * 20, **SMALL)
+    uneven = train("fe-nbp", graphs, weights=[1.0] * 10 + [0.0] * 10, **SMALL)
+    for a, b in zip(weights_of(plain.network), weights_of(even.network), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+    assert not same(plain.network, uneven.network)
+
+
+def test_early_stopping_keeps_the_best_weights() -> None:
+    done = train("fe-nbp", DATA, epochs=50, patience=2, lr=0.5, schedule="constant", batch_size=10)
+    assert len(done.history) < 51
+    assert done.metrics["kl"] == min(h["kl"] for h in done.history)
+
+
+def test_map_scores_improve_where_the_network_finds_better_ones(monkeypatch) -> None:
+    from equifactor.training import targets
+
+    monkeypatch.setattr(targets, "_best_score", lambda graph: np.array([0.1]))  # a poor start, for every graph
+    seen: list[list[float]] = []
+    improve = loop.Trainer._improve_scores
+    monkeypatch.setattr(
+        loop.Trainer, "_improve_scores", lambda self: (improve(self), seen.append(self.progress.best_scores[:]))
+    )
+    train("fe-nbp", DATA, "MAP", **SMALL)
+    assert min(seen[-1]) >= 0.1
+    assert max(seen[-1]) > 0.1
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"kind": "fe-nbb"}, "no model kind"),
+        ({"task": "PR"}, "trained for MAR or MAP"),
+        ({"lr": -1.0}, "at least 0"),
+        ({"rate": 1.0}, "no setting 'rate'"),
+        ({"network": {"width": 3}}, "no setting 'width'"),
+        ({"out": "model.pt"}, "ends in .safetensors"),
+        ({"validation": "1.5"}, "a share from 0 to below 1"),
+        ({"data": "ising(3x3, n=1)"}, "cannot be split"),
+        ({"resume": True}, "resume needs the model file"),
+        ({"device": "tpu"}, "no device"),
+    ],
+)
+def test_mistakes_are_one_sentence(change: dict, words: str) -> None:
+    call = {"kind": "fe-nbp", "data": DATA, **SMALL, **change}
+    with pytest.raises(OptionError, match=words):
+        train(**call)
+
+
+def test_a_network_of_two_states_says_so_before_training() -> None:
+    with pytest.raises(ModelError, match="made for variables of 2 states"):
+        train("fe-gnn", "potts(3x3, states=3, n=5)", **{**SMALL, "network": {}})
+
+
+def test_steps_are_drawn_from_few_values_and_losses_spread_over_them() -> None:
+    rng = np.random.default_rng(0)
+    drawn = {draw_steps(Settings(vary_steps=True, losses_at=2), 10, rng) for _ in range(100)}
+    assert {steps for steps, _ in drawn} == {5, 10, 15, 20}
+    assert (20, (10,)) in drawn
+    assert draw_steps(Settings(), 10, rng) == (10, ())
+
+
+def test_two_processes_agree_with_one(tmp_path) -> None:
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import sys\nfrom equifactor import train\n"
+        "if __name__ == '__main__':\n"
+        "    train('fe-nbp', 'ising(3x3, n=40)', out=sys.argv[1], epochs=3, batch_size=10, dtype='float64',"
+        " network={'steps': 4, 'hidden': 16})\n"
+    )
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1"}
+    one, two = tmp_path / "one.safetensors", tmp_path / "two.safetensors"
+    plain = [sys.executable, str(script), str(one)]
+    several = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc_per_node",
+        "2",
+        str(script),
+        str(two),
+    ]
+    for command in (plain, several):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr[-2000:]
+    for a, b in zip(weights_of(load_model(one)[0]), weights_of(load_model(two)[0]), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-7)

@@ -1,0 +1,77 @@
+"""Training data by text, and targets that are exact, cached, and never silently wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from equifactor import FactorGraph, OptionError, generators, solve, write_graph
+from equifactor.result import Task
+from equifactor.training import targets
+from equifactor.training.sources import read_source
+from equifactor.training.targets import with_targets
+
+
+def test_a_generator_by_text() -> None:
+    source = read_source("ising(3x4, n=5, coupling_std=0.5)", seed=3)
+    want = generators.ising_grid(3, 4, count=5, seed=3, coupling_std=0.5)
+    assert [g.log_phi.tolist() for g in source.graphs] == [g.log_phi.tolist() for g in want]
+    assert source.text == "ising(seed=3, rows=3, cols=4, coupling_std=0.5, n=5)"
+    ragged = read_source("random(num_vars=5, num_factors=6, card=2-3, arity=1-2, n=2)")
+    assert {int(d) for g in ragged.graphs for d in g.card} <= {2, 3}
+
+
+def test_several_texts_never_repeat_a_graph() -> None:
+    source = read_source(["ising(2x2, n=3)", "ising(2x2, n=3)"])
+    assert len({g.log_phi.tobytes() for g in source.graphs}) == 6
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("isng(4x4)", "no generator 'isng'"),
+        ("ising(4x4, size=3)", "no option 'size'"),
+        ("ising(4x4, n=0)", "n must be"),
+        ("ising(n=3)", "rows"),
+    ],
+)
+def test_mistakes_are_named(text: str, words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        read_source(text)
+
+
+def test_a_folder_of_models_with_and_without_answers(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    graphs = generators.ising_grid(2, 3, count=3, seed=1)
+    folder = tmp_path / "models"
+    folder.mkdir()
+    for n, graph in enumerate(graphs):
+        write_graph(graph, folder / f"m{n}.uai")
+    source = read_source(str(folder))
+    assert len(source.graphs) == 3
+    kept, wanted, left_out = with_targets(source, Task.MAR)
+    assert not left_out
+    for graph, target in zip(kept, wanted, strict=True):
+        np.testing.assert_allclose(target, solve(graph, "MAR", "brute").marginals.values, atol=1e-9)
+    assert len(list(targets.cache_folder().glob("*.npy"))) == 3
+    monkeypatch.setattr(targets, "_exact", lambda graph: pytest.fail("it was in the cache"))
+    again = with_targets(source, Task.MAR)[1]
+    np.testing.assert_array_equal(np.concatenate(again), np.concatenate(wanted))
+
+
+def test_the_best_score_is_the_optimum_of_small_graphs() -> None:
+    source = read_source("ising(2x3, n=3)")
+    kept, wanted, _ = with_targets(source, Task.MAP)
+    for graph, target in zip(kept, wanted, strict=True):
+        assert target.item() == pytest.approx(solve(graph, "MAP", "brute").log_score)
+
+
+def test_forced_variables_are_left_out_and_impossible_graphs_named() -> None:
+    forced = FactorGraph([2, 2, 2], [([0], [0.0, 1.0]), ([0, 1], [[1, 2], [3, 4]]), ([1, 2], [[1, 2], [2, 1]])])
+    impossible = FactorGraph([2], [([0], [0.0, 0.0])], name="nothing")
+    kept, wanted, left_out = with_targets(read_source([forced, impossible]), Task.MAR)
+    assert len(kept) == 1
+    np.testing.assert_allclose(wanted[0], solve(forced, "MAR", "brute").marginals.values[2:])
+    assert left_out == ["nothing: every assignment has probability zero"]
+    with pytest.raises(OptionError, match="no graph is left"):
+        with_targets(read_source([impossible]), Task.MAR)
