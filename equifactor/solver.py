@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -73,6 +74,17 @@ class Solver(ABC):
         """Raise `OptionError` with one sentence where it cannot do the task."""
         if task not in self.tasks:
             raise OptionError(f"{self.name} cannot do {task}; it does {', '.join(self.tasks)}")
+
+    def possible_tasks(self) -> list[Task]:
+        """Its tasks that it can do as it is set: a model file holds weights for one or two of them."""
+        possible = []
+        for task in self.tasks:
+            with contextlib.suppress(OptionError):
+                self.check_task(task)
+                possible.append(task)
+        if not possible:
+            self.check_task(self.tasks[0])  # says why
+        return possible
 
     def fingerprint(self) -> str:
         """What the text form leaves open: a hash of the files it reads, empty where it reads none."""

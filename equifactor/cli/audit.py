@@ -95,11 +95,11 @@ def _built_in(method: Solver, dtype: Dtype) -> list[FactorGraph]:
     from equifactor.symmetry.answers import ask
     from equifactor.testing import contract_graphs
 
-    graphs, reason = [], ""
+    graphs, reason, task = [], "", method.possible_tasks()[0]
     built_in = contract_graphs().values()
     for graph in built_in:
         try:
-            ask(method, graph, method.tasks[0], 0, dtype)
+            ask(method, graph, task, 0, dtype)
         except ModelError as error:
             reason = reason or str(error)
         else:

@@ -8,6 +8,7 @@ import functools
 import hashlib
 import os
 import platform
+import shlex
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
@@ -31,7 +32,7 @@ def code() -> str:
 def provenance() -> dict[str, Any]:
     """Plain values for a results file."""
     return {
-        "command": " ".join(sys.argv),
+        "command": _command(),
         "version": __version__,
         "code": code(),
         "commit": _commit(),
@@ -43,6 +44,13 @@ def provenance() -> dict[str, Any]:
         "python": platform.python_version(),
         **{name: _version(name) for name in ("numpy", "numba", "torch")},
     }
+
+
+def _command() -> str:
+    """As one would type it: without the folder of the program."""
+    program = Path(sys.argv[0])
+    name = "equifactor" if program.name == "__main__.py" else program.name
+    return shlex.join([name, *sys.argv[1:]])
 
 
 def _commit() -> str | None:

@@ -64,7 +64,7 @@ def equivariance_error(
         kinds: which symmetries; each is tried alone.
         trials: random relabellings per kind, graph and task.
         seed: of the relabellings, and of the solver, which gets the same one every time.
-        tasks: of a solver, all of its own by default; a function has none.
+        tasks: of a solver, all it can do by default; a function has none.
         dtype: of a solver, as for `solve`.
 
     Marginals are compared state by state, in probability; ln Z, the score of a MAP assignment and bounds relative to
@@ -185,7 +185,7 @@ def audit(
         kinds: which symmetries to look at.
         trials: random relabellings per kind, graph and task.
         seed: of the relabellings and of the solver.
-        tasks: of a solver, all of its own by default.
+        tasks: of a solver, all it can do by default.
         dtype: of a solver, as for `solve`.
         claims: the symmetries that should hold; by default those a solver declares, and all for a function.
         tolerance: the error up to which a claim holds, by default 1e-8 in float64 and 1e-3 in float32.
@@ -228,10 +228,9 @@ def _cases(
     """Every graph with every task; a function has the task None."""
     asked: Sequence[Task | None] = [None]
     if isinstance(method, Solver):
-        asked = method.tasks if tasks is None else tasks
-        for task in asked:
-            if task not in method.tasks:
-                raise OptionError(f"{method.name} cannot do {task}; it does {', '.join(method.tasks)}")
+        asked = method.possible_tasks() if tasks is None else tasks
+        for task in tasks or ():
+            method.check_task(task)
     elif tasks is not None:
         raise OptionError("tasks are for solvers; a function of a graph answers what it answers")
     return itertools.product(as_graphs(graphs), asked)
