@@ -57,18 +57,23 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=600.0, help="for the whole run")
     parser.add_argument("--out", type=Path, default=Path("equifactor/weights"))
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--start", type=Path, help="model file to go on from, such as one of a run that was cut")
+    parser.add_argument("--lr", type=float, help="learning rate, in place of the kind's own")
     options = parser.parse_args()
     start = time.perf_counter()
     common: dict[str, Any] = {
         "network": NETWORK[options.kind], "batch_size": 100, "steps_per_epoch": STEPS_PER_EPOCH, "patience": 0,
-        "lr": LEARNING_RATE[options.kind], "warmup": 100, "vary_steps": True, "losses_at": 3, "validation": "0.05",
-        "device": options.device, "seed": options.seed,
+        "lr": options.lr or LEARNING_RATE[options.kind], "warmup": 100,
+        "vary_steps": True, "losses_at": 3, "validation": "0.05",
+        "device": options.device, "seed": options.seed, "start": options.start,
     }  # fmt: skip
     data = list(mixture(options.kind, options.task))
     probe = train(options.kind, data, options.task, epochs=10**6, time_limit=0.2 * options.seconds, **common)
-    epoch = min(h["seconds"] for h in probe.history[1:]) if len(probe.history) > 1 else 0.1 * options.seconds
+    # The median epoch, and something for validation and snapshots.
+    times = sorted(h["seconds"] for h in probe.history[1:]) or [0.1 * options.seconds]
+    epoch = times[len(times) // 2] + 0.1 * times[0] + 0.3
     left = options.seconds - (time.perf_counter() - start)
-    epochs = max(2, int(0.75 * left / (epoch + 0.2)))
+    epochs = max(2, int(0.8 * left / epoch))
     out = options.out / f"{options.kind}-{options.task.lower()}.safetensors"
     print(f"{out}: {epoch:.2f} s per epoch of {STEPS_PER_EPOCH} steps, {epochs} epochs", flush=True)
     done = train(options.kind, data, options.task, out, epochs=epochs, time_limit=left, **common)

@@ -28,13 +28,13 @@ def model(
 
 
 def _as_text(path: str, card: ModelCard) -> str:
-    tasks = "MAR, also used for PR" if card.task == "MAR" else str(card.task)
+    tasks = "MAR, also used for PR" if card.task == "MAR" and _estimates_log_z(card.kind) else str(card.task)
     rows = [
         ("kind", f"{card.kind}: {_summary(card.kind) or 'unknown to this version'}"),
         ("settings", ", ".join(f"{name}={_value(value)}" for name, value in card.settings.items())),
         ("parameters", f"{card.parameters:,}"),
         ("task", tasks),
-        ("trained on", card.data or "not stated"),
+        ("trained on", (card.data or "not stated").replace(" + ", f"\n{'':18}+ ").replace("; ", f"\n{'':18}")),
         ("measures", ", ".join(f"{k} {'nan' if v is None else f'{v:.4g}'}" for k, v in card.metrics.items()) or "none"),
         ("gradient steps", "not stated" if card.updates is None else f"{card.updates:,}"),
         ("seed", "not stated" if card.seed is None else str(card.seed)),
@@ -62,6 +62,12 @@ def _symmetries(kind: str) -> list[str]:
 
     every = ("global", "local variable", "variable assignment")
     return [s for s in every if s in solver_class(kind).symmetries] if kind in solver_names() else []
+
+
+def _estimates_log_z(kind: str) -> bool:
+    from equifactor.spec import solver_class, solver_names
+
+    return kind in solver_names() and "PR" in solver_class(kind).tasks
 
 
 def _value(value: Any) -> str:

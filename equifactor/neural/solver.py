@@ -62,8 +62,9 @@ class NeuralSolver(IterativeSolver["NetworkRun"]):
 
     @classmethod
     def missing(cls) -> str | None:
-        """A sentence where no weights come with the package for one of its tasks."""
-        return next((_not_shipped(cls.name, t) for t in cls.tasks if not shipped_weights(cls.name, t).is_file()), None)
+        """A sentence where no weights come with the package for any of its tasks."""
+        shipped = any(shipped_weights(cls.name, task).is_file() for task in cls.tasks)
+        return None if shipped else _not_shipped(cls.name, cls.tasks[0])
 
     def check_task(self, task: Task) -> None:
         """Raise `OptionError` where the weights are for another task, or there are none."""

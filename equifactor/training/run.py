@@ -125,7 +125,8 @@ def train(
             if target and processes.is_first and best.history:
                 net.load_state_dict(trainer.best_weights)
                 updates = best.best_epoch * trainer.batches_per_epoch
-                card = ModelCard.of(net, wanted, data=text, metrics=metrics, seed=chosen.seed, updates=updates)
+                measured = {k: v for k, v in metrics.items() if k != "epoch"}
+                card = ModelCard.of(net, wanted, data=text, metrics=measured, seed=chosen.seed, updates=updates)
                 save_model(target, net, card)
     finished = not clock.stopped or best.epoch >= chosen.epochs
     return Trained(net, wanted, metrics, best.history, left_out, target, finished)
