@@ -22,6 +22,16 @@ class Model:
     lr: float = 2e-3
     network: dict[str, Any] = field(default_factory=dict)
     training: dict[str, Any] = field(default_factory=dict)
+    sizes: tuple[int, ...] | None = None  # training sizes, where not all
+
+
+@dataclass(frozen=True)
+class Family:
+    """Graphs unlike those of training: what is tested, and others of the kind on which classical solvers are tuned."""
+
+    name: str
+    test: str
+    tune: str
 
 
 @dataclass(frozen=True)
@@ -48,14 +58,17 @@ class Experiment:
     models: tuple[Model, ...]
     classical: tuple[Classical, ...]
     published: dict[str, dict[str, float]] = field(default_factory=dict)
+    families: tuple[Family, ...] = ()
+    step_factors: tuple[float, ...] = ()  # networks are judged after so many times T steps as well
 
     def quick(self) -> Experiment:
         """The same in about two minutes on a CPU: the whole road, no result to quote."""
         training = {**self.training, "updates": 20, "steps_per_epoch": 10, "batch_size": 20}
-        models = tuple(replace(m, training={}) for m in self.models)
+        models = tuple(replace(m, training={}, sizes=None) for m in self.models)
         return replace(
             self, sizes=self.sizes[:1], seeds=self.seeds[:1], models=models, training=training,
             test=_fewer(self.test, 100), tune=_fewer(self.tune, 30),
+            families=tuple(replace(f, test=_fewer(f.test, 20), tune=_fewer(f.tune, 10)) for f in self.families),
         )  # fmt: skip
 
 
@@ -71,12 +84,14 @@ def load(name: str) -> Experiment:
         raise OptionError(f"there is no experiment {name!r}; choose from: {', '.join(experiment_names())}, or a .toml")
     try:
         given = tomllib.loads(path.read_text(encoding="utf-8"))
-        models = tuple(Model(**m) for m in given.pop("model", []))
+        models = tuple(Model(**{**m, "sizes": _tuple(m.get("sizes"))}) for m in given.pop("model", []))
+        families = tuple(Family(**f) for f in given.pop("family", []))
         classical = tuple(
             Classical(c["name"], c.get("solver", ""), tuple(c.get("tune", ()))) for c in given.pop("classical", [])
         )
         given |= {key: tuple(given[key]) for key in ("sizes", "seeds")}
-        return Experiment(name=path.stem, models=models, classical=classical, **given)
+        given["step_factors"] = tuple(given.get("step_factors", ()))
+        return Experiment(name=path.stem, models=models, classical=classical, families=families, **given)
     except (tomllib.TOMLDecodeError, TypeError, KeyError) as error:
         raise FormatError(f"{path}: not an experiment: {error}") from None
 
@@ -106,6 +121,10 @@ def _known(what: str, text: str, names: list[str]) -> set[str]:
         found.add(name)
         rest = rest[len(name) :].lstrip(", ")
     return found
+
+
+def _tuple(values: list[int] | None) -> tuple[int, ...] | None:
+    return None if values is None else tuple(values)
 
 
 def _fewer(text: str, most: int) -> str:

@@ -76,6 +76,46 @@ def markdown(experiment: Experiment, lines: Sequence[Line]) -> str:
     return "\n".join(parts) + "\n"
 
 
+def families_table(experiment: Experiment, rows: Sequence[dict[str, Any]]) -> str:
+    """KL on every family, a column each; the mean over seeds. Bold is the best of a column."""
+    names = [f.name for f in experiment.families]
+    groups: dict[tuple[str, int | None], list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        if "families" in row:
+            groups[row["name"], row["size"]].append(row["families"])
+    cells = {
+        key: [_mean([s[f]["kl"] for s in same]) if same[0][f]["kl"] is not None else None for f in names]
+        for key, same in groups.items()
+    }
+    best = [min((v for c in cells.values() if (v := c[n]) is not None), default=None) for n in range(len(names))]
+    parts = [
+        "",
+        "## Other families of graphs, KL",
+        "",
+        f"| method | {' | '.join(names)} |",
+        "|---" * (len(names) + 1) + "|",
+    ]
+    for (name, _), values in cells.items():
+        shown = ["" if v is None else f"**{v:.3g}**" if v == best[n] else f"{v:.3g}" for n, v in enumerate(values)]
+        parts.append(f"| {name} | {' | '.join(shown)} |")
+    return "\n".join(parts) + "\n"
+
+
+def steps_table(rows: Sequence[dict[str, Any]]) -> str:
+    """KL after each number of steps, the mean over seeds; a column per number."""
+    groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        if "steps" in row:
+            groups[row["name"]].append(row["steps"])
+    counts = sorted({int(n) for same in groups.values() for n in same[0]})
+    parts = ["", "## After more and fewer steps, KL", "", f"| method | {' | '.join(map(str, counts))} |"]
+    parts.append("|---" * (len(counts) + 1) + "|")
+    for name, same in groups.items():
+        values = [f"{_mean([s[str(n)]['kl'] for s in same]):.4g}" if str(n) in same[0] else "" for n in counts]
+        parts.append(f"| {name} | {' | '.join(values)} |")
+    return "\n".join(parts) + "\n"
+
+
 def latex(experiment: Experiment, lines: Sequence[Line]) -> str:
     """The table of the largest training size, ready to be included."""
     here = [line for line in lines if line.size in (None, max(experiment.sizes))]
@@ -112,19 +152,43 @@ def draw(experiment: Experiment, lines: Sequence[Line], path: Path) -> None:
         figure.savefig(path.with_suffix(suffix), dpi=150)
 
 
+def draw_steps(experiment: Experiment, rows: Sequence[dict[str, Any]], path: Path) -> None:
+    """KL against the number of steps a network is run for, a line per network; the mean over seeds."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 4.2), layout="constrained")
+    panel = figure.subplots()
+    for name in dict.fromkeys(row["name"] for row in rows if "steps" in row):
+        same = [row["steps"] for row in rows if row["name"] == name and "steps" in row]
+        counts = sorted(map(int, same[0]))
+        panel.plot(
+            counts, [_mean([s[str(n)]["kl"] for s in same]) for n in counts], marker="o", markersize=3, label=name
+        )
+    panel.set(xscale="log", yscale="log", xlabel="steps", ylabel="KL", title=experiment.title)
+    if panel.lines:
+        panel.legend(fontsize=7)
+    for suffix in (".png", ".svg"):
+        figure.savefig(path.with_suffix(suffix), dpi=150)
+
+
 def write(experiment: Experiment, rows: Sequence[dict[str, Any]], folder: Path, *, figure: bool) -> list[Path]:
     """All files of a finished (or half finished) experiment; returns their paths."""
     lines = lines_of(rows)
     results = {"experiment": experiment.name, "provenance": provenance(), "runs": list(rows)}
     files = {
         "results.json": json.dumps(results, indent=1),
-        "table.md": markdown(experiment, lines),
+        "table.md": markdown(experiment, lines)
+        + (families_table(experiment, rows) if experiment.families else "")
+        + (steps_table(rows) if experiment.step_factors else ""),
         "table.tex": latex(experiment, lines),
     }
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         write_text(folder / name, text)
     written = [folder / name for name in files]
+    if figure and experiment.step_factors:
+        draw_steps(experiment, rows, folder / "steps")
+        written += [folder / "steps.png", folder / "steps.svg"]
     if figure and len(experiment.sizes) > 1:
         draw(experiment, lines, folder / "figure")
         written += [folder / "figure.png", folder / "figure.svg"]

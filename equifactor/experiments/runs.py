@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equifactor import metrics
-from equifactor.experiments.config import Classical, Experiment, Model
+from equifactor.errors import ModelError
+from equifactor.experiments.config import Classical, Experiment, Family, Model
 from equifactor.result import Task
 from equifactor.solve import solve
 
@@ -49,7 +50,8 @@ def all_runs(experiment: Experiment) -> Iterator[Run]:
     for size in experiment.sizes:
         for seed in experiment.seeds:
             for model in experiment.models:
-                yield Run(experiment, model, size, seed)
+                if model.sizes is None or size in model.sizes:
+                    yield Run(experiment, model, size, seed)
 
 
 def perform(run: Run, folder: Path, device: str) -> dict[str, Any]:
@@ -71,13 +73,32 @@ def perform(run: Run, folder: Path, device: str) -> dict[str, Any]:
 
 
 def _classical(run: Run, row: Classical) -> dict[str, Any]:
-    spec, tuned = row.solver, {}
-    if row.tune:
-        graphs, exact = _graphs_and_answers(run.experiment.tune)
-        tuned = {text: _measure(graphs, exact, text)["kl"] for text in row.tune}
-        spec = min(tuned, key=lambda text: tuned[text])
+    """A solver as it is, or for every family of graphs the best of its candidates on other graphs of the family."""
+    spec, found = _tuned(row, run.experiment.tune)
     graphs, exact = _graphs_and_answers(run.experiment.test)
-    return {"solver": spec, **_measure(graphs, exact, spec), **({"tuning_kl": tuned} if tuned else {})}
+    row_found = {"solver": spec, **_measure(graphs, exact, spec), **found}
+    families = {}
+    for family in run.experiment.families:
+        best, _ = _tuned(row, family.tune)
+        families[family.name] = {"solver": best, **_on_family(family, best)}
+    return {**row_found, **({"families": families} if families else {})}
+
+
+def _tuned(row: Classical, graphs_text: str) -> tuple[str, dict[str, Any]]:
+    if not row.tune:
+        return row.solver, {}
+    graphs, exact = _graphs_and_answers(graphs_text)
+    kl = {text: _measure(graphs, exact, text)["kl"] for text in row.tune}
+    return min(kl, key=lambda text: kl[text]), {"tuning_kl": kl}
+
+
+def _on_family(family: Family, solver: str) -> dict[str, Any]:
+    """Measures on a family; a sentence where the solver does not take its graphs."""
+    graphs, exact = _graphs_and_answers(family.test)
+    try:
+        return _measure(graphs, exact, solver)
+    except ModelError as error:
+        return {"kl": None, "refused": str(error)}
 
 
 def _trained(run: Run, model: Model, folder: Path, device: str) -> dict[str, Any]:
@@ -99,10 +120,17 @@ def _trained(run: Run, model: Model, folder: Path, device: str) -> dict[str, Any
     out.with_suffix(".checkpoint").unlink(missing_ok=True)
     graphs, exact = _graphs_and_answers(run.experiment.test)
     parameters = sum(p.numel() for p in done.network.parameters())
+    extra: dict[str, Any] = {}
+    if run.experiment.families:
+        extra["families"] = {f.name: _on_family(f, str(out)) for f in run.experiment.families}
+    steps = done.network.config.steps
+    for factor in run.experiment.step_factors:
+        count = max(1, round(factor * steps))
+        extra.setdefault("steps", {})[str(count)] = _measure(graphs, exact, f"{out}(iterations={count})")
     return {
         "solver": model.kind, "settings": asdict(model), "parameters": parameters, "epochs": len(done.history) - 1,
         "best_epoch": done.metrics["epoch"], "validation_kl": done.metrics["kl"], "start_kl": done.history[0]["kl"],
-        **_measure(graphs, exact, str(out)),
+        **_measure(graphs, exact, str(out)), **extra,
     }  # fmt: skip
 
 
@@ -118,8 +146,10 @@ def _measure(graphs: Sequence[FactorGraph], exact: Sequence[Marginals], solver: 
 
 
 def _fixed(solver: str) -> str:
-    """A model file runs exactly the steps it was trained for."""
-    return f"{solver}(tolerance=0)" if solver.endswith(".safetensors") else solver
+    """A model file runs exactly the steps it is asked for."""
+    if solver.endswith(".safetensors"):
+        return f"{solver}(tolerance=0)"
+    return solver.replace(".safetensors(", ".safetensors(tolerance=0, ")
 
 
 def _graphs_and_answers(text: str) -> tuple[Sequence[FactorGraph], list[Marginals]]:

@@ -71,7 +71,7 @@ class Template:
         """The batch of these rows [size] of the shelf; stays on the device."""
         log_phi = self.shelf.log_phi[rows].reshape(-1)[self.order]
         weight = self.shelf.weight[rows]
-        return Batch(replace(self.flat, log_phi=log_phi), self.shelf.target[rows].reshape(-1), weight / weight.sum())
+        return Batch(replace(self.flat, log_phi=log_phi), self.shelf.target[rows].reshape(-1), weight / len(weight))
 
 
 class Dataset:
@@ -83,6 +83,8 @@ class Dataset:
         self.graphs, self.targets = list(graphs), list(targets)
         self.device, self.dtype = device, dtype
         self.weights = np.ones(len(self.graphs)) if weights is None else np.asarray(weights, np.float64)
+        # Against the mean of all graphs, not of a batch: batches hold one structure each, whose graphs may all count more.
+        self.weights = self.weights / self.weights.mean()
         members: dict[Any, list[int]] = defaultdict(list)
         layouts: dict[int, bytes] = {}
         for n, g in enumerate(self.graphs):
@@ -133,12 +135,13 @@ class Dataset:
         """The batch of a plan on the device; with several processes the share of one of them."""
         if plan.template is not None and world == 1:
             return plan.template.fill(torch.tensor(plan.rows, device=self.device))
-        indices = plan.indices[rank::world]
+        mine = plan.indices[rank::world]
+        indices = mine if len(mine) else plan.indices[:1]  # fewer graphs than processes: a stand-in that counts nothing
         where: dict[str, Any] = {"device": self.device, "dtype": getattr(torch, self.dtype)}
         flat = compile([self.graphs[n] for n in indices]).to(self.device, self.dtype)
         target = np.concatenate([np.ravel(self.targets[n]) for n in indices])
         # Gradients are averaged over the processes, so each one's share of the whole batch counts `world` times.
-        weight = self.weights[indices] * world / self.weights[plan.indices].sum()
+        weight = self.weights[indices] * world / len(plan.indices) * bool(len(mine))
         return Batch(flat, torch.tensor(target, **where), torch.tensor(weight, **where))
 
     def retarget(self, scores: Sequence[float]) -> None:

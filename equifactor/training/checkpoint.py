@@ -46,8 +46,8 @@ def load(path: Path, identity: str, device: str) -> tuple[Progress, dict[str, An
         raise FormatError(f"{path}: not a readable checkpoint ({type(error).__name__}); start anew") from None
     other = json.loads(found.pop("identity"))
     mine = json.loads(identity)
-    changed = [k for k in mine if mine[k] != other.get(k)]
+    changed = [k for k in mine if k in other and mine[k] != other[k]]
     if changed:
-        what = ", ".join(f"{k} was {other.get(k)!r} and is {mine[k]!r}" for k in changed[:3])
+        what = ", ".join(f"{k} was {other[k]!r} and is {mine[k]!r}" for k in changed[:3])
         raise OptionError(f"{path}: it belongs to another run: {what}; use the same settings, or start anew")
     return progress, found

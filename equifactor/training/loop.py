@@ -59,6 +59,8 @@ class Trainer:
             self.parameters, lr=lr, weight_decay=settings.weight_decay, capturable=on_gpu, foreach=True
         )
         self.captured = CapturedSteps(self._gradient_step, self.optimizer) if on_gpu and processes.world == 1 else None
+        # Elsewhere the epoch ends first: a GPU would have to be waited for, other processes would wait for this one.
+        self.stops_at_once = not on_gpu and processes.world == 1
         self.validation = validation
         size = min(_VALIDATION_BATCH, max(1, len(validation)))
         self.validation_batches = [validation.batch(p) for p in validation.plans(size)]
@@ -76,7 +78,7 @@ class Trainer:
         p, settings = self.progress, self.settings
         if p.epoch == 0 and not p.history:
             self._judge(0, math.nan, 0.0)  # the start counts: training must beat it
-        while p.epoch < settings.epochs and not self._out_of_patience():
+        while p.epoch < settings.epochs and self._goes_on():
             before = self._snapshot()
             start = time.perf_counter()
             loss = self._epoch(p.epoch)
@@ -111,15 +113,14 @@ class Trainer:
                 losses[n] = self._gradient_step(batch, steps, read_at, plan)
             if self.report and n % 10 == 9:
                 self.report(done + 1, self.settings.epochs * len(todo), self._note())
+        losses = self.processes.mean(losses)  # a loss that is not finite anywhere stops all processes
         self._check_finite(losses, todo)
-        if self.processes.any(self.clock.stopped):
-            self.clock.interrupted = True
-        return self.processes.mean(float(losses.mean()))
+        return float(losses.mean())
 
     def _gradient_step(self, batch: Batch, steps: int, read_at: tuple[int, ...], plan: Plan | None = None) -> Tensor:
         self.optimizer.zero_grad(set_to_none=True)
         loss: Tensor = self.objective(batch, steps, read_at)
-        if loss.device.type == "cpu" and not math.isfinite(loss.item()) and plan is not None:
+        if self.stops_at_once and plan is not None and not math.isfinite(loss.item()):
             self._fail(plan)
         loss.backward()  # type: ignore[no-untyped-call]
         self.processes.average(self.parameters)
@@ -174,9 +175,13 @@ class Trainer:
         speed = f", {last['graphs_per_second']:,.0f} graphs/s" if last["graphs_per_second"] else ""
         return f"{loss}validation {name} {last[name]:.5f} (best {self.progress.best:.5f}){speed}"
 
-    def _out_of_patience(self) -> bool:
-        patience = self.settings.patience
-        return self.clock.stopped or bool(patience and self.progress.epoch - self.progress.best_epoch >= patience)
+    def _goes_on(self) -> bool:
+        """Whether patience and clock allow another epoch. All processes agree, or one would wait for ever."""
+        p, patience = self.progress, self.settings.patience
+        if self.processes.any(self.clock.stopped):
+            self.clock.interrupted |= not self.clock.stopped  # another process was stopped
+            return False
+        return not self.processes.any(bool(patience and p.epoch - p.best_epoch >= patience))
 
     def _improve_scores(self) -> None:
         """MAP: where the network's own assignment beats the best score known, that becomes the target."""
@@ -206,7 +211,9 @@ class Trainer:
 
     def _restore(self, state: dict[str, Any]) -> None:
         self.network.load_state_dict(state["network"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        # Moments only: how the optimizer works depends on the device, which may differ from that of the checkpoint.
+        mine = self.optimizer.state_dict()["param_groups"]
+        self.optimizer.load_state_dict({"state": state["optimizer"]["state"], "param_groups": mine})
 
     def save(self) -> None:
         """Write a checkpoint, where there is a file to put it beside."""

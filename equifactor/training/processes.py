@@ -52,11 +52,11 @@ class Processes:
             return flag
         return bool(self.fabric.all_reduce(torch.tensor(float(flag), device=self.device), reduce_op="sum") > 0)
 
-    def mean(self, value: float) -> float:
-        """Mean over the processes."""
+    def mean(self, values: Tensor) -> Tensor:
+        """Mean over the processes, number by number."""
         if self.world == 1:
-            return value
-        return float(self.fabric.all_reduce(torch.tensor(value, device=self.device), reduce_op="mean"))
+            return values
+        return torch.as_tensor(self.fabric.all_reduce(values, reduce_op="mean"))
 
 
 def _fabric() -> Any:

@@ -37,7 +37,7 @@ def read_source(data: Any, seed: int = 0) -> Source:
     """
     if isinstance(data, (str, Path)):
         return _from_text(str(data), seed)
-    items = list(data)
+    items = as_graphs(data) if isinstance(data, FactorGraph) else list(data)
     if items and all(isinstance(i, (str, Path)) for i in items):
         # Each text gets random numbers of its own: two equal generators give different graphs.
         parts = [_from_text(str(text), seed + 1000 * n) for n, text in enumerate(items)]
@@ -46,6 +46,12 @@ def read_source(data: Any, seed: int = 0) -> Source:
             [i for p in parts for i in p.instances],
             " + ".join(p.text for p in parts),
         )
+    for item in items:
+        if not isinstance(item, FactorGraph):
+            raise OptionError(
+                "training data is a folder, a generator such as 'ising(4x4, n=1000)', a list of these, or a list of "
+                f"graphs; found a list with {item!r:.60}"
+            )
     return Source(items, [None] * len(items), f"{len(items)} graphs")
 
 
