@@ -6,6 +6,9 @@
 array([0.25, 0.75])
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from equifactor import generators
 from equifactor._version import __version__
 from equifactor.errors import EquifactorError, FormatError, ModelError, OptionError, SolveError
@@ -15,8 +18,10 @@ from equifactor.result import Result, Status, Task
 from equifactor.solve import solve
 from equifactor.solver import Solver
 from equifactor.spec import parse_solver, register, solver_names
-from equifactor.symmetry import Relabelling, canonical_form, equivariance_error, graph_hash, isomorphism, relabel
-from equifactor.training import train
+
+if TYPE_CHECKING:
+    from equifactor.symmetry import Relabelling, canonical_form, equivariance_error, graph_hash, isomorphism, relabel
+    from equifactor.training.run import train
 
 __all__ = [
     "EquifactorError",
@@ -48,3 +53,15 @@ __all__ = [
     "train",
     "write_graph",
 ]
+
+# Loaded when first asked for: a plain `solve` is quicker without them.
+_LATER = dict.fromkeys(
+    ("Relabelling", "canonical_form", "equivariance_error", "graph_hash", "isomorphism", "relabel"),
+    "equifactor.symmetry",
+) | {"train": "equifactor.training.run"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'equifactor' has no attribute {name!r}")
+    return getattr(importlib.import_module(_LATER[name]), name)

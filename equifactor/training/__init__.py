@@ -6,7 +6,21 @@ loop.py       epochs, validation, early stopping, checkpoints    capture.py   a 
 processes.py  several processes by Lightning Fabric              settings.py  every knob
 """
 
-from equifactor.training.run import Trained, train
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from equifactor.training.settings import Settings
 
+if TYPE_CHECKING:
+    from equifactor.training.run import Trained, train
+
 __all__ = ["Settings", "Trained", "train"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'equifactor.training' has no attribute {name!r}")
+    from equifactor.training import run  # when it is first asked for: `equifactor --help` needs the settings only
+
+    return getattr(run, name)
