@@ -13,6 +13,7 @@ import typer
 
 from equifactor.cli.options import example
 from equifactor.cli.status import Exit
+from equifactor.clock import Clock
 from equifactor.errors import OptionError
 from equifactor.spec import parse_value
 from equifactor.training.settings import Settings
@@ -53,13 +54,16 @@ def _run(
         kind, data, task, out,
         network=_network_settings(kind, network or []), start=start, resume=resume, progress=True, **settings,
     )  # fmt: skip
+    if not trained.is_first:
+        return
     for sentence in trained.left_out:
         print(f"left out {sentence}", file=sys.stderr)
     measures = ", ".join(f"{name} {value:.6g}" for name, value in trained.metrics.items() if name != "epoch")
-    print(f"{trained.path}: best in epoch {trained.metrics['epoch']}, validation {measures}")
+    untrained = "" if trained.metrics["epoch"] else " (the untrained network: nothing did better)"
+    print(f"{trained.path}: best in epoch {trained.metrics['epoch']}{untrained}, validation {measures}")
     if not trained.finished:
         print(f"stopped before the end: add --resume to go on from {trained.path}", file=sys.stderr)
-        raise typer.Exit(Exit.UNSOLVED)
+        raise typer.Exit(Exit.INTERRUPTED if Clock.interrupts else Exit.UNSOLVED)
 
 
 def _network_settings(kind: str, texts: list[str]) -> dict[str, Any]:

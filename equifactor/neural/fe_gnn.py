@@ -58,14 +58,13 @@ class FEGNN(Network):
         one_cardinality(flat, self.kind, self.card)
 
     def start(self, wiring: Wiring) -> State:
-        """Hidden states of zero, uniform messages."""
-        flat = wiring.flat
-        zeros = flat.log_phi.new_zeros(flat.num_edges, self.channels)
-        return State(wiring, wiring.uniform_messages(), (zeros, zeros))
+        """Hidden states of zero, uniform messages; the tables without their scale, which no answer depends on."""
+        zeros = wiring.log_phi.new_zeros(len(wiring.var_of_edge), self.channels)
+        return State(wiring, wiring.uniform_messages(), (zeros, zeros, _without_scale(wiring)))
 
     def step(self, state: State) -> State:
         """Variables to factors, then factors to variables."""
-        wiring, (h_vf, h_fv) = state.wiring, state.hidden
+        wiring, (h_vf, h_fv, log_phi) = state.wiring, state.hidden
         seen_fv = self._seen(h_fv, wiring.messages(state.msg_fv)) if self.sees_bp else h_fv
         h_vf = self.gru1(others(self.mlp1(seen_fv), wiring.var_of_edge, wiring.num_vars), h_vf)
         msg = state.msg_fv
@@ -77,13 +76,13 @@ class FEGNN(Network):
         else:
             seen_vf = h_vf
         out = ops.reduce_tables(
-            wiring.all_groups, wiring.log_phi, self.mlp2(seen_vf).reshape(-1), wiring.semiring, zeros=wiring.has_zeros
+            wiring.all_groups, log_phi, self.mlp2(seen_vf).reshape(-1), wiring.semiring, zeros=wiring.has_zeros
         )
         h_fv = self.gru2(out.clamp(-_CLAMP, _CLAMP).reshape(-1, self.card), h_fv)
         if not self.sees_bp:
             # What went through the tables is a log message like any other: bounds are computed from it.
             msg = wiring.normalize(out[len(wiring.unary_messages) :])
-        return State(wiring, msg, (h_vf, h_fv))
+        return State(wiring, msg, (h_vf, h_fv, log_phi))
 
     def _seen(self, hidden: Tensor, msg: Tensor) -> Tensor:
         return torch.cat((hidden, squash(msg).reshape(-1, self.card)), dim=1)
@@ -95,3 +94,14 @@ class FEGNN(Network):
         if not flat.has_zeros:
             return out
         return torch.where(torch.isneginf(state.wiring.log_beliefs(state.msg_fv)), -torch.inf, out)
+
+
+def _without_scale(wiring: Wiring) -> Tensor:
+    """[T] log tables, each less the mean of its possible entries."""
+    blocks = [wiring.log_phi.new_zeros(0)]
+    for group in wiring.all_groups:
+        table = group.table(wiring.log_phi).reshape(group.num_factors, -1)
+        possible = ~torch.isneginf(table)
+        mean = torch.where(possible, table, 0.0).sum(1, keepdim=True) / possible.sum(1, keepdim=True).clamp_min(1)
+        blocks.append((table - mean).reshape(-1))
+    return torch.cat(blocks)

@@ -137,7 +137,9 @@ def one_cardinality(flat: Flat, kind: str, wanted: int) -> None:
         return
     other = int(card[card != wanted][0])
     graph = flat.graphs[int(flat.graph_of_var.cpu()[card != wanted][0])]
+    same = bool((card == other).all())
     raise ModelError(
         f"{kind} was made for variables of {wanted} states and {graph.name or 'a graph'} has one of {other}: "
-        "use fe-nbp or fe-net, which take any cardinality"
+        + (f"train it with card={other}, or " if same else "")
+        + "use fe-nbp or fe-net, which take any cardinality"
     )

@@ -18,7 +18,7 @@ class Replay:
 
     A step of a network is some forty small operations, so a batch of a thousand small graphs costs their launches and
     little else; one CUDA graph for all steps takes those away. On the CPU the network simply runs. The answer is
-    overwritten by the next call.
+    overwritten by the next call. Where potentials may hold true zeros, so must those of `flat`: on a GPU nobody looks.
     """
 
     def __init__(self, network: Network, flat: Flat, semiring: Semiring = "sum", steps: int | None = None) -> None:
@@ -31,20 +31,20 @@ class Replay:
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
-            self._run()
+            self._run(self.flat)
         torch.cuda.current_stream().wait_stream(stream)
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph):
-            self.answer = self._run()
+            self.answer = self._run(self.flat)
 
     def __call__(self, log_phi: Float[Tensor, " T"]) -> Float[Tensor, " X"]:
         """Log beliefs, not normalised."""
-        self.flat.log_phi.copy_(log_phi)
         if self.graph is None:
-            return self._run()
+            return self._run(self.flat.with_log_phi(log_phi.to(self.flat.log_phi)))
+        self.flat.log_phi.copy_(log_phi)
         self.graph.replay()
         return self.answer
 
-    def _run(self) -> Tensor:
+    def _run(self, flat: Flat) -> Tensor:
         with torch.no_grad():
-            return self.network.unroll(self.network.start(wire(self.flat, self.semiring)), self.steps)[-1]
+            return self.network.unroll(self.network.start(wire(flat, self.semiring)), self.steps)[-1]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.errors import ModelError, OptionError, SolveError
+from equifactor.graph.factor_graph import as_graphs
 from equifactor.symmetry.apply import entry_places, relabel
 from equifactor.symmetry.canonical import canonical_relabelling
 from equifactor.symmetry.refinement import bits, refine
@@ -40,6 +41,7 @@ def isomorphism(g: FactorGraph, h: FactorGraph, tolerance: float = 0.0) -> Relab
 
     Cost: O(T log T) for a "no" by counting, then as `canonical_form` for both graphs.
     """
+    g, h = as_graphs((g, h))
     if not (isinstance(tolerance, Real) and 0 <= tolerance < np.inf):
         raise OptionError(f"the tolerance must be a number >= 0, found {tolerance!r}")
     if not _same_counts(g, h):

@@ -83,8 +83,8 @@ class Dataset:
         self.graphs, self.targets = list(graphs), list(targets)
         self.device, self.dtype = device, dtype
         self.weights = np.ones(len(self.graphs)) if weights is None else np.asarray(weights, np.float64)
-        # Against the mean of all graphs, not of a batch: batches hold one structure each, whose graphs may all count more.
-        self.weights = self.weights / self.weights.mean()
+        # Against the mean of all graphs, not of a batch: a batch holds one structure, whose graphs may all count more.
+        self.weights = self.weights / (self.weights.mean() or 1.0)
         members: dict[Any, list[int]] = defaultdict(list)
         layouts: dict[int, bytes] = {}
         for n, g in enumerate(self.graphs):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import torch
 
 from equifactor.errors import FormatError, OptionError
+from equifactor.io.files import write_bytes
 
 
 @dataclass
@@ -29,10 +31,10 @@ def checkpoint_path(out: Path) -> Path:
 
 
 def save(path: Path, identity: str, progress: Progress, tensors: dict[str, Any]) -> None:
-    """Atomically: a kill while writing leaves the older checkpoint."""
-    part = path.with_name(path.name + ".part")
-    torch.save({"identity": identity, "progress": json.dumps(asdict(progress)), **tensors}, part)
-    part.replace(path)
+    """Atomically: a kill or a full disk while writing leaves the older checkpoint."""
+    data = io.BytesIO()
+    torch.save({"identity": identity, "progress": json.dumps(asdict(progress)), **tensors}, data)
+    write_bytes(path, data.getvalue())
 
 
 def load(path: Path, identity: str, device: str) -> tuple[Progress, dict[str, Any]]:

@@ -27,7 +27,7 @@ from equifactor.training.settings import Settings
 from equifactor.training.validate import measures, scores
 
 Report = Callable[[int, int | None, str], None]
-_VALIDATION_BATCH = 1000
+_VALIDATION_BATCH = 1000  # graphs; at most 20 training batches, since a step without gradients keeps about a T-th
 
 
 class Trainer:
@@ -62,12 +62,15 @@ class Trainer:
         # Elsewhere the epoch ends first: a GPU would have to be waited for, other processes would wait for this one.
         self.stops_at_once = not on_gpu and processes.world == 1
         self.validation = validation
-        size = min(_VALIDATION_BATCH, max(1, len(validation)))
+        self.judged_at_once = min(_VALIDATION_BATCH, 20 * settings.batch_size)
+        size = min(self.judged_at_once, max(1, len(validation)))
         self.validation_batches = [validation.batch(p) for p in validation.plans(size)]
         self.batches_per_epoch = settings.steps_per_epoch or len(data.plans(settings.batch_size))
         self.progress = checkpoint.Progress(best_scores=_scores_of(data) if task is Task.MAP else [])
         self.best_weights = copy.deepcopy(network.state_dict())
         self.saved_at = time.monotonic()
+        if on_gpu:
+            torch.set_float32_matmul_precision("high")  # TF32: three digits in products, twice the speed
         if settings.compile:
             network.step = torch.compile(network.step, dynamic=False)  # type: ignore[method-assign]
 
@@ -155,7 +158,8 @@ class Trainer:
         if self.task is Task.MAP and epoch:
             self._improve_scores()
         graphs = self.batches_per_epoch * min(self.settings.batch_size, len(self.data))
-        line = {"epoch": epoch, "loss": loss if math.isfinite(loss) else None, **found, "best": p.best}
+        line = {"epoch": epoch, "loss": loss, **found, "best": p.best}
+        line = {k: v if math.isfinite(v) else None for k, v in line.items()}  # JSON has no NaN
         timing = {"seconds": round(seconds, 3), "graphs_per_second": round(graphs / seconds, 1) if seconds else None}
         p.history.append({**line, **timing})
         if self.out and self.processes.is_first:
@@ -167,13 +171,15 @@ class Trainer:
             self.report(done, self.settings.epochs * self.batches_per_epoch, self._note(name))
 
     def _note(self, name: str = "") -> str:
+        """Short: beside it a bar and counts have to fit a line of 80 characters."""
         if not self.progress.history:
             return ""
         last = self.progress.history[-1]
         name = name or next(k for k in last if k not in ("epoch", "loss"))
-        loss = "" if last["loss"] is None else f"loss {last['loss']:.5f}, "
-        speed = f", {last['graphs_per_second']:,.0f} graphs/s" if last["graphs_per_second"] else ""
-        return f"{loss}validation {name} {last[name]:.5f} (best {self.progress.best:.5f}){speed}"
+        loss = "" if last["loss"] is None else f"loss {last['loss']:.3g}, "
+        speed = f", {last['graphs_per_second']:,.0f}/s" if last["graphs_per_second"] else ""
+        found = "not finite" if last[name] is None else f"{last[name]:.3g}"
+        return f"{loss}{name} {found} (best {self.progress.best:.3g}){speed}"
 
     def _goes_on(self) -> bool:
         """Whether patience and clock allow another epoch. All processes agree, or one would wait for ever."""
@@ -185,7 +191,7 @@ class Trainer:
 
     def _improve_scores(self) -> None:
         """MAP: where the network's own assignment beats the best score known, that becomes the target."""
-        for plan in self.data.plans(_VALIDATION_BATCH):
+        for plan in self.data.plans(self.judged_at_once):
             for n, score in zip(plan.indices, scores(self.network, self.data.batch(plan)).tolist(), strict=True):
                 if score > self.progress.best_scores[n]:
                     self.progress.best_scores[n] = score

@@ -11,6 +11,7 @@ from equifactor.graph import FlatGraph
 from equifactor.ops.segments import segment_logsumexp, segment_sum
 
 Flat = FlatGraph[Tensor]
+SMALLEST_SCORE = 1e-3  # errors are relative to the best log score, which is 0 for satisfied constraints
 _LOWEST = -99.0  # ln 0 in an expectation: a finite number, so that a zero can be learned away
 
 
@@ -35,9 +36,12 @@ def squared_error_per_graph(flat: Flat, log_b: Float[Tensor, " X"], target: Floa
 
 
 def uai_per_graph(flat: Flat, log_b: Float[Tensor, " X"], best: Float[Tensor, " G"]) -> Float[Tensor, " G"]:
-    """|(s* - E[s]) / s*| where every variable is drawn from its belief, and s* is the best known log score."""
+    """(s* - E[s]) / |s*| where every variable is drawn from its belief, and s* is the best known log score.
+
+    The paper's loss, but that it goes on falling where beliefs are better than a best known score that is not optimal.
+    """
     expected = expected_log_score(flat, ops.probabilities(flat, log_b))
-    return ((best - expected) / best.abs().clamp_min(1e-3)).abs()
+    return (best - expected) / best.abs().clamp_min(SMALLEST_SCORE)
 
 
 def expected_log_score(flat: Flat, probabilities: Float[Tensor, " X"]) -> Float[Tensor, " G"]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equifactor.clock import Clock
-from equifactor.errors import OptionError
+from equifactor.errors import OptionError, SolveError
+from equifactor.graph.factor_graph import FactorGraph
 from equifactor.progress import bar
 from equifactor.result import Task
 from equifactor.solve import parse_task
 from equifactor.torch_device import check_device
 from equifactor.training.settings import Settings
 from equifactor.training.sources import read_source
-from equifactor.training.targets import with_targets
+from equifactor.training.targets import fingerprint, with_targets
 
 if TYPE_CHECKING:
-    from equifactor.graph import FactorGraph
     from equifactor.neural.network import Network
     from equifactor.solver import Progress
     from equifactor.training.batches import Dataset
@@ -42,6 +43,7 @@ class Trained:
     left_out: list[str]  # a sentence per graph that could not be used
     path: Path | None
     finished: bool  # False: stopped by Ctrl-C or the time limit; --resume goes on
+    is_first: bool = True  # of several processes the one that wrote the files
 
 
 def train(
@@ -53,6 +55,7 @@ def train(
     network: Mapping[str, Any] | None = None,
     start: str | Path | None = None,
     weights: Sequence[float] | None = None,
+    validation: float | str | Path | Sequence[str | Path] | Sequence[FactorGraph] = 0.1,
     resume: bool = False,
     progress: Progress | bool = False,
     **settings: Any,
@@ -66,7 +69,8 @@ def train(
         out: model file to write (`.safetensors`), with a log (`.jsonl`) and a checkpoint beside it; None: no files.
         network: settings of the network, such as `{"channels": 32}`.
         start: a model file of the same kind to start from.
-        weights: how much each graph counts, for graphs given as they are.
+        weights: how much each graph counts in the loss, against their mean; validation counts all alike.
+        validation: share of the graphs held out, or data as above; 0: the training graphs.
         resume: go on from the checkpoint beside `out`; the result is that of an uninterrupted run.
         progress: True for a bar, or a callable `(done, total, note)`.
         settings: the fields of `Settings`.
@@ -78,9 +82,12 @@ def train(
     for name in settings:
         if name not in known:
             raise OptionError(f"training has no setting {name!r}; choose from: {', '.join(known)}")
-    wanted, chosen = parse_task(task), Settings(**settings)
+    held: Any = validation if isinstance(validation, (str, Path, int, float, FactorGraph)) else list(validation)
+    wanted, chosen = parse_task(task), Settings(**settings, validation=_text(held))
     if wanted is Task.PR:
         raise OptionError("networks are trained for MAR or MAP; a MAR model estimates ln Z as well (task PR)")
+    if chosen.loss != "auto" and (chosen.loss == "uai") != (wanted is Task.MAP):
+        raise OptionError(f"the loss {chosen.loss} is not for {wanted}: cross-entropy is for MAR and uai for MAP")
     check_device(chosen.device)
     target = _target(out)
     if resume and target is None:
@@ -100,14 +107,17 @@ def train(
         net.load_state_dict(started.state_dict())
     processes = Processes(chosen)
     clock = Clock(chosen.time_limit)
-    with clock.catch_interrupt(), _bar(progress, kind, processes) as report:
-        parts, text, left_out = _data(data, weights, wanted, chosen, processes.device, report)
+    with _bar(progress, kind, processes) as report, contextlib.ExitStack() as polite:
+        # Ctrl-C raises up to here: there is nothing to keep yet, and a solver must not be left to finish its search.
+        parts, text, left_out = _data(data, weights, held, wanted, chosen, processes.device, _within(clock, report))
+        polite.enter_context(clock.catch_interrupt())
         net.to(device=processes.device, dtype=parts[0].torch_dtype)
         for part in parts:
             for plan in part.plans(chosen.batch_size):
                 net.check(part.batch(plan).flat)
         identity = {
             "kind": kind, "network": dataclasses.asdict(net.config), "task": wanted.value, "data": text,
+            "contents": _contents(parts),
             **{k: v for k, v in dataclasses.asdict(chosen).items() if k not in _NOT_THE_RUN},
         }  # fmt: skip
         trainer = Trainer(
@@ -129,7 +139,7 @@ def train(
                 card = ModelCard.of(net, wanted, data=text, metrics=measured, seed=chosen.seed, updates=updates)
                 save_model(target, net, card)
     finished = not clock.stopped or best.epoch >= chosen.epochs
-    return Trained(net, wanted, metrics, best.history, left_out, target, finished)
+    return Trained(net, wanted, metrics, best.history, left_out, target, finished, processes.is_first)
 
 
 def _target(out: str | Path | None) -> Path | None:
@@ -145,7 +155,7 @@ def _target(out: str | Path | None) -> Path | None:
 
 
 def _data(
-    data: Any, weights: Any, task: Task, settings: Settings, device: str, report: Any
+    data: Any, weights: Any, validation: Any, task: Task, settings: Settings, device: str, report: Any
 ) -> tuple[list[Dataset], str, list[str]]:
     """Training and validation sets on the device, the text that names them, and what was left out."""
     from equifactor.training.batches import Dataset
@@ -156,14 +166,17 @@ def _data(
     source = read_source(data, settings.seed)
     if weights is not None and len(weights) != len(source.graphs):
         raise OptionError(f"there are {len(source.graphs)} graphs and {len(weights)} weights")
+    if weights is not None and not (np.isfinite(weights).all() and np.min(weights) >= 0 and np.any(weights)):
+        raise OptionError("weights of graphs must be numbers of 0 or more, one of them above 0")
     graphs, targets, left_out = with_targets(source, task, report)
     if weights is not None and left_out:
         raise OptionError(f"weights cannot be matched, as graphs had to be left out: {left_out[0]}")
-    share = _share(settings.validation)
+    share = _share(settings.validation) if isinstance(validation, (str, float, int)) else None
     if share is None:
-        # Seeds of validation data are far from those of training data: the two never hold the same graph.
-        held, held_targets, more = with_targets(read_source(settings.validation, settings.seed + 500_000), task, report)
+        # Seeds that are not given are far from those of training data, so that the two hold different graphs.
+        held, held_targets, more = with_targets(read_source(validation, settings.seed + 500_000), task, report)
         parts = [dataset(graphs, targets, weights), dataset(held, held_targets, None)]
+        _note_overlap(parts)
         return parts, f"{source.text}; validation {settings.validation}", left_out + more
     order = np.random.default_rng([settings.seed, 77]).permutation(len(graphs))
     count = max(1, round(share * len(graphs))) if share else 0
@@ -176,7 +189,48 @@ def _data(
         dataset([graphs[n] for n in part], [targets[n] for n in part], [given[n] for n in part])
         for part in (kept, held_out)
     ]
+    if share:
+        _note_overlap(pick)
     return pick, f"{source.text}; validation {settings.validation}", left_out
+
+
+def _text(validation: Any) -> str:
+    """How the validation data is called in the model file and the checkpoint."""
+    if isinstance(validation, (str, Path, int, float)):
+        return str(validation)
+    items = [validation] if isinstance(validation, FactorGraph) else validation
+    return " + ".join(map(str, items)) if all(isinstance(i, (str, Path)) for i in items) else f"{len(items)} graphs"
+
+
+def _note_overlap(parts: Sequence[Dataset]) -> None:
+    """Say so where validation graphs are among the training graphs, as doubles in a folder or by equal seeds."""
+    seen = {fingerprint("", [g]) for g in parts[0].graphs}
+    count = sum(fingerprint("", [g]) in seen for g in parts[1].graphs)
+    if count:
+        logging.getLogger("equifactor").warning(
+            "%d of %d validation graphs are training graphs too: validation will look better than it is",
+            count, len(parts[1]),
+        )  # fmt: skip
+
+
+def _contents(parts: Sequence[Dataset]) -> str:
+    """The same for the same graphs with the same weights: texts such as `20 graphs` do not tell them apart."""
+    return fingerprint("".join(p.weights.tobytes().hex() for p in parts), (g for p in parts for g in p.graphs))[:16]
+
+
+def _within(clock: Clock, report: Progress | None) -> Progress:
+    """A report on the targets that looks at the time limit as well."""
+
+    def checked(done: int, total: int | None, note: str = "") -> None:
+        if report:
+            report(done, total, note)
+        if clock.stopped and done != total:
+            raise SolveError(
+                f"the time limit passed before training, after {note} of {done} of {total} graphs: raise it; answers "
+                "for models from files are kept for the next time"
+            )
+
+    return checked
 
 
 def _share(text: str) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from equifactor.spec import check_options, option
 
@@ -11,6 +11,8 @@ from equifactor.spec import check_options, option
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """Settings of one training run; the network has its own, see `equifactor model`."""
+
+    name: ClassVar[str] = "training"  # how messages about settings call it
 
     epochs: int = option(100, "passes over the training graphs", low=1)
     batch_size: int = option(50, "graphs per gradient step", low=1)

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from equifactor.errors import EquifactorError, OptionError
+from equifactor.graph.factor_graph import FactorGraph
 from equifactor.spec import parse_value
 
 if TYPE_CHECKING:
     from equifactor.data import Instance
-    from equifactor.graph import FactorGraph
 
 _GENERATOR = re.compile(r"\s*([a-z]+)\s*\((.*)\)\s*", re.DOTALL)
 
@@ -29,7 +29,7 @@ class Source:
 
 
 def read_source(data: Any, seed: int = 0) -> Source:
-    """Graphs from a text, from several texts, or as they are.
+    """Graphs from a text, from several texts, from instances of `equifactor.data.collection`, or as they are.
 
     A folder may be followed by the names of its collections and of one split: `models:Grids,DBN:train`. A generator
     takes the options of `equifactor generate`, `n` for the number of graphs and `4x4` for rows and columns; its seed is
@@ -37,7 +37,12 @@ def read_source(data: Any, seed: int = 0) -> Source:
     """
     if isinstance(data, (str, Path)):
         return _from_text(str(data), seed)
-    items = as_graphs(data) if isinstance(data, FactorGraph) else list(data)
+    items: list[Any] = [data] if isinstance(data, FactorGraph) else list(data)
+    from equifactor.data import Instance
+
+    if items and all(isinstance(i, Instance) for i in items):
+        names = ", ".join(dict.fromkeys(i.collection for i in items))
+        return Source([i.graph() for i in items], items, f"{len(items)} models of {names}")
     if items and all(isinstance(i, (str, Path)) for i in items):
         # Each text gets random numbers of its own: two equal generators give different graphs.
         parts = [_from_text(str(text), seed + 1000 * n) for n, text in enumerate(items)]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.clock import Clock
 from equifactor.errors import OptionError
 from equifactor.graph.forced import fix_forced
 from equifactor.result import Task
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from equifactor.data import Instance
     from equifactor.graph import FactorGraph
+    from equifactor.result import Result
     from equifactor.training.sources import Source
 
     FloatArray = NDArray[np.float64]
@@ -50,9 +52,8 @@ def with_targets(
             instances.append(instance)
     targets = _marginals(graphs, instances, report) if task is Task.MAR else _scores(graphs, instances, report)
     kept = [n for n, t in enumerate(targets) if t is not None]
-    left_out += [
-        f"{graphs[n].name}: its exact answer does not fit the memory" for n in set(range(len(graphs))) - set(kept)
-    ]
+    why = "its exact answer does not fit the memory" if task is Task.MAR else "no possible assignment was found"
+    left_out += [f"{graphs[n].name}: {why}" for n in sorted(set(range(len(graphs))) - set(kept))]
     if not kept:
         raise OptionError(f"{source.text}: no graph is left to train on: {left_out[0] if left_out else 'it is empty'}")
     return [graphs[n] for n in kept], [t for t in targets if t is not None], left_out
@@ -101,7 +102,7 @@ def _runs(graphs: list[FactorGraph], numbers: Iterable[int]) -> list[list[int]]:
 
 
 def _exact(graph: FactorGraph) -> FloatArray | None:
-    found = solve(graph, "MAR", "exact").marginals
+    found = _solved(graph, "MAR", "exact").marginals
     return None if found is None else _free(graph, found.values)
 
 
@@ -127,18 +128,23 @@ def _scores(
     return answers
 
 
-def _best_score(graph: FactorGraph) -> FloatArray:
-    score = solve(graph, "MAP", "auto", time_limit=_MAP_SECONDS).log_score
-    return np.array([-np.inf if score is None else score])
+def _best_score(graph: FactorGraph) -> FloatArray | None:
+    score = _solved(graph, "MAP", "auto", _MAP_SECONDS).log_score
+    return None if score is None or np.isneginf(score) else np.array([score])  # the loss is relative to a number
+
+
+def _solved(graph: FactorGraph, task: str, solver: str, time_limit: float | None = None) -> Result:
+    """An answer, or KeyboardInterrupt: what a solver has when it is interrupted is no target to be kept."""
+    before = Clock.interrupts
+    result = solve(graph, task, solver, time_limit=time_limit)
+    if Clock.interrupts > before:
+        raise KeyboardInterrupt
+    return result
 
 
 def _cached(graph: FactorGraph, task: str, compute: Callable[[FactorGraph], FloatArray | None]) -> FloatArray | None:
     """An answer from the cache folder, or computed and put there; a folder that cannot be written is no error."""
-    digest = hashlib.sha256(task.encode())
-    s = graph.structure
-    for array in (s.card, s.scope_ptr, s.scope_vars, graph.log_phi, graph.observed):
-        digest.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
-    path = cache_folder() / f"{digest.hexdigest()[:32]}.npy"
+    path = cache_folder() / f"{fingerprint(task, [graph])[:32]}.npy"
     try:
         return np.load(path, allow_pickle=False)
     except (OSError, ValueError):
@@ -153,6 +159,16 @@ def _cached(graph: FactorGraph, task: str, compute: Callable[[FactorGraph], Floa
         except OSError:
             pass
     return answer
+
+
+def fingerprint(text: str, graphs: Iterable[FactorGraph]) -> str:
+    """Of a text and the contents of graphs, names aside; in hexadecimal."""
+    digest = hashlib.sha256(text.encode())
+    for graph in graphs:
+        s = graph.structure
+        for array in (s.card, s.scope_ptr, s.scope_vars, graph.log_phi, graph.observed):
+            digest.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
 
 
 def cache_folder() -> Path:

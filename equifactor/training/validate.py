@@ -1,4 +1,4 @@
-"""How good a network is on held-out graphs, in the measures of `metrics`."""
+"""How good a network is on held-out graphs: the measures of `metrics`, finite for whatever it answers."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ import numpy as np
 import torch
 
 from equifactor import ops
-from equifactor.metrics import map_error
 from equifactor.neural.network import Network
 from equifactor.neural.wiring import wire
 from equifactor.result import Task
 from equifactor.training.batches import Batch
-from equifactor.training.losses import kl_per_graph, squared_error_per_graph
+from equifactor.training.losses import SMALLEST_SCORE, kl_per_graph, squared_error_per_graph
 
 
 def measures(network: Network, batches: Sequence[Batch], task: Task, steps: int | None = None) -> dict[str, float]:
     """MAR: `kl` and `rmse`. MAP: `error` of the decoded assignments and the count `zero` of impossible ones.
 
-    Early stopping looks at the first one; smaller is better. An impossible assignment counts as an error of 1.
+    Early stopping looks at the first one; smaller is better. An impossible assignment counts as an error of 1, one
+    that is better than the best known as none.
     """
     if task is Task.MAP:
         found = [(scores(network, b, steps), b.target.double().cpu().numpy()) for b in batches]
         score, best = (np.concatenate(part) for part in zip(*found, strict=True))
         possible = np.isfinite(score)
-        error = np.where(possible, map_error(np.where(possible, score, best), best), 1.0)
+        short = best - np.minimum(np.where(possible, score, best), best)
+        error = np.where(possible, short / np.maximum(np.abs(best), SMALLEST_SCORE), 1.0)
         return {"error": float(error.mean()), "zero": float((~possible).sum())}
     kl, square = [], []
     with torch.no_grad():

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from equifactor.cli import main
+from equifactor.clock import Clock
 
 RUN = ["train", "fe-nbp", "--data", "ising(3x3, n=30)", "--epochs", "2", "--batch-size", "10", "--set", "steps=3"]
 
@@ -35,6 +36,16 @@ def test_a_run_cut_by_its_time_limit_says_how_to_go_on(tmp_path, capsys) -> None
     assert "add --resume to go on" in capsys.readouterr().err
     assert main([*RUN, "--out", str(out), "--resume"]) == 0
     assert "best in epoch" in capsys.readouterr().out
+
+
+def test_an_interrupted_run_exits_as_every_interrupted_command(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(Clock, "interrupts", 1)
+    assert main([*RUN, "--out", str(tmp_path / "mine.safetensors"), "--time-limit", "0"]) == 130
+
+
+def test_a_run_that_learns_nothing_says_that_the_network_is_untrained(tmp_path, capsys) -> None:
+    assert main([*RUN, "--out", str(tmp_path / "mine.safetensors"), "--lr", "0"]) == 0
+    assert "best in epoch 0 (the untrained network" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

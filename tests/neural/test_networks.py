@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from equifactor import FactorGraph, ModelError, OptionError, compile, solve
-from equifactor.generators import ising_grid, random_graph, random_tree
+from equifactor.generators import asymmetric_grid, ising_grid, random_graph, random_tree
 from equifactor.graph.forced import fix_forced
 from equifactor.neural import Network, build
 from equifactor.neural.wiring import wire
@@ -224,3 +224,14 @@ def test_messages_of_hard_constraints_are_held_above_the_floor_of_bp() -> None:
     graph = FactorGraph([2, 2], [([0, 1], [[0.0, -300.0], [-np.inf, 5.0]])], log=True)
     flat = compile(graph)
     assert float(wire(flat.to(), "sum").floor) == message_floor(flat)
+
+
+@pytest.mark.parametrize("kind", ["fe-nbp", "fe-gnn", "fe-net"])
+def test_the_scale_of_a_table_does_not_matter(kind: str) -> None:
+    graph = asymmetric_grid(3, 3, seed=4)
+    scaled = np.array(graph.log_phi)
+    for a, factor in enumerate(graph.structure.table_ptr[:-1]):
+        scaled[factor : graph.structure.table_ptr[a + 1]] += (-40.0, 1.0, 200.0)[a % 3]
+    other = FactorGraph.from_arrays(graph.structure, scaled, log=True)
+    network = drawn(kind, {})
+    torch.testing.assert_close(beliefs(network, [graph]), beliefs(network, [other]), rtol=0, atol=1e-9)

@@ -19,10 +19,12 @@ from hard_graphs import (
 
 from equifactor import (
     FactorGraph,
+    ModelError,
     OptionError,
     Relabelling,
     SolveError,
     canonical_form,
+    generators,
     graph_hash,
     isomorphism,
     relabel,
@@ -239,3 +241,9 @@ def test_classes(tolerance: float) -> None:
     again = [classes.add(relabel(g, Relabelling.random(g, seed=1))) for g in GRAPHS.values()]
     assert first == again == list(range(len(GRAPHS)))
     assert len(classes) == len(GRAPHS)
+
+
+def test_what_is_no_graph_is_named() -> None:
+    graph = generators.ising_grid(2, 2, seed=0)
+    with pytest.raises(ModelError, match="expected a FactorGraph"):
+        isomorphism(graph, "model.uai")

@@ -51,7 +51,24 @@ def test_the_shares_of_two_processes_make_up_the_whole() -> None:
     plan = data.plans(4)[0]
     parts = [data.batch(plan, rank, 2) for rank in range(2)]
     assert sum(p.flat.num_graphs for p in parts) == len(plan.indices)
-    np.testing.assert_allclose(sum(p.weight.sum().item() for p in parts) / 2, 1.0)
+    whole = data.batch(plan).weight.sum().item()
+    np.testing.assert_allclose(sum(p.weight.sum().item() for p in parts) / 2, whole)
+
+
+def test_a_process_without_a_share_gets_a_batch_that_counts_nothing() -> None:
+    data = dataset()
+    plan = data.plans(1)[0]
+    weights = [data.batch(plan, rank, 3).weight.tolist() for rank in range(3)]
+    assert weights == [[3.0], [0.0], [0.0]]
+
+
+def test_weights_count_between_structures_too() -> None:
+    heavy = np.array([3.0] * len(ISING) + [1.0] * (len(GRAPHS) - len(ISING)))
+    data = Dataset(GRAPHS, dataset().targets, heavy, device="cpu", dtype="float64")
+    for plan in data.plans(4):  # a full batch holds one structure; heavy ones must not be evened out within it
+        np.testing.assert_allclose(
+            data.batch(plan).weight.numpy(), heavy[plan.indices] / heavy.mean() / len(plan.indices)
+        )
 
 
 def test_graphs_with_zeros_keep_a_template_safe() -> None:

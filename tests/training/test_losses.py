@@ -8,7 +8,11 @@ import torch
 
 from equifactor import FactorGraph, compile, generators, metrics, ops, solve
 from equifactor.graph.marginals import Marginals
+from equifactor.neural import build
+from equifactor.result import Task
+from equifactor.training.batches import Dataset
 from equifactor.training.losses import expected_log_score, kl_per_graph, squared_error_per_graph, uai_per_graph
+from equifactor.training.validate import measures
 
 GRAPHS = [
     *generators.random_graph(6, 8, arity=(1, 3), card=(2, 4), count=3, seed=3),
@@ -64,6 +68,22 @@ def test_uai_loss_is_zero_for_a_certain_optimum_and_its_gradient_is_finite_at_ze
     uai_per_graph(flat, log_b, target).sum().backward()
     assert torch.isfinite(log_b.grad).all()
     assert (log_b.grad != 0).any()
+
+
+@pytest.mark.parametrize(("best", "wanted"), [(1.0, 0.0), (0.0, 0.0), (4.0, 0.5), (2.0, 0.0)])
+def test_the_map_error_is_finite_and_a_better_assignment_is_no_error(best: float, wanted: float) -> None:
+    graph = FactorGraph([2], [([0], [1.0, np.exp(2.0)])])  # the network finds the optimum, a log score of 2
+    data = Dataset([graph] * 2, [np.array([best])] * 2, device="cpu", dtype="float64")
+    network = build("fe-nbp", seed=0).double()
+    found = measures(network, [data.batch(p) for p in data.plans(2)], Task.MAP)
+    assert found == {"error": pytest.approx(wanted), "zero": 0.0}
+
+
+def test_beliefs_better_than_the_best_known_score_are_not_punished() -> None:
+    flat = compile(FactorGraph([2], [([0], [1.0, np.exp(2.0)])])).to()
+    log_b = torch.tensor([0.0, 1.0], dtype=torch.float64, requires_grad=True)
+    uai_per_graph(flat, log_b, torch.tensor([0.5], dtype=torch.float64)).sum().backward()
+    assert log_b.grad[1] < 0  # falls as the better state becomes more likely
 
 
 def test_losses_agree_with_finite_differences() -> None:

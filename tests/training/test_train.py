@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from equifactor import OptionError, SolveError, generators, parse_solver, solve, train
-from equifactor.errors import ModelError
+from equifactor.errors import FormatError, ModelError
 from equifactor.neural import build, load_model, network_kinds
 from equifactor.training import Settings, loop
 from equifactor.training.objective import draw_steps
@@ -126,6 +126,62 @@ def test_weights_of_graphs_change_what_is_learned() -> None:
     assert not same(plain.network, uneven.network)
 
 
+def test_validation_data_as_a_share_a_text_or_graphs() -> None:
+    held = generators.ising_grid(3, 3, count=3, seed=5)
+    share, text, graphs, one = (
+        train("fe-nbp", DATA, validation=v, **SMALL) for v in (0.2, ["ising(2x2, n=2)"], iter(held), held[0])
+    )
+    assert share.metrics == train("fe-nbp", DATA, validation="0.2", **SMALL).metrics
+    assert len({d.metrics["kl"] for d in (share, text, graphs, one)}) == 4
+
+
+def test_validation_graphs_that_are_training_graphs_are_said(caplog) -> None:
+    train("fe-nbp", DATA, validation="ising(3x3, n=5)", **SMALL)
+    train("fe-nbp", DATA, **SMALL)
+    train("fe-nbp", DATA, validation=0, **SMALL)  # asked for
+    assert not caplog.messages
+    graphs = generators.ising_grid(3, 3, count=10, seed=0)
+    train("fe-nbp", graphs, validation=graphs[:3], **SMALL)
+    assert caplog.messages == [
+        "3 of 3 validation graphs are training graphs too: validation will look better than it is"
+    ]
+
+
+def test_resume_needs_the_same_graphs(tmp_path) -> None:
+    out = tmp_path / "m.safetensors"
+    train("fe-nbp", generators.ising_grid(3, 3, count=20, seed=0), out=out, **SMALL)
+    train("fe-nbp", generators.ising_grid(3, 3, count=20, seed=0), out=out, resume=True, **SMALL)
+    with pytest.raises(OptionError, match="belongs to another run: contents"):
+        train("fe-nbp", generators.ising_grid(3, 3, count=20, seed=1), out=out, resume=True, **SMALL)
+
+
+def test_a_checkpoint_of_a_gpu_is_resumed_on_a_cpu(tmp_path) -> None:
+    out = tmp_path / "m.safetensors"
+    whole = train("fe-nbp", DATA, **SMALL)
+    train("fe-nbp", DATA, out=out, time_limit=0.0, **SMALL)
+    path = out.with_suffix(".checkpoint")
+    state = torch.load(path, weights_only=True)
+    state["optimizer"]["param_groups"][0] |= {"capturable": True, "lr": torch.tensor(2e-3)}  # as captured steps need
+    torch.save(state, path)
+    assert same(train("fe-nbp", DATA, out=out, resume=True, **SMALL).network, whole.network)
+
+
+def test_a_time_limit_before_training_is_a_sentence() -> None:
+    with pytest.raises(SolveError, match=r"time limit passed before training, after .* of 1 of 40 graphs"):
+        train("fe-nbp", DATA, "MAP", time_limit=0.0, **SMALL)
+
+
+def test_a_checkpoint_that_cannot_be_written_is_a_sentence(tmp_path, monkeypatch) -> None:
+    from equifactor.io import files
+
+    def full(*given: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files, "_write_atomically", full)
+    with pytest.raises(FormatError, match="cannot write it"):
+        train("fe-nbp", DATA, out=tmp_path / "m.safetensors", **SMALL)
+
+
 def test_early_stopping_keeps_the_best_weights() -> None:
     done = train("fe-nbp", DATA, epochs=50, patience=2, lr=0.5, schedule="constant", batch_size=10)
     assert len(done.history) < 51
@@ -159,6 +215,12 @@ def test_map_scores_improve_where_the_network_finds_better_ones(monkeypatch) -> 
         ({"data": "ising(3x3, n=1)"}, "cannot be split"),
         ({"resume": True}, "resume needs the model file"),
         ({"device": "tpu"}, "no device"),
+        ({"loss": "uai"}, "loss uai is not for MAR"),
+        ({"task": "MAP", "loss": "cross-entropy"}, "loss cross-entropy is not for MAP"),
+        ({"data": [1, 2]}, "training data is a folder"),
+        ({"data": [DATA, generators.ising_grid(2, 2)]}, "training data is a folder"),
+        ({"weights": [-1.0] * 40}, "0 or more"),
+        ({"weights": [0.0] * 40}, "one of them above 0"),
     ],
 )
 def test_mistakes_are_one_sentence(change: dict, words: str) -> None:
@@ -181,11 +243,12 @@ def test_steps_are_drawn_from_few_values_and_losses_spread_over_them() -> None:
 
 
 def test_two_processes_agree_with_one(tmp_path) -> None:
+    # 36 graphs in batches of 7: shares differ in size, and the last batch leaves nothing to the second process.
     script = tmp_path / "run.py"
     script.write_text(
         "import sys\nfrom equifactor import train\n"
         "if __name__ == '__main__':\n"
-        "    train('fe-nbp', 'ising(3x3, n=40)', out=sys.argv[1], epochs=3, batch_size=10, dtype='float64',"
+        "    train('fe-nbp', 'ising(3x3, n=40)', out=sys.argv[1], epochs=3, batch_size=7, dtype='float64',"
         " network={'steps': 4, 'hidden': 16})\n"
     )
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1"}

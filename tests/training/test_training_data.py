@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from equifactor import FactorGraph, OptionError, generators, solve, write_graph
+from equifactor.clock import Clock
 from equifactor.result import Task
 from equifactor.training import targets
 from equifactor.training.sources import read_source
@@ -64,6 +67,25 @@ def test_the_best_score_is_the_optimum_of_small_graphs() -> None:
     kept, wanted, _ = with_targets(source, Task.MAP)
     for graph, target in zip(kept, wanted, strict=True):
         assert target.item() == pytest.approx(solve(graph, "MAP", "brute").log_score)
+
+
+def test_graphs_without_a_known_score_are_left_out(monkeypatch) -> None:
+    found = iter([1.5, -np.inf, None])
+    monkeypatch.setattr(targets, "solve", lambda *given, **more: SimpleNamespace(log_score=next(found)))
+    kept, wanted, left_out = with_targets(read_source("ising(2x2, n=3)"), Task.MAP)
+    assert (len(kept), wanted[0].item()) == (1, 1.5)
+    assert [s.split(": ")[1] for s in left_out] == ["no possible assignment was found"] * 2
+
+
+def test_an_interrupted_answer_is_no_target(tmp_path, monkeypatch) -> None:
+    def interrupted(*given: object, **more: object) -> SimpleNamespace:
+        Clock.interrupts += 1
+        return SimpleNamespace(log_score=0.0)
+
+    monkeypatch.setattr(Clock, "interrupts", 0)
+    monkeypatch.setattr(targets, "solve", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        with_targets(read_source("ising(2x2, n=3)"), Task.MAP)
 
 
 def test_forced_variables_are_left_out_and_impossible_graphs_named() -> None:
