@@ -15,7 +15,9 @@ EXAMPLE = example("equifactor experiment asymmetric --quick --methods BP,FE-NBP 
 
 
 def experiment(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="ising, asymmetric, or a .toml file of your own.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="ising, asymmetric, uai, .., or a .toml file of your own.")
+    ],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="Folder for results; default experiments/NAME.")
     ] = None,
@@ -31,11 +33,33 @@ def experiment(
     time_limit: Annotated[
         float | None, typer.Option("--time-limit", metavar="SECONDS", help="Start no run after this; go on later.")
     ] = None,
+    data: Annotated[
+        str | None, typer.Option("--data", metavar="FOLDER", help="uai: folder of models; default EQUIFACTOR_DATA.")
+    ] = None,
+    collections: Annotated[
+        str | None, typer.Option("--collections", metavar="A,B", help="uai: only these collections of the folder.")
+    ] = None,
+    train: Annotated[
+        str, typer.Option("--train", metavar="yes|no|only", help="uai: networks too, none, or nothing else.")
+    ] = "yes",
+    parts: Annotated[
+        str | None, typer.Option("--parts", metavar="A,B", help="uai: of split, folds, curve, doubles; default all.")
+    ] = None,
 ) -> None:
     """Train every model, judge all methods on the same test graphs, write tables and a figure.
 
-    Finished runs are kept in DIR/runs: the same command goes on where it was stopped.
+    Finished runs are kept in DIR/runs: the same command goes on where it was stopped. `uai` compares MAP solvers on a
+    folder of models with known scores; any piece of it (--collections, --methods, --train, --parts) can be done at a
+    time, and the tables show all that is done.
     """
+    from equifactor.experiments.map.config import is_map
+
+    if is_map(name):
+        from equifactor.cli.experiment_map import chosen, run_map
+
+        how = chosen(data=data, device=device, processes=jobs, train=train, parts=parts, time_limit=time_limit)
+        run_map(name, out, how, quick=quick, collections=collections, methods=methods)
+        return
     from equifactor.experiments.config import load, selected
     from equifactor.experiments.pool import perform_all
     from equifactor.experiments.report import write

@@ -48,23 +48,37 @@ def evaluate(
     """
     jobs = make_jobs(instances, task, solvers, time_limit, seed)
     with Store(folder) as store:
-        known = store.without_version() if reuse else {}
-        done = {job: row for job in jobs if (row := store.rows.get(job.key(code())) or known.get(_unversioned(job)))}
-        todo = [job for job in jobs if job not in done]
-        if progress is not None:
-            progress(len(done), len(jobs), f"{len(done)} are finished already" if done else "")
-        for job, measured in run_jobs(todo, processes, memory_limit):
-            row = {**_identity(job), **measured}
-            store.add(job.key(code()), row)
-            done[job] = row
-            if progress is not None:
-                progress(len(done), len(jobs), f"{job.instance.key} {job.solver}: {row['status']}")
-        rows = [done[job] for job in jobs]
+        rows = complete(jobs, store, processes=processes, memory_limit=memory_limit, reuse=reuse, progress=progress)
         write_results(store.folder, rows, {**provenance(), "seed": seed, "processes": processes})
     return rows
 
 
-def _unversioned(job: Job) -> str:
+def complete(
+    jobs: Sequence[Job],
+    store: Store,
+    *,
+    processes: int = 1,
+    memory_limit: float = 8.0,
+    reuse: bool = False,
+    progress: Progress | None = None,
+) -> list[Row]:
+    """Rows of the jobs, in their order: those of the store, and the rest by running it; see `evaluate`."""
+    known = store.without_version() if reuse else {}
+    done = {job: row for job in jobs if (row := store.rows.get(job.key(code())) or known.get(unversioned(job)))}
+    todo = [job for job in jobs if job not in done]
+    if progress is not None:
+        progress(len(done), len(jobs), f"{len(done)} are finished already" if done else "")
+    for job, measured in run_jobs(todo, processes, memory_limit):
+        row = {**_identity(job), **measured}
+        store.add(job.key(code()), row)
+        done[job] = row
+        if progress is not None:
+            progress(len(done), len(jobs), f"{job.instance.key} {job.solver}: {row['status']}")
+    return [done[job] for job in jobs]
+
+
+def unversioned(job: Job) -> str:
+    """Key of a job in `Store.without_version`."""
     return job.key("").rpartition(" | ")[0]
 
 

@@ -81,7 +81,10 @@ def load(name: str) -> Experiment:
     """An experiment by name, or from a TOML file of one's own."""
     path = Path(name) if name.endswith(".toml") else _HERE / f"{name}.toml"
     if not path.is_file():
-        raise OptionError(f"there is no experiment {name!r}; choose from: {', '.join(experiment_names())}, or a .toml")
+        from equifactor.experiments.map.config import map_experiment_names
+
+        names = ", ".join([*experiment_names(), *map_experiment_names()])
+        raise OptionError(f"there is no experiment {name!r}; choose from: {names}, or a .toml")
     try:
         given = tomllib.loads(path.read_text(encoding="utf-8"))
         models = tuple(Model(**{**m, "sizes": _tuple(m.get("sizes"))}) for m in given.pop("model", []))

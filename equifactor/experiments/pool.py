@@ -10,20 +10,25 @@ from pathlib import Path
 from typing import Any
 
 from equifactor.errors import EquifactorError
-from equifactor.experiments.runs import Run, perform
+from equifactor.experiments import runs as marginal_runs
 
 Report = Callable[[int, int | None, str], None]
+_TROUBLE = (EquifactorError, ValueError, RuntimeError)  # of one run; torch reports most of its own as RuntimeError
 
 
 def perform_all(
-    runs: Sequence[Run],
+    runs: Sequence[Any],
     folder: Path,
     device: str,
     jobs: int = 1,
     time_limit: float | None = None,
     report: Report | None = None,
+    perform: Callable[[Any, Path, str], dict[str, Any]] = marginal_runs.perform,
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Rows of all finished runs, in order, and a sentence for each that failed or was not reached in time."""
+    """Rows of all finished runs, in order, and a sentence for each that failed or was not reached in time.
+
+    A run has a `key` and a `file(folder)` that is there once it is finished; `perform(run, folder, device)` does it.
+    """
     rows: dict[int, dict[str, Any]] = {}
     trouble: list[str] = []
     until = time.monotonic() + (time_limit if time_limit is not None else float("inf"))
@@ -33,7 +38,10 @@ def perform_all(
             if time.monotonic() > until and not run.file(folder).is_file():
                 trouble.append(f"{run.key}: not reached within the time limit")
                 continue
-            rows[n] = perform(run, folder, device)
+            try:
+                rows[n] = perform(run, folder, device)
+            except _TROUBLE as error:
+                trouble.append(f"{run.key}: {error}")
             if report:
                 report(len(rows), len(runs), run.key)
         return [rows[n] for n in sorted(rows)], trouble
@@ -51,7 +59,7 @@ def perform_all(
                 n = busy.pop(future)
                 try:
                     rows[n] = future.result()
-                except (EquifactorError, ValueError, RuntimeError) as error:
+                except _TROUBLE as error:
                     trouble.append(f"{runs[n].key}: {error}")
                 if report:
                     report(len(rows), len(runs), runs[n].key)

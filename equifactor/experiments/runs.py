@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import time
@@ -13,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equifactor import metrics
-from equifactor.errors import ModelError
+from equifactor.clock import Clock
+from equifactor.errors import ModelError, OptionError
 from equifactor.experiments.config import Classical, Experiment, Family, Model
 from equifactor.result import Task
 from equifactor.solve import solve
@@ -38,6 +40,17 @@ class Run:
         parts = [self.row.name, *(f"{k}{v}" for k, v in (("n", self.size), ("seed", self.seed)) if v is not None)]
         return re.sub(r"[^A-Za-z0-9=.+-]+", "_", "-".join(parts))
 
+    @property
+    def configuration(self) -> str:
+        """The same for all that decides the result alike; a short hash."""
+        e = self.experiment
+        deciding = {
+            "row": asdict(self.row), "size": self.size, "seed": self.seed, "test": e.test, "tune": e.tune,
+            "train": e.train, "training": e.training, "families": [asdict(f) for f in e.families],
+            "step_factors": e.step_factors,
+        }  # fmt: skip
+        return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:16]
+
     def file(self, folder: Path) -> Path:
         """Where its result is kept."""
         return folder / "runs" / f"{self.key}.json"
@@ -55,20 +68,35 @@ def all_runs(experiment: Experiment) -> Iterator[Run]:
 
 
 def perform(run: Run, folder: Path, device: str) -> dict[str, Any]:
-    """Do it and write its file; a finished run is only read."""
+    """Do it and write its file; a finished run is only read.
+
+    After Ctrl-C nothing is written: training and solvers stop with what they have, which is no result.
+    """
     path = run.file(folder)
     if path.is_file():
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    start = time.perf_counter()
+        return _finished(run, path)
+    start, interrupts = time.perf_counter(), Clock.interrupts
     found = _classical(run, run.row) if isinstance(run.row, Classical) else _trained(run, run.row, folder, device)
+    if Clock.interrupts > interrupts:
+        raise KeyboardInterrupt
     row = {
-        "name": run.row.name, "size": run.size, "seed": run.seed, **found,
+        "name": run.row.name, "size": run.size, "seed": run.seed, "configuration": run.configuration, **found,
         "seconds": round(time.perf_counter() - start, 2), "device": device_name(device if run.size else "cpu"),
     }  # fmt: skip
     from equifactor.io.files import write_text
 
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, json.dumps(row, indent=1) + "\n")
+    return row
+
+
+def _finished(run: Run, path: Path) -> dict[str, Any]:
+    row = dict(json.loads(path.read_text(encoding="utf-8")))
+    if row.get("configuration", run.configuration) != run.configuration:
+        raise OptionError(
+            f"{path} was made with other settings (--quick, or the experiment has changed): choose another --out, "
+            "or delete the file to run it anew"
+        )
     return row
 
 
@@ -113,10 +141,13 @@ def _trained(run: Run, model: Model, folder: Path, device: str) -> dict[str, Any
     out = folder / "models" / f"{run.key}.safetensors"
     out.parent.mkdir(parents=True, exist_ok=True)
     data = run.experiment.train.format(n=size, seed=1000 + seed)
+    interrupts = Clock.interrupts
     done = train(
         model.kind, data, "MAR", out,
         network=model.network, lr=model.lr, epochs=epochs, seed=seed, device=device, **settings,
     )  # fmt: skip
+    if Clock.interrupts > interrupts:
+        raise KeyboardInterrupt
     out.with_suffix(".checkpoint").unlink(missing_ok=True)
     graphs, exact = _graphs_and_answers(run.experiment.test)
     parameters = sum(p.numel() for p in done.network.parameters())
@@ -160,6 +191,8 @@ def _graphs_and_answers(text: str) -> tuple[Sequence[FactorGraph], list[Marginal
     graphs, targets, left_out = with_targets(read_source(text), Task.MAR)
     if left_out:
         raise ValueError(f"test graphs must all have an exact answer: {left_out[0]}")
+    if any(g.observed is not None for g in graphs):
+        raise ValueError(f"{text}: test graphs must have no variable that is forced by zeros")
     return graphs, [Marginals(np.asarray(t), g.structure.state_ptr) for g, t in zip(graphs, targets, strict=True)]
 
 

@@ -158,8 +158,8 @@ class Trainer:
         if self.task is Task.MAP and epoch:
             self._improve_scores()
         graphs = self.batches_per_epoch * min(self.settings.batch_size, len(self.data))
-        line = {"epoch": epoch, "loss": loss, **found, "best": p.best}
-        line = {k: v if math.isfinite(v) else None for k, v in line.items()}  # JSON has no NaN
+        numbers = {"epoch": epoch, "loss": loss, **found, "best": p.best}
+        line = {k: v if math.isfinite(v) else None for k, v in numbers.items()}  # JSON has no NaN
         timing = {"seconds": round(seconds, 3), "graphs_per_second": round(graphs / seconds, 1) if seconds else None}
         p.history.append({**line, **timing})
         if self.out and self.processes.is_first:

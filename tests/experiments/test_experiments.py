@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import re
 import time
+from pathlib import Path
 
 import pytest
 
 from equifactor import FormatError, OptionError, parse_solver
 from equifactor.cli import main
+from equifactor.clock import Clock
+from equifactor.experiments import runs
 from equifactor.experiments.config import experiment_names, load, selected
 from equifactor.experiments.pool import perform_all
 from equifactor.experiments.report import latex, lines_of, markdown
@@ -69,6 +72,39 @@ def test_a_stopped_experiment_goes_on_without_repeating(tmp_path) -> None:
     again, _ = perform_all(runs, tmp_path, "cpu")
     assert again == first
     assert time.perf_counter() - start < 1.0
+
+
+def test_an_interrupted_run_is_no_result(tmp_path, monkeypatch) -> None:
+    def interrupted(*given: object, **more: object) -> object:
+        Clock.interrupts += 1
+        return {}
+
+    monkeypatch.setattr(Clock, "interrupts", 0)
+    monkeypatch.setattr("equifactor.training.train", interrupted)
+    monkeypatch.setattr(runs, "_classical", interrupted)
+    for run in all_runs(selected(load("asymmetric"), "BP,FE-NBP", None).quick()):
+        with pytest.raises(KeyboardInterrupt):
+            runs.perform(run, tmp_path, "cpu")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_failed_run_is_named_and_the_others_go_on(tmp_path) -> None:
+    todo = list(all_runs(selected(load("asymmetric"), "BP,FE-NBP", None).quick()))
+
+    def failing(run: runs.Run, folder: Path, device: str) -> dict[str, object]:
+        if run is todo[0]:
+            raise FormatError("no good")
+        return {"name": run.row.name}
+
+    assert perform_all(todo, tmp_path, "cpu", perform=failing) == ([{"name": "FE-NBP"}], ["BP: no good"])
+
+
+def test_results_of_a_quick_copy_are_not_taken_for_those_of_the_experiment(tmp_path) -> None:
+    experiment = selected(load("asymmetric"), "BP", None)
+    (quick,), (full,) = all_runs(experiment.quick()), all_runs(experiment)
+    runs.perform(quick, tmp_path, "cpu")
+    with pytest.raises(OptionError, match="made with other settings"):
+        runs.perform(full, tmp_path, "cpu")
 
 
 def test_seeds_become_one_line_with_a_standard_error() -> None:
