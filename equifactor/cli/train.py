@@ -50,6 +50,7 @@ def _run(
 ) -> None:
     from equifactor.training.run import train as run_training
 
+    before = Clock.interrupts
     trained = run_training(
         kind, data, task, out,
         network=_network_settings(kind, network or []), start=start, resume=resume, progress=True, **settings,
@@ -63,7 +64,7 @@ def _run(
     print(f"{trained.path}: best in epoch {trained.metrics['epoch']}{untrained}, validation {measures}")
     if not trained.finished:
         print(f"stopped before the end: add --resume to go on from {trained.path}", file=sys.stderr)
-        raise typer.Exit(Exit.INTERRUPTED if Clock.interrupts else Exit.UNSOLVED)
+        raise typer.Exit(Exit.INTERRUPTED if Clock.interrupts > before else Exit.UNSOLVED)
 
 
 def _network_settings(kind: str, texts: list[str]) -> dict[str, Any]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
 
 import pytest
 
 from equifactor.cli import main
-from equifactor.clock import Clock
+from equifactor.training import loop
 
 RUN = ["train", "fe-nbp", "--data", "ising(3x3, n=30)", "--epochs", "2", "--batch-size", "10", "--set", "steps=3"]
 
@@ -39,8 +40,16 @@ def test_a_run_cut_by_its_time_limit_says_how_to_go_on(tmp_path, capsys) -> None
 
 
 def test_an_interrupted_run_exits_as_every_interrupted_command(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(Clock, "interrupts", 1)
-    assert main([*RUN, "--out", str(tmp_path / "mine.safetensors"), "--time-limit", "0"]) == 130
+    step = loop.Trainer._gradient_step
+
+    def interrupted(self, *args):
+        signal.raise_signal(signal.SIGINT)
+        return step(self, *args)
+
+    monkeypatch.setattr(loop.Trainer, "_gradient_step", interrupted)
+    out = tmp_path / "mine.safetensors"
+    assert main([*RUN, "--out", str(out)]) == 130
+    assert out.is_file()
 
 
 def test_a_run_that_learns_nothing_says_that_the_network_is_untrained(tmp_path, capsys) -> None:
