@@ -9,7 +9,7 @@ import numpy as np
 
 from equifactor.clock import Clock
 from equifactor.errors import ModelError, SolveError
-from equifactor.exact.plan import Plan, format_bytes, plan_reduction
+from equifactor.exact.plan import Plan, format_bytes, plan
 from equifactor.exact.reduction import reduce_structure
 from equifactor.result import Task
 
@@ -82,7 +82,7 @@ def same_structure(g: FactorGraph, h: FactorGraph) -> bool:
 
 def plan_structure(graph: FactorGraph, memory_limit: float | None = None, task: Task = Task.MAR) -> Plan:
     """A plan that holds for any tables over the graph's structure: no zero is relied on."""
-    return plan_reduction(reduce_structure(graph.structure, graph.observed), memory_limit=memory_limit, task=task)
+    return plan(reduce_structure(graph.structure, graph.observed), memory_limit=memory_limit, task=task)
 
 
 def batch_sums(

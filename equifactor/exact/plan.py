@@ -168,7 +168,7 @@ class Plan:
 
 
 def plan(
-    graph: FactorGraph,
+    graph: FactorGraph | Reduction,
     *,
     memory_limit: float | None = None,
     task: Task = Task.MAR,
@@ -179,28 +179,14 @@ def plan(
     """Plan the elimination of all free variables of a graph.
 
     Args:
-        graph: the model; evidence is already sliced away.
+        graph: the model, evidence already sliced away; or what is left of it after a reduction.
         memory_limit: GiB above which planning stops: a large loopy graph is refused after a few cheap tries.
         task: what the memory is needed for.
         tries: most orders to try; by default 32, or 256 where a memory limit keeps out the hopeless ones.
         most_work: list operations after which planning ends, about 1e8 per second.
         seed: of the random choices. The same graph and arguments give the same plan.
     """
-    return plan_reduction(
-        reduce_graph(graph), memory_limit=memory_limit, task=task, tries=tries, most_work=most_work, seed=seed
-    )
-
-
-def plan_reduction(
-    reduction: Reduction,
-    *,
-    memory_limit: float | None = None,
-    task: Task = Task.MAR,
-    tries: int | None = None,
-    most_work: float = math.inf,
-    seed: int = 0,
-) -> Plan:
-    """Plan for what is left of a graph; see `plan`."""
+    reduction = graph if isinstance(graph, Reduction) else reduce_graph(graph)
     limit = math.inf if memory_limit is None else memory_limit * 2**30
     if tries is None:
         tries = 32 if memory_limit is None else 256
