@@ -51,6 +51,7 @@ def _solved(job: Job, graph: Any, reference: Any) -> dict[str, Any]:
         "iterations": result.iterations,
         "answered": result.answered,
         "chosen": result.stats.get("chosen"),
+        "score": None,  # stays so where the right answer is not known
         **measure(result, job.instance, reference),
     }
 

@@ -42,6 +42,13 @@ def instances(tmp_path: Path) -> list[Instance]:
     return collection(folder)
 
 
+def test_no_score_where_the_right_answer_is_not_known(instances: list[Instance], tmp_path: Path) -> None:
+    (row,) = evaluate(instances[:1], "MAP", ["bp"], tmp_path / "out", time_limit=5.0)
+    assert row["answered"]
+    assert row["score"] is None
+    assert "error" not in row
+
+
 def test_rows_files_and_table(instances: list[Instance], tmp_path: Path) -> None:
     seen: list[tuple[int, int | None]] = []
     rows = evaluate(
