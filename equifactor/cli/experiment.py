@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -63,18 +64,22 @@ def experiment(
     from equifactor.experiments.config import load, selected
     from equifactor.experiments.pool import perform_all
     from equifactor.experiments.report import write
-    from equifactor.experiments.runs import all_runs
+    from equifactor.experiments.runs import all_runs, tuning_runs
     from equifactor.progress import bar
 
     config = selected(load(name), methods, sizes)
     config = config.quick() if quick else config
     folder = out or Path("experiments") / f"{config.name}{'-quick' * quick}"
     with bar(True, f"experiment {config.name}") as report:
-        rows, trouble = perform_all(list(all_runs(config)), folder, device, jobs, time_limit, report)
+        start = time.monotonic()
+        tuned, trouble = perform_all(list(tuning_runs(config)), folder, device, jobs, time_limit, report)
+        left = None if time_limit is None else time_limit - (time.monotonic() - start)
+        rows, more = perform_all(list(all_runs(config, folder)), folder, device, jobs, left, report)
+        trouble += more
     for sentence in trouble:
         print(f"missing: {sentence}", file=sys.stderr)
     if rows:
-        written = write(config, rows, folder, figure=True)
+        written = write(config, rows, folder, tuned=tuned, figure=True)
         print(written[1].read_text(encoding="utf-8"))
         print("written: " + ", ".join(str(p) for p in written))
     if trouble:

@@ -28,6 +28,7 @@ _EXAMPLES = {
     "ising": "equifactor generate ising --rows 5 --cols 5 --seed 3 -o grid.uai",
     "asymmetric": "equifactor generate asymmetric --rows 4 --cols 4 --count 10 -o grids",
     "potts": "equifactor generate potts --rows 6 --cols 6 --states 4 -o potts.uai.gz",
+    "pairwise": "equifactor generate pairwise --num-vars 30 --topology regular --degree 4 --card 3 -o regular.uai",
     "tree": "equifactor generate tree --num-vars 100 --card 2-5 -o tree.uai",
     "random": "equifactor generate random --num-vars 20 --num-factors 30 --arity 1-3 --zeros 0.2 -o random.uai",
     "ldpc": "equifactor generate ldpc --n 24 --k 12 --snr-db 2 -o code.uai",

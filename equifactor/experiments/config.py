@@ -15,11 +15,11 @@ _HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Model:
-    """A network to be trained; `lr` and the other settings were chosen on validation graphs."""
+    """A network to be trained. Without `lr` the learning rate is tuned, see `Tuning`."""
 
     name: str  # in tables
     kind: str
-    lr: float = 2e-3
+    lr: float | None = None
     network: dict[str, Any] = field(default_factory=dict)
     training: dict[str, Any] = field(default_factory=dict)
     sizes: tuple[int, ...] | None = None  # training sizes, where not all
@@ -44,6 +44,16 @@ class Classical:
 
 
 @dataclass(frozen=True)
+class Tuning:
+    """How learning rates are chosen: the same candidates and effort for every network, on graphs of their own seed."""
+
+    lrs: tuple[float, ...]
+    size: int
+    seed: int
+    updates: int
+
+
+@dataclass(frozen=True)
 class Experiment:
     """Everything that decides a result, device aside."""
 
@@ -58,6 +68,7 @@ class Experiment:
     models: tuple[Model, ...]
     classical: tuple[Classical, ...]
     published: dict[str, dict[str, float]] = field(default_factory=dict)
+    tuning: Tuning | None = None
     families: tuple[Family, ...] = ()
     step_factors: tuple[float, ...] = ()  # networks are judged after so many times T steps as well
 
@@ -65,8 +76,9 @@ class Experiment:
         """The same in about two minutes on a CPU: the whole road, no result to quote."""
         training = {**self.training, "updates": 20, "steps_per_epoch": 10, "batch_size": 20}
         models = tuple(replace(m, training={}, sizes=None) for m in self.models)
+        tuning = self.tuning and replace(self.tuning, lrs=self.tuning.lrs[:1], size=20, updates=10)
         return replace(
-            self, sizes=self.sizes[:1], seeds=self.seeds[:1], models=models, training=training,
+            self, sizes=self.sizes[:1], seeds=self.seeds[:1], models=models, training=training, tuning=tuning,
             test=_fewer(self.test, 100), tune=_fewer(self.tune, 30),
             families=tuple(replace(f, test=_fewer(f.test, 20), tune=_fewer(f.tune, 10)) for f in self.families),
         )  # fmt: skip
@@ -92,6 +104,8 @@ def load(name: str) -> Experiment:
         classical = tuple(
             Classical(c["name"], c.get("solver", ""), tuple(c.get("tune", ()))) for c in given.pop("classical", [])
         )
+        if "tuning" in given:
+            given["tuning"] = Tuning(**{**given["tuning"], "lrs": tuple(given["tuning"]["lrs"])})
         given |= {key: tuple(given[key]) for key in ("sizes", "seeds")}
         given["step_factors"] = tuple(given.get("step_factors", ()))
         return Experiment(name=path.stem, models=models, classical=classical, families=families, **given)

@@ -116,34 +116,55 @@ def steps_table(rows: Sequence[dict[str, Any]]) -> str:
     return "\n".join(parts) + "\n"
 
 
+def tuning_table(tuned: Sequence[dict[str, Any]]) -> str:
+    """Validation KL of each learning rate that was tried; the best is bold and was taken."""
+    groups: dict[str, dict[float, float]] = defaultdict(dict)
+    for row in tuned:
+        groups[row["name"]][row["settings"]["lr"]] = row["validation_kl"]
+    lrs = sorted({lr for found in groups.values() for lr in found})
+    parts = ["", "## Learning rates, validation KL", "", f"| method | {' | '.join(f'{lr:g}' for lr in lrs)} |"]
+    parts.append("|---" * (len(lrs) + 1) + "|")
+    for name, found in groups.items():
+        best = min(found.values())
+        cells = [f"**{v:.4g}**" if (v := found.get(lr)) == best else "" if v is None else f"{v:.4g}" for lr in lrs]
+        parts.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(parts) + "\n"
+
+
 def latex(experiment: Experiment, lines: Sequence[Line]) -> str:
-    """The table of the largest training size, ready to be included."""
-    here = [line for line in lines if line.size in (None, max(experiment.sizes))]
-    body = [
-        f"{line.name} & ${line.kl:.4f} \\pm {line.kl_stderr:.4f}$ & ${line.rmse:.4f} \\pm {line.rmse_stderr:.4f}$ \\\\"
-        for line in sorted(here, key=lambda line: -line.kl)
-    ]
-    head = ["\\begin{tabular}{lrr}", "\\hline", "method & KL & RMSE \\\\", "\\hline"]
-    return "\n".join([*head, *body, "\\hline", "\\end{tabular}"]) + "\n"
+    """The same table, ready to be included."""
+    parts = ["\\begin{tabular}{lrr}", "\\hline", "method & KL & RMSE \\\\"]
+    for size in experiment.sizes:
+        parts += ["\\hline", f"\\multicolumn{{3}}{{l}}{{{size:,} training graphs}} \\\\", "\\hline"]
+        for line in sorted((line for line in lines if line.size in (None, size)), key=lambda line: -line.kl):
+            kl, rmse = f"{line.kl:.4f} \\pm {line.kl_stderr:.4f}", f"{line.rmse:.4f} \\pm {line.rmse_stderr:.4f}"
+            parts.append(f"{line.name} & ${kl}$ & ${rmse}$ \\\\")
+    return "\n".join([*parts, "\\hline", "\\end{tabular}"]) + "\n"
 
 
 def draw(experiment: Experiment, lines: Sequence[Line], path: Path) -> None:
     """KL and RMSE against the number of training graphs, axes logarithmic; two panels as in the paper's figure."""
+    from matplotlib import colormaps
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10, 4.2), layout="constrained")
+    figure = Figure(figsize=(12, 5), layout="constrained")
+    names = list(dict.fromkeys(line.name for line in lines))
+    trained = [name for name in names if any(line.name == name and line.size is not None for line in lines)]
     for panel, measure in zip(figure.subplots(1, 2), ("kl", "rmse"), strict=True):
-        for name in dict.fromkeys(line.name for line in lines):
+        for name in names:
             mine = sorted((line for line in lines if line.name == name), key=lambda line: line.size or 0)
             values = [getattr(line, measure) for line in mine]
-            if mine[0].size is None:
+            if name not in trained:
                 panel.axhline(values[0], linestyle=":", linewidth=1, color="grey")
-                panel.annotate(name, (1, values[0]), xycoords=("axes fraction", "data"), fontsize=6, ha="right")
-            else:
-                panel.errorbar(
-                    [line.size for line in mine], values, [getattr(line, f"{measure}_stderr") for line in mine],
-                    marker="o", markersize=3, label=name,
-                )  # fmt: skip
+                place = {"xycoords": ("axes fraction", "data"), "va": "center", "annotation_clip": False}
+                panel.annotate(name, (1.01, values[0]), fontsize=6, color="dimgrey", **place)
+                continue
+            n, ours = trained.index(name), name.startswith("FE-")
+            panel.errorbar(
+                [line.size for line in mine], values, [getattr(line, f"{measure}_stderr") for line in mine],
+                color=colormaps["tab20"](n % 20), marker="osv^D"[n % 5], markersize=4, capsize=2, label=name,
+                linestyle="-" if ours else "--", linewidth=1.8 if ours else 1.0,
+            )  # fmt: skip
         panel.set(xscale="log", yscale="log", xlabel="training graphs", ylabel={"kl": "KL"}.get(measure, "RMSE"))
     figure.suptitle(experiment.title)
     handles, labels = figure.axes[0].get_legend_handles_labels()
@@ -171,14 +192,22 @@ def draw_steps(experiment: Experiment, rows: Sequence[dict[str, Any]], path: Pat
         figure.savefig(path.with_suffix(suffix), dpi=150)
 
 
-def write(experiment: Experiment, rows: Sequence[dict[str, Any]], folder: Path, *, figure: bool) -> list[Path]:
+def write(
+    experiment: Experiment,
+    rows: Sequence[dict[str, Any]],
+    folder: Path,
+    *,
+    tuned: Sequence[dict[str, Any]] = (),
+    figure: bool,
+) -> list[Path]:
     """All files of a finished (or half finished) experiment; returns their paths."""
     lines = lines_of(rows)
-    results = {"experiment": experiment.name, "provenance": provenance(), "runs": list(rows)}
+    results = {"experiment": experiment.name, "provenance": provenance(), "tuning": list(tuned), "runs": list(rows)}
     files = {
         "results.json": json.dumps(results, indent=1),
         "table.md": markdown(experiment, lines)
         + (families_table(experiment, rows) if experiment.families else "")
+        + (tuning_table(tuned) if tuned else "")
         + (steps_table(rows) if experiment.step_factors else ""),
         "table.tex": latex(experiment, lines),
     }

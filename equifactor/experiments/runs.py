@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import re
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from equifactor.graph.marginals import Marginals
 
 
+_VALIDATION_SHARE, _MOST_VALIDATION = 0.2, 1000  # of the training graphs, for early stopping
+
+
 @dataclass(frozen=True)
 class Run:
     """What is to be done; `size` and `seed` are None for solvers that need no training."""
@@ -33,11 +37,14 @@ class Run:
     row: Model | Classical
     size: int | None = None
     seed: int | None = None
+    tuning: bool = False  # serves to choose the learning rate, and is judged on its validation graphs alone
 
     @property
     def key(self) -> str:
         """File name, unique in a folder of results."""
         parts = [self.row.name, *(f"{k}{v}" for k, v in (("n", self.size), ("seed", self.seed)) if v is not None)]
+        if self.tuning and isinstance(self.row, Model):
+            parts = ["tune", self.row.name, f"lr{self.row.lr:g}"]
         return re.sub(r"[^A-Za-z0-9=.+-]+", "_", "-".join(parts))
 
     @property
@@ -49,6 +56,8 @@ class Run:
             "train": e.train, "training": e.training, "families": [asdict(f) for f in e.families],
             "step_factors": e.step_factors,
         }  # fmt: skip
+        if self.tuning:
+            deciding |= {"tuning": True, "test": "", "families": [], "step_factors": []}
         return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:16]
 
     def file(self, folder: Path) -> Path:
@@ -56,15 +65,45 @@ class Run:
         return folder / "runs" / f"{self.key}.json"
 
 
-def all_runs(experiment: Experiment) -> Iterator[Run]:
-    """Solvers first, then networks from small to large training sets."""
+def tuning_runs(experiment: Experiment) -> Iterator[Run]:
+    """Every candidate of every network whose learning rate is to be chosen."""
+    tuning = experiment.tuning
+    if tuning is None:
+        return
+    short = replace(experiment, training={**experiment.training, "updates": tuning.updates, "patience": 0})
+    for model in experiment.models:
+        for lr in tuning.lrs if model.lr is None else ():
+            yield Run(short, replace(model, lr=lr), tuning.size, tuning.seed, tuning=True)
+
+
+def all_runs(experiment: Experiment, folder: Path) -> Iterator[Run]:
+    """Solvers first, then networks from small to large training sets; those whose tuning is finished."""
     for row in experiment.classical:
         yield Run(experiment, row)
+    models = [m for m in (_with_lr(m, experiment, folder) for m in experiment.models) if m.lr is not None]
     for size in experiment.sizes:
         for seed in experiment.seeds:
-            for model in experiment.models:
+            for model in models:
                 if model.sizes is None or size in model.sizes:
                     yield Run(experiment, model, size, seed)
+
+
+def _with_lr(model: Model, experiment: Experiment, folder: Path) -> Model:
+    """With the learning rate of the lowest validation KL."""
+    if model.lr is not None:
+        return model
+    if experiment.tuning is None:
+        return replace(model, lr=DEFAULT_LR)
+    found = {}
+    for run in tuning_runs(experiment):
+        if run.row.name == model.name and isinstance(run.row, Model):
+            if not run.file(folder).is_file():
+                return model
+            found[run.row.lr] = _finished(run, run.file(folder))["validation_kl"]
+    return replace(model, lr=min(found, key=lambda lr: found[lr]))
+
+
+DEFAULT_LR = 2e-3
 
 
 def perform(run: Run, folder: Path, device: str) -> dict[str, Any]:
@@ -104,12 +143,26 @@ def _classical(run: Run, row: Classical) -> dict[str, Any]:
     """A solver as it is, or for every family of graphs the best of its candidates on other graphs of the family."""
     spec, found = _tuned(row, run.experiment.tune)
     graphs, exact = _graphs_and_answers(run.experiment.test)
-    row_found = {"solver": spec, **_measure(graphs, exact, spec), **found}
+    row_found: dict[str, Any] = {"solver": spec, **_measure(graphs, exact, spec), **found}
     families = {}
     for family in run.experiment.families:
         best, _ = _tuned(row, family.tune)
         families[family.name] = {"solver": best, **_on_family(family, best)}
-    return {**row_found, **({"families": families} if families else {})}
+    if families:
+        row_found["families"] = families
+    for count in _step_counts(row.solver, run.experiment.step_factors):
+        answers = _measure(graphs, exact, f"{spec}(iterations={count}, tolerance=0)")
+        row_found.setdefault("steps", {})[str(count)] = answers
+    return row_found
+
+
+def _step_counts(solver: str, factors: Sequence[float]) -> list[int]:
+    """Numbers of steps at which a network of the package is judged; none for other solvers."""
+    from equifactor.neural.card import read_card
+    from equifactor.neural.solver import shipped_weights
+
+    path = shipped_weights(solver, Task.MAR)
+    return [max(1, round(f * read_card(path).settings["steps"])) for f in factors] if path.is_file() else []
 
 
 def _tuned(row: Classical, graphs_text: str) -> tuple[str, dict[str, Any]]:
@@ -120,11 +173,11 @@ def _tuned(row: Classical, graphs_text: str) -> tuple[str, dict[str, Any]]:
     return min(kl, key=lambda text: kl[text]), {"tuning_kl": kl}
 
 
-def _on_family(family: Family, solver: str) -> dict[str, Any]:
+def _on_family(family: Family, solver: str, device: str = "cpu") -> dict[str, Any]:
     """Measures on a family; a sentence where the solver does not take its graphs."""
     graphs, exact = _graphs_and_answers(family.test)
     try:
-        return _measure(graphs, exact, solver)
+        return _measure(graphs, exact, solver, device)
     except ModelError as error:
         return {"kl": None, "refused": str(error)}
 
@@ -136,6 +189,7 @@ def _trained(run: Run, model: Model, folder: Path, device: str) -> dict[str, Any
     settings = {**run.experiment.training, **model.training}
     updates = settings.pop("updates")
     size, seed = run.size or 0, run.seed or 0
+    settings.setdefault("validation", f"{min(_VALIDATION_SHARE, _MOST_VALIDATION / size):g}")
     settings["batch_size"] = min(settings["batch_size"], size)
     epochs = max(1, round(updates / settings["steps_per_epoch"]))
     out = folder / "models" / f"{run.key}.safetensors"
@@ -149,25 +203,29 @@ def _trained(run: Run, model: Model, folder: Path, device: str) -> dict[str, Any
     if Clock.interrupts > interrupts:
         raise KeyboardInterrupt
     out.with_suffix(".checkpoint").unlink(missing_ok=True)
+    found = {
+        "solver": model.kind, "settings": asdict(model), "epochs": len(done.history) - 1,
+        "best_epoch": done.metrics["epoch"], "validation_kl": done.metrics["kl"], "start_kl": done.history[0]["kl"],
+    }  # fmt: skip
+    if run.tuning:
+        out.unlink()
+        return found
     graphs, exact = _graphs_and_answers(run.experiment.test)
     parameters = sum(p.numel() for p in done.network.parameters())
-    extra: dict[str, Any] = {}
     if run.experiment.families:
-        extra["families"] = {f.name: _on_family(f, str(out)) for f in run.experiment.families}
+        found["families"] = {f.name: _on_family(f, str(out), device) for f in run.experiment.families}
     steps = done.network.config.steps
     for factor in run.experiment.step_factors:
         count = max(1, round(factor * steps))
-        extra.setdefault("steps", {})[str(count)] = _measure(graphs, exact, f"{out}(iterations={count})")
-    return {
-        "solver": model.kind, "settings": asdict(model), "parameters": parameters, "epochs": len(done.history) - 1,
-        "best_epoch": done.metrics["epoch"], "validation_kl": done.metrics["kl"], "start_kl": done.history[0]["kl"],
-        **_measure(graphs, exact, str(out)), **extra,
-    }  # fmt: skip
+        found.setdefault("steps", {})[str(count)] = _measure(graphs, exact, f"{out}(iterations={count})", device)
+    return {**found, "parameters": parameters, **_measure(graphs, exact, str(out), device)}
 
 
-def _measure(graphs: Sequence[FactorGraph], exact: Sequence[Marginals], solver: str) -> dict[str, float]:
+def _measure(
+    graphs: Sequence[FactorGraph], exact: Sequence[Marginals], solver: str, device: str = "cpu"
+) -> dict[str, float]:
     """KL and RMSE on the graphs, with standard errors over graphs."""
-    answers = [r.marginals for r in solve(list(graphs), "MAR", _fixed(solver))]
+    answers = [r.marginals for r in solve(list(graphs), "MAR", _fixed(solver), device=device)]
     if any(a is None for a in answers):
         raise ValueError(f"{solver} left a graph without an answer")
     given = [a for a in answers if a is not None]
@@ -183,6 +241,7 @@ def _fixed(solver: str) -> str:
     return solver.replace(".safetensors(", ".safetensors(tolerance=0, ")
 
 
+@functools.lru_cache(maxsize=32)  # the same test graphs in every run of a process
 def _graphs_and_answers(text: str) -> tuple[Sequence[FactorGraph], list[Marginals]]:
     from equifactor.graph.marginals import Marginals
     from equifactor.training.sources import read_source

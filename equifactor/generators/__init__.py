@@ -9,6 +9,7 @@ from typing import Any
 from equifactor.generators.channel import BurstyChannel
 from equifactor.generators.grids import asymmetric_grid, ising_grid, potts_grid
 from equifactor.generators.ldpc import LdpcCode, Transmissions, ldpc, ldpc_transmissions
+from equifactor.generators.pairwise import pairwise_field
 from equifactor.generators.random_graphs import random_graph
 from equifactor.generators.trees import random_tree
 
@@ -17,6 +18,7 @@ GENERATORS: dict[str, Callable[..., Any]] = {
     "ising": ising_grid,
     "asymmetric": asymmetric_grid,
     "potts": potts_grid,
+    "pairwise": pairwise_field,
     "tree": random_tree,
     "random": random_graph,
     "ldpc": ldpc,
@@ -31,6 +33,7 @@ __all__ = [
     "ising_grid",
     "ldpc",
     "ldpc_transmissions",
+    "pairwise_field",
     "potts_grid",
     "random_graph",
     "random_tree",

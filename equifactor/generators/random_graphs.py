@@ -26,6 +26,7 @@ class RandomOptions(TypedDict, total=False):
     card: int | tuple[int, int]
     strength: float
     zeros: float
+    structures: int | None
     seed: int
 
 
@@ -45,12 +46,13 @@ def random_graph(
     card: int | tuple[int, int] = 2,
     strength: float = 1.0,
     zeros: float = 0.0,
+    structures: int | None = None,
     count: int | None = None,
     seed: int = 0,
 ) -> FactorGraph | list[FactorGraph]:
     """Factors with uniformly drawn scopes in random order; variables may be left without any factor.
 
-    Every graph of a batch has its own scopes, and graph i does not depend on `count`.
+    Every graph of a batch has its own scopes unless `structures` is given, and graph i does not depend on `count`.
 
     Args:
         num_vars: V.
@@ -59,6 +61,7 @@ def random_graph(
         card: number of states, or `(low, high)` to draw it per variable.
         strength: log entries are drawn from N(0, strength^2).
         zeros: probability of a zero entry; one planted assignment keeps positive probability.
+        structures: graphs share so many structures, one after the other; few of them train fastest.
         count: None gives one graph, N gives a list of N.
         seed: of the random numbers.
 
@@ -72,9 +75,11 @@ def random_graph(
     n = number_of_graphs(count)
     check_size(n * (num_vars * cards[0] + num_factors * cards[0] ** arities[0]))
     rng = np.random.default_rng(whole("seed", seed, 0))
+    shared = [] if structures is None else range(whole("structures", structures, 1))
+    made = [_structure(num_vars, num_factors, arities, cards, np.random.default_rng([seed, k])) for k in shared]
     graphs = []
     for i in range(n):
-        structure = _structure(num_vars, num_factors, arities, cards, rng)
+        structure = made[i % len(made)] if made else _structure(num_vars, num_factors, arities, cards, rng)
         name = f"random-{num_vars}-{num_factors}-seed{seed}-{i}"
         graphs.append(with_random_tables(structure, rng, strength, zeros, name))
     return graphs[0] if count is None else graphs

@@ -11,7 +11,7 @@ Edges and edge states are ordered by (group, slot, factor); table entries by (gr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
@@ -75,6 +75,7 @@ class FlatGraph(Generic[Array]):
     has_zeros: bool
     graphs: tuple[FactorGraph, ...]
     graph_ptr: dict[Axis, IntArray]  # [G+1] first variable, state, factor or entry of each graph
+    cache: dict[str, Any] = field(default_factory=dict)  # what others derived from the structure; kept by `replace`
 
     @property
     def num_graphs(self) -> int:
@@ -153,7 +154,7 @@ class FlatGraph(Generic[Array]):
         moved = {name: tensor(getattr(self, name)) for name in arrays}
         log_phi = tensor(self.log_phi).to(getattr(torch, dtype))
         groups = tuple(replace(g, factors=tensor(g.factors)) for g in self.groups)
-        return FlatGraph(**{**vars(self), **moved, "log_phi": log_phi, "groups": groups})
+        return FlatGraph(**{**vars(self), **moved, "log_phi": log_phi, "groups": groups, "cache": {}})
 
     # ---- answers per graph ------------------------------------------------------------------------------
 

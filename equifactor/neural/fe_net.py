@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from equifactor.neural.layers import logit, mlp, squash, zero_
+from equifactor.neural.loops import loops_of
 from equifactor.neural.network import Config, Network, State, register_network
 from equifactor.neural.wiring import Wiring
 from equifactor.ops.segments import segment_logsumexp
@@ -23,6 +24,7 @@ class FENetConfig(Config):
     channels: int = option(16, "size C of the hidden vector of an edge state", low=1)
     tables: int = option(8, "channels Q that pass through the tables; 0: none", low=0)
     hidden: int = option(64, "width of the hidden layers", low=1)
+    loops: bool = option(True, "messages are corrected around triangles and squares of pair factors")
     context: bool = option(True, "each state sees the mean over the states of its variable")
     damping: float = option(0.5, "damping of the untrained model", low=0.0, below=1.0)
 
@@ -37,12 +39,14 @@ class FENet(Network):
     2. u_{i->a}(x) = sum over the other factors of MLP1[h(x), mean_x h];
     3. y(x) = gamma m_{i->a}(x) + MLP2[u(x), mean_x u, m_{i->a}(x)], Q channels;
     4. q_{a->i}(x) = LSE over the other variables' states of (beta Psi_a + tensor sum of y), centred over x;
-    5. h <- GRU([q, m_prev, m~, m_{i->a}, b_i, b_a, unary, u], h);
-    6. m = m~ + sigmoid(alpha)(m_prev - m~) + delta, with alpha and delta linear in h.
+    5. delta: the corrections of m~ around the loops of the factor (`loops.py`);
+    6. h <- GRU([q, m_prev, m~, m_{i->a}, b_i, b_a, unary, u, delta], h);
+    7. m~ <- m~ + (1 + kappa) delta, m = m~ + sigmoid(alpha)(m_prev - m~) + epsilon, with kappa, alpha and epsilon
+       linear in h.
 
     Beliefs: log b_i(x) = sum_a m + MLP3[sum_a h, its mean over x, sum_a m]. Everything is a function of one state, of
-    means over states and of sums over neighbours, hence all three symmetries, any arity and any cardinality. alpha,
-    delta and MLP3 start at zero: untrained it is damped BP.
+    means over states and of sums over neighbours, hence all three symmetries, any arity and any cardinality. kappa,
+    alpha, epsilon and MLP3 start at zero: untrained it is damped BP, corrected around short loops.
     """
 
     config_class = FENetConfig
@@ -59,20 +63,23 @@ class FENet(Network):
             # Tables at several temperatures, from nearly flat to nearly max, and messages to go with them.
             self.beta = nn.Parameter(torch.linspace(0.5, 2.0, Q))
             self.gamma = nn.Parameter(torch.ones(Q))
-        self.gru = nn.GRUCell(Q + 6 + C, C)
-        self.out = nn.Linear(C, 2)
+        self.loops = config.loops
+        self.gru = nn.GRUCell(Q + 6 + config.loops + C, C)
+        self.out = nn.Linear(C, 2 + config.loops)
         zero_(self.out)
         self.first_alpha = logit(config.damping)
-        self.mlp3 = mlp((double * C + 1, H, H, 1), last_zero=True)
+        self.mlp3 = mlp((double * C + 1 + config.loops, H, H, 1), last_zero=True)
 
     def start(self, wiring: Wiring) -> State:
         """Uniform messages, hidden vectors of zero."""
         msg = wiring.uniform_messages()
-        return State(wiring, msg, (msg.new_zeros(len(msg), self.channels),))
+        if self.loops:
+            wiring = replace(wiring, loops=loops_of(wiring))
+        return State(wiring, msg, (msg.new_zeros(len(msg), self.channels), torch.zeros_like(wiring.unary)))
 
     def step(self, state: State) -> State:
-        """Steps 1 to 6 above."""
-        wiring, old, (h,) = state.wiring, state.msg_fv, state.hidden
+        """Steps 1 to 7 above."""
+        wiring, old, (h, seen_by_states) = state.wiring, state.msg_fv, state.hidden
         msg_vf = wiring.outgoing(old)
         unscaled = wiring.reduce(msg_vf)
         raw = (old, unscaled, msg_vf, msg_vf + old, unscaled + msg_vf, wiring.unary_seen)
@@ -83,10 +90,18 @@ class FENet(Network):
         parts = [seen, u]
         if self.tables:
             parts.append(self._through_tables(wiring, u, sent, seen[:, 2:3]))
+        delta = torch.zeros_like(new)
+        if wiring.loops is not None:
+            delta, seen_by_states = wiring.loops.corrections(wiring, old, new)
+            delta = wiring.centred(delta[:, None]).squeeze(1)
+        if self.loops:
+            parts.append(squash(delta)[:, None])
         h = self.gru(torch.cat(parts, dim=1), h)
         out = self.out(h)
+        if wiring.loops is not None:
+            new = new + delta * (1.0 + out[:, 2])
         msg = wiring.damp(new, old, (out[:, 0] + self.first_alpha).sigmoid())
-        return State(wiring, msg + wiring.centred(out[:, 1:]).squeeze(1), (h,))
+        return State(wiring, msg + wiring.centred(out[:, 1:2]).squeeze(1), (h, seen_by_states))
 
     def _through_tables(self, wiring: Wiring, u: Tensor, sent: Tensor, seen: Tensor) -> Float[Tensor, "S' Q"]:
         """q: what the other variables of the factor say through the table, at Q temperatures."""
@@ -100,12 +115,14 @@ class FENet(Network):
 
     def log_beliefs(self, state: State) -> Float[Tensor, " X"]:
         """Those of the messages, corrected by MLP3."""
-        wiring, (h,) = state.wiring, state.hidden
+        wiring, (h, loops) = state.wiring, state.hidden
         log_b = wiring.log_beliefs(state.msg_fv)
         total = wiring.to_states(h)
         parts = [total, _variable_normalized(wiring, log_b)]
         if self.context:
             parts.append(wiring.mean_of_variable(total))
+        if self.loops:
+            parts.append(squash(loops)[:, None])
         return log_b + self.mlp3(torch.cat(parts, dim=1)).squeeze(1)
 
     def _with_context(self, wiring: Wiring, hidden: Tensor) -> Tensor:

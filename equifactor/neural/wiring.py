@@ -8,7 +8,7 @@ side by side, and where all edges have d states they are simply rows of `[E', d]
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Float
@@ -19,6 +19,9 @@ from equifactor.graph import FlatGraph
 from equifactor.graph.flat_graph import FactorGroup
 from equifactor.ops.messages import Semiring
 from equifactor.ops.segments import segment_logsumexp, segment_max, segment_sum
+
+if TYPE_CHECKING:
+    from equifactor.neural.loops import Loops
 
 Flat = FlatGraph[Tensor]
 
@@ -47,6 +50,7 @@ class Wiring:
     var_of_edge: Tensor  # [E] of all edges, unary factors included
     all_groups: tuple[FactorGroup, ...]
     floor: Tensor  # [] log messages below, true zeros aside, are held here: see `bp.engine.message_floor`
+    loops: Loops | None = None  # for networks that look at them
 
     # ---- belief propagation -----------------------------------------------------------------------------
 

@@ -78,10 +78,17 @@ class Dataset:
     """Training or validation graphs on one device."""
 
     def __init__(
-        self, graphs: Sequence[FactorGraph], targets: Sequence[Any], weights: Any = None, *, device: str, dtype: str
+        self,
+        graphs: Sequence[FactorGraph],
+        targets: Sequence[Any],
+        weights: Any = None,
+        *,
+        device: str,
+        dtype: str,
+        batch_states: int = 0,
     ) -> None:
         self.graphs, self.targets = list(graphs), list(targets)
-        self.device, self.dtype = device, dtype
+        self.device, self.dtype, self.batch_states = device, dtype, batch_states
         self.weights = np.ones(len(self.graphs)) if weights is None else np.asarray(weights, np.float64)
         # Against the mean of all graphs, not of a batch: a batch holds one structure, whose graphs may all count more.
         self.weights = self.weights / (self.weights.mean() or 1.0)
@@ -108,23 +115,41 @@ class Dataset:
         """One pass in batches, shuffled where a generator is given.
 
         Full batches hold one structure each: they fill a compiled template on the device. What is left over of every
-        structure is mixed.
+        structure is mixed. A batch has fewer graphs where more would exceed `batch_states`.
         """
         plans: list[Plan] = []
         rest = [self.loose]
         for s, shelf in enumerate(self.shelves):
             order = shelf.members if rng is None else rng.permutation(shelf.members)
-            whole = len(order) // batch_size * batch_size
-            cuts = list(range(0, whole, batch_size))
-            plans += [Plan(order[c : c + batch_size], self._template(s, batch_size)) for c in cuts]
+            size = self._size(shelf, batch_size)
+            whole = len(order) // size * size
+            cuts = list(range(0, whole, size))
+            plans += [Plan(order[c : c + size], self._template(s, size)) for c in cuts]
             if whole < len(order) and len(self.shelves) == 1 and not len(self.loose):
                 plans.append(Plan(order[whole:], self._template(s, len(order) - whole)))
             else:
                 rest.append(order[whole:])
         mixed = np.concatenate(rest)
         mixed = mixed if rng is None else rng.permutation(mixed)
-        plans += [Plan(mixed[c : c + batch_size], None) for c in range(0, len(mixed), batch_size)]
+        plans += [Plan(part, None) for part in self._cut(mixed, batch_size)]
         return plans if rng is None else [plans[n] for n in rng.permutation(len(plans))]
+
+    def _size(self, shelf: Shelf, batch_size: int) -> int:
+        """Graphs of a batch of one structure."""
+        if not self.batch_states:
+            return batch_size
+        return min(batch_size, max(1, self.batch_states // _edge_states(shelf.first)))
+
+    def _cut(self, order: IntArray, batch_size: int) -> Iterator[IntArray]:
+        """Batches of graphs of any structure, one after the other."""
+        start = states = 0
+        for n, graph in enumerate(order.tolist()):
+            states += _edge_states(self.graphs[graph]) if self.batch_states else 0
+            if n > start and (n - start == batch_size or states > self.batch_states > 0):
+                yield order[start:n]
+                start, states = n, _edge_states(self.graphs[graph])
+        if len(order):
+            yield order[start:]
 
     def endless(self, batch_size: int, rng: np.random.Generator) -> Iterator[Plan]:
         """Pass after pass."""
@@ -160,6 +185,10 @@ class Dataset:
         if (shelf, size) not in self._templates:
             self._templates[shelf, size] = Template(self.shelves[shelf], size, self.device, self.dtype)
         return self._templates[shelf, size]
+
+
+def _edge_states(graph: FactorGraph) -> int:
+    return int(graph.structure.card[graph.structure.scope_vars].sum())
 
 
 def _layout(structure: Structure) -> bytes:

@@ -108,7 +108,7 @@ class Trainer:
             done = epoch * len(todo) + n
             if self.processes.world == 1 and self.clock.stopped:
                 return None
-            self._set_lr(self.settings.learning_rate(done, self.settings.epochs * len(todo)))
+            self._set_lr(self.settings.learning_rate(done, self.settings.epochs * len(todo), self.clock.seconds))
             if self.captured and plan.template is not None and rows is not None:
                 losses[n] = self.captured(plan.template, rows[n], steps, read_at)
             else:

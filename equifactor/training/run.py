@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from equifactor.neural.network import Network
     from equifactor.solver import Progress
     from equifactor.training.batches import Dataset
+    from equifactor.training.loop import Trainer
 
 _NOT_THE_RUN = ("device", "devices", "nodes", "compile", "time_limit", "checkpoint_every")  # may change on --resume
 
@@ -138,8 +139,21 @@ def train(
                 measured = {k: v for k, v in metrics.items() if k != "epoch"}
                 card = ModelCard.of(net, wanted, data=text, metrics=measured, seed=chosen.seed, updates=updates)
                 save_model(target, net, card)
+            _release(trainer)
     finished = not clock.stopped or best.epoch >= chosen.epochs
     return Trained(net, wanted, metrics, best.history, left_out, target, finished, processes.is_first)
+
+
+def _release(trainer: Trainer) -> None:
+    """Give the memory of captured steps back to the GPU: another run of the same process may follow."""
+    import gc
+
+    import torch
+
+    if trainer.captured is not None:
+        trainer.captured.captured.clear()
+        gc.collect()
+        torch.cuda.empty_cache()
 
 
 def _target(out: str | Path | None) -> Path | None:
@@ -161,7 +175,9 @@ def _data(
     from equifactor.training.batches import Dataset
 
     def dataset(graphs: list[FactorGraph], targets: list[Any], weights: Any) -> Dataset:
-        return Dataset(graphs, targets, weights, device=device, dtype=settings.dtype)
+        return Dataset(
+            graphs, targets, weights, device=device, dtype=settings.dtype, batch_states=settings.batch_states
+        )
 
     source = read_source(data, settings.seed)
     if weights is not None and len(weights) != len(source.graphs):

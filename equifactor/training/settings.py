@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from equifactor.errors import OptionError
 from equifactor.spec import check_options, option
 
 
@@ -16,9 +17,12 @@ class Settings:
 
     epochs: int = option(100, "passes over the training graphs", low=1)
     batch_size: int = option(50, "graphs per gradient step", low=1)
+    batch_states: int = option(0, "at most so many edge states in a batch: large graphs come in fewer; 0: any", low=0)
     steps_per_epoch: int = option(0, "gradient steps per epoch; 0: one pass over the data", low=0)
     lr: float = option(2e-3, "learning rate of Adam", low=0.0)
-    schedule: Literal["cosine", "constant"] = option("cosine", "how the learning rate falls over the epochs")
+    schedule: Literal["cosine", "constant", "time"] = option(
+        "cosine", "how the learning rate falls over the epochs; time: as a cosine over the time limit instead"
+    )
     warmup: int = option(0, "gradient steps over which the learning rate rises from 0", low=0)
     weight_decay: float = option(0.0, "decoupled weight decay (AdamW)", low=0.0)
     clip: float = option(1.0, "largest norm of the gradient; 0: any", low=0.0)
@@ -38,12 +42,17 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_options(self)
+        if self.schedule == "time" and self.time_limit is None:
+            raise OptionError("training: schedule=time needs a time_limit")
 
-    def learning_rate(self, step: int, total: int) -> float:
-        """At one of `total` gradient steps."""
+    def learning_rate(self, step: int, total: int, seconds: float = 0.0) -> float:
+        """At one of `total` gradient steps, so many seconds after the start."""
         import math
 
         warm = min(1.0, (step + 1) / self.warmup) if self.warmup else 1.0
         if self.schedule == "constant":
             return self.lr * warm
-        return self.lr * warm * 0.5 * (1 + math.cos(math.pi * step / max(1, total)))
+        done = step / max(1, total)
+        if self.schedule == "time" and self.time_limit is not None:
+            done = min(1.0, seconds / self.time_limit)
+        return self.lr * warm * 0.5 * (1 + math.cos(math.pi * done))

@@ -16,20 +16,21 @@ from equifactor.experiments import runs
 from equifactor.experiments.config import experiment_names, load, selected
 from equifactor.experiments.pool import perform_all
 from equifactor.experiments.report import latex, lines_of, markdown
-from equifactor.experiments.runs import all_runs
+from equifactor.experiments.runs import all_runs, tuning_runs
 from equifactor.neural import build
 from equifactor.training.sources import read_source
 
 
 @pytest.mark.parametrize("name", experiment_names())
-def test_every_line_of_every_experiment_can_be_built(name: str) -> None:
+def test_every_line_of_every_experiment_can_be_built(name: str, tmp_path) -> None:
     experiment = load(name)
     for model in experiment.models:
         build(model.kind, model.network)
     for row in experiment.classical:
         for spec in row.tune or (row.solver,):
             parse_solver(spec)
-    assert len({run.key for run in all_runs(experiment)}) == len(list(all_runs(experiment)))
+    todo = [*tuning_runs(experiment), *all_runs(experiment, tmp_path)]
+    assert len({run.key for run in todo}) == len(todo)
 
 
 @pytest.mark.parametrize("name", experiment_names())
@@ -63,7 +64,9 @@ def test_the_quick_form_runs_end_to_end(name: str, tmp_path, capsys) -> None:
 
 def test_a_stopped_experiment_goes_on_without_repeating(tmp_path) -> None:
     experiment = selected(load("asymmetric"), "BP,FE-NBP", None).quick()
-    runs = list(all_runs(experiment))
+    assert [run.row.name for run in all_runs(experiment, tmp_path)] == ["BP"]  # the network waits for its tuning
+    perform_all(list(tuning_runs(experiment)), tmp_path, "cpu")
+    runs = list(all_runs(experiment, tmp_path))
     rows, trouble = perform_all(runs, tmp_path, "cpu", time_limit=0.0)
     assert len(trouble) + len(rows) == 2
     first, none = perform_all(runs, tmp_path, "cpu")
@@ -82,14 +85,16 @@ def test_an_interrupted_run_is_no_result(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(Clock, "interrupts", 0)
     monkeypatch.setattr("equifactor.training.train", interrupted)
     monkeypatch.setattr(runs, "_classical", interrupted)
-    for run in all_runs(selected(load("asymmetric"), "BP,FE-NBP", None).quick()):
+    experiment = selected(load("asymmetric"), "BP,FE-NBP", None).quick()
+    for run in (*all_runs(experiment, tmp_path), *tuning_runs(experiment)):
         with pytest.raises(KeyboardInterrupt):
             runs.perform(run, tmp_path, "cpu")
     assert not (tmp_path / "runs").exists()
 
 
 def test_a_failed_run_is_named_and_the_others_go_on(tmp_path) -> None:
-    todo = list(all_runs(selected(load("asymmetric"), "BP,FE-NBP", None).quick()))
+    experiment = selected(load("asymmetric"), "BP,FE-NBP", None).quick()
+    todo = [*all_runs(experiment, tmp_path), *tuning_runs(experiment)]
 
     def failing(run: runs.Run, folder: Path, device: str) -> dict[str, object]:
         if run is todo[0]:
@@ -101,10 +106,20 @@ def test_a_failed_run_is_named_and_the_others_go_on(tmp_path) -> None:
 
 def test_results_of_a_quick_copy_are_not_taken_for_those_of_the_experiment(tmp_path) -> None:
     experiment = selected(load("asymmetric"), "BP", None)
-    (quick,), (full,) = all_runs(experiment.quick()), all_runs(experiment)
+    (quick,), (full,) = all_runs(experiment.quick(), tmp_path), all_runs(experiment, tmp_path)
     runs.perform(quick, tmp_path, "cpu")
     with pytest.raises(OptionError, match="made with other settings"):
         runs.perform(full, tmp_path, "cpu")
+
+
+def test_the_learning_rate_that_validates_best_is_taken(tmp_path) -> None:
+    experiment = selected(load("ising"), "FE-NBP", "50")
+    for n, run in enumerate(tuning_runs(experiment)):
+        row = {"configuration": run.configuration, "validation_kl": abs(n - 1)}
+        run.file(tmp_path).parent.mkdir(exist_ok=True)
+        run.file(tmp_path).write_text(json.dumps(row))
+    assert experiment.tuning is not None
+    assert {run.row.lr for run in all_runs(experiment, tmp_path)} == {experiment.tuning.lrs[1]}
 
 
 def test_seeds_become_one_line_with_a_standard_error() -> None:

@@ -112,4 +112,4 @@ def test_refuses_states() -> None:
 
 
 def test_registry_names() -> None:
-    assert list(GENERATORS) == ["ising", "asymmetric", "potts", "tree", "random", "ldpc"]
+    assert list(GENERATORS) == ["ising", "asymmetric", "potts", "pairwise", "tree", "random", "ldpc"]

@@ -14,6 +14,7 @@ from equifactor import FactorGraph, ModelError, OptionError, compile, solve
 from equifactor.generators import asymmetric_grid, ising_grid, random_graph, random_tree
 from equifactor.graph.forced import fix_forced
 from equifactor.neural import Network, build
+from equifactor.neural.loops import loops_of
 from equifactor.neural.wiring import wire
 from equifactor.ops import map_upper_bound, probabilities
 from equifactor.symmetry import KINDS, Relabelling, relabel
@@ -64,6 +65,8 @@ def beliefs(network: Network, graphs: Any, semiring: Any = "sum", steps: int = 3
 @pytest.mark.parametrize("task", ["MAR", "MAP"])
 def test_untrained_is_damped_bp_to_rounding(kind: str, damping: float, task: str) -> None:
     graphs = list(GRAPHS.values())
+    graphs = [g for g in graphs if kind != "fe-net" or loops_of(wire(compile(g).to(), "sum")) is None]
+    assert len(graphs) > 5
     ours = solve(graphs, task, f"{kind}(untrained, damping={damping}, iterations=7, tolerance=0)")
     theirs = solve(graphs, task, f"bp(damping={damping}, iterations=7, tolerance=0)")
     for got, want in zip(ours, theirs, strict=True):
@@ -80,7 +83,7 @@ def test_untrained_max_beliefs_are_those_of_bp(kind: str) -> None:
 
     graphs = [g for g in map(fix_forced, GRAPHS.values()) if g is not None]
     flat = compile(graphs).to()
-    network = build(kind, {"damping": 0.5}).double()
+    network = build(kind, {"damping": 0.5} | ({"loops": False} if kind == "fe-net" else {})).double()
     msg = ops.first_messages(flat, "max")
     for _ in range(6):
         new = ops.marginalize_tables(flat, ops.sum_of_other_factors(flat, msg), "max")

@@ -81,3 +81,18 @@ def test_graphs_with_zeros_keep_a_template_safe() -> None:
     batch = data.batch(plan)
     assert batch.flat.has_zeros
     assert torch.isneginf(batch.flat.log_phi).sum() == 1
+
+
+def test_large_graphs_come_in_smaller_batches() -> None:
+    grid = generators.ising_grid
+    graphs = [*grid(3, 3, count=12, seed=1), *grid(6, 6, count=6, seed=2), grid(2, 9, seed=3)]
+    targets = [np.zeros(int(g.card.sum())) for g in graphs]
+    states = [int(g.card[g.structure.scope_vars].sum()) for g in graphs]
+    data = Dataset(graphs, targets, device="cpu", dtype="float64", batch_states=3 * max(states))
+    for rng in (None, np.random.default_rng(0)):
+        plans = data.plans(5, rng)
+        assert sorted(n for p in plans for n in p.indices.tolist()) == list(range(len(graphs)))
+        assert all(len(p.indices) <= 5 and sum(states[n] for n in p.indices) <= 3 * max(states) for p in plans)
+        assert {len(p.indices) for p in plans if p.template} == {5, 3}
+    alone = Dataset(graphs, targets, device="cpu", dtype="float64", batch_states=1)
+    assert len(alone.plans(5)) == len(graphs)

@@ -1,0 +1,167 @@
+"""Pairwise fields on other graphs than grids: random regular, complete, bipartite, and lattices of triangles.
+
+Factor i is the unary factor of variable i; the pair factors follow, lower variable first. Graph i of a list takes
+structure i modulo `structures` and does not depend on `count`; few structures with many graphs each train fastest.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, get_args, overload
+
+import numpy as np
+
+from equifactor.errors import OptionError
+from equifactor.generators.batch import check_size, choice, number_of_graphs, real, whole, whole_range
+from equifactor.graph.factor_graph import FactorGraph
+from equifactor.graph.structure import Structure
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    FloatArray = NDArray[np.float64]
+    IntArray = NDArray[np.int64]
+
+Topology = Literal["regular", "complete", "bipartite", "triangles"]
+Tables = Literal["potts", "full"]
+
+
+class PairwiseOptions(TypedDict, total=False):
+    """Keyword arguments of `pairwise_field`, for the type checker."""
+
+    topology: Topology
+    degree: int
+    card: int | tuple[int, int]
+    tables: Tables
+    field_std: float
+    coupling_mean: float
+    coupling_std: float
+    structures: int
+    seed: int
+
+
+@overload
+def pairwise_field(num_vars: int, *, count: None = None, **options: Unpack[PairwiseOptions]) -> FactorGraph: ...
+@overload
+def pairwise_field(num_vars: int, *, count: int, **options: Unpack[PairwiseOptions]) -> list[FactorGraph]: ...
+def pairwise_field(
+    num_vars: int,
+    *,
+    topology: Topology = "regular",
+    degree: int = 3,
+    card: int | tuple[int, int] = 2,
+    tables: Tables = "potts",
+    field_std: float = 0.25,
+    coupling_mean: float = 0.0,
+    coupling_std: float = 1.0,
+    structures: int = 1,
+    count: int | None = None,
+    seed: int = 0,
+) -> FactorGraph | list[FactorGraph]:
+    """Fields b_i(x) ~ N(0, field_std^2) and pair tables on a chosen topology.
+
+    Args:
+        num_vars: V.
+        topology: `regular`, every variable in `degree` pairs, drawn at random; `complete`, all pairs; `bipartite`, all
+            pairs of one half with the other; `triangles`, a square lattice with one diagonal in each square, cut to V.
+        degree: of `regular`.
+        card: number of states, or `(low, high)` to draw it per variable.
+        tables: `potts`, J for equal states and else 0 (-J for two states, a spin glass); `full`, every entry drawn.
+        field_std: standard deviation of the fields.
+        coupling_mean: mean of J; above 0 neighbours like to agree. Of no effect for `full`.
+        coupling_std: standard deviation of J, or of the entries.
+        structures: number of different structures.
+        count: None gives one graph, N gives a list of N.
+        seed: of the random numbers.
+    """
+    num_vars, cards = whole("num_vars", num_vars, 1), whole_range("card", card, 1)
+    choice("topology", topology, get_args(Topology))
+    choice("tables", tables, get_args(Tables))
+    degree, structures = whole("degree", degree, 1), whole("structures", structures, 1)
+    field_std, coupling_std = real("field_std", field_std), real("coupling_std", coupling_std)
+    mean = real("coupling_mean", coupling_mean, low=-math.inf)
+    if topology == "regular" and (degree >= num_vars or degree * num_vars % 2):
+        raise OptionError(
+            f"a regular graph of {num_vars} variables with degree {degree} does not exist: the degree must be below "
+            "the number of variables and their product even"
+        )
+    n = number_of_graphs(count)
+    check_size(n * num_vars * (cards[0] + (num_vars if topology == "complete" else degree) * cards[0] ** 2 // 2))
+    seed = whole("seed", seed, 0)
+    made = [_structure(num_vars, topology, degree, cards, np.random.default_rng([seed, k])) for k in range(structures)]
+    graphs = []
+    for i in range(n):
+        structure = made[i % structures]
+        rng = np.random.default_rng([seed, structures, i])
+        log_phi = _tables(structure, tables, field_std, mean, coupling_std, rng)
+        graphs.append(FactorGraph.trusted(structure, log_phi, name=f"{topology}-{num_vars}-seed{seed}-{i}"))
+    return graphs[0] if count is None else graphs
+
+
+def _structure(
+    num_vars: int, topology: Topology, degree: int, cards: tuple[int, int], rng: np.random.Generator
+) -> Structure:
+    card = rng.integers(cards[0], cards[1], endpoint=True, size=num_vars)
+    pairs = _pairs(num_vars, topology, degree, rng)
+    scope_ptr = np.concatenate((np.arange(num_vars), num_vars + 2 * np.arange(len(pairs) + 1)))
+    return Structure.build(card, scope_ptr, np.concatenate((np.arange(num_vars), pairs.ravel())))
+
+
+def _pairs(num_vars: int, topology: Topology, degree: int, rng: np.random.Generator) -> IntArray:
+    """[E, 2] lower variable first."""
+    if topology == "regular":
+        return _regular(num_vars, degree, rng)
+    if topology == "complete":
+        return np.stack(np.triu_indices(num_vars, 1), 1)
+    if topology == "bipartite":
+        half = num_vars // 2
+        return np.stack([a.ravel() for a in np.meshgrid(np.arange(half), np.arange(half, num_vars))], 1)
+    side = int(np.ceil(np.sqrt(num_vars)))
+    cell = np.arange(side * side).reshape(side, side)
+    ends = ((cell[:, :-1], cell[:, 1:]), (cell[:-1], cell[1:]), (cell[:-1, :-1], cell[1:, 1:]))
+    pairs = np.concatenate([np.stack((a.ravel(), b.ravel()), 1) for a, b in ends])
+    return pairs[(pairs < num_vars).all(1)]
+
+
+def _regular(num_vars: int, degree: int, rng: np.random.Generator) -> IntArray:
+    """Stubs joined at random; pairs that cannot stay are joined anew with others until all can."""
+    if 2 * degree >= num_vars:  # dense: what is left out is sparse
+        absent = _regular(num_vars, num_vars - 1 - degree, rng) if degree < num_vars - 1 else np.zeros((0, 2), np.int64)
+        all_pairs = np.stack(np.triu_indices(num_vars, 1), 1)
+        return all_pairs[~np.isin(all_pairs @ [num_vars, 1], absent @ [num_vars, 1])]
+    stubs = rng.permutation(np.repeat(np.arange(num_vars), degree)).reshape(-1, 2)
+    while True:
+        pairs = np.sort(stubs, axis=1)
+        _, which, times = np.unique(pairs @ [num_vars, 1], return_inverse=True, return_counts=True)
+        again = (pairs[:, 0] == pairs[:, 1]) | (times[which] > 1)
+        if not again.any():
+            return pairs[np.argsort(pairs @ [num_vars, 1])]
+        again[rng.integers(len(pairs), size=1 + int(again.sum()))] = True
+        stubs[again] = rng.permutation(stubs[again].ravel()).reshape(-1, 2)
+
+
+def _tables(
+    structure: Structure,
+    tables: Tables,
+    field_std: float,
+    coupling_mean: float,
+    coupling_std: float,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """[T] log entries of one graph."""
+    cut = int(structure.card.sum())
+    log_phi = rng.standard_normal(int(structure.table_ptr[-1]))
+    log_phi[:cut] *= field_std
+    if tables == "full":
+        log_phi[cut:] *= coupling_std
+        return log_phi
+    num_vars = len(structure.card)
+    first, second = structure.scope_vars[num_vars:].reshape(-1, 2).T
+    rows, cols = structure.card[first], structure.card[second]
+    entry = np.arange(len(log_phi) - cut) - np.repeat(structure.table_ptr[num_vars:-1] - cut, rows * cols)
+    width = np.repeat(cols, rows * cols)
+    equal = entry // width == entry % width
+    J = np.repeat(coupling_mean + coupling_std * rng.standard_normal(len(rows)), rows * cols)
+    spin = np.repeat((rows == 2) & (cols == 2), rows * cols)
+    log_phi[cut:] = np.where(equal, J, np.where(spin, -J, 0.0))
+    return log_phi

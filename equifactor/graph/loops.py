@@ -1,0 +1,134 @@
+"""Short loops: the triangles and chordless squares that factors of two variables form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.graph.pointers import ptr_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    IntArray = NDArray[np.int64]
+
+MOST_PATHS = 2**22  # paths of two pairs that are looked at in one graph; beyond, its loops are not searched for
+MOST_ENTRIES = 2**21  # entries of the joint tables of one graph's loops; beyond, it gets none of that length
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """All factors of two variables of a batch."""
+
+    variables: IntArray  # [P, 2]
+    card: IntArray  # [V] states of every variable of the batch
+    graph: IntArray  # [V]
+
+
+@dataclass(frozen=True)
+class Rings:
+    """Loops whose corners have the same numbers of states, in the order in which one walks around."""
+
+    shape: tuple[int, ...]  # states of the L corners
+    corners: IntArray  # [N, L] variables
+    sides: IntArray  # [N, L] the pair between corner k and corner k+1 (the last: and corner 0)
+
+
+def find_rings(pairs: Pairs) -> list[Rings]:
+    """Every loop once, grouped by shape.
+
+    All loops of one length or none are taken from each graph, so that the choice does not depend on the order of
+    variables or factors, nor on what else is in the batch. Two factors on the same two variables belong to no loop.
+    Cost O(sum of squared degrees).
+    """
+    u, v = pairs.variables.min(1), pairs.variables.max(1)
+    count = len(pairs.card)
+    keys, first, times = np.unique(u * count + v, return_index=True, return_counts=True)
+    keys, pair = keys[times == 1], first[times == 1]
+    u, v = u[pair], v[pair]
+
+    tail, head = np.concatenate((u, v)), np.concatenate((v, u))
+    order = np.lexsort((head, tail))
+    ptr = ptr_of(np.bincount(tail, minlength=count))
+    degree = np.diff(ptr)
+    paths = np.bincount(pairs.graph, weights=degree * (degree - 1) / 2)
+    ptr = ptr_of(np.where(paths[pairs.graph] <= MOST_PATHS, degree, 0))
+    head = head[order][(paths[pairs.graph] <= MOST_PATHS)[tail[order]]]
+
+    at, near, far = _two_of_each(ptr)  # near - centre - far, near before far
+    near, far = head[near], head[far]
+    closed = _among(keys, near * count + far)
+    is_first = closed & (at < near)
+    triangles = np.stack((at, near, far), 1)[is_first]
+    squares = _squares(at[~closed], near[~closed], far[~closed], keys, pairs)
+
+    found: list[Rings] = []
+    spent = np.zeros(int(pairs.graph.max(initial=-1)) + 1)
+    for corners in (triangles, squares):
+        graph = pairs.graph[corners[:, 0]]
+        size = np.bincount(graph, weights=pairs.card[corners].prod(1, dtype=np.float64), minlength=len(spent))
+        fits = spent + size <= MOST_ENTRIES
+        spent += np.where(fits, size, 0)
+        found += _by_shape(corners[fits[graph]], keys, pair, pairs.card)
+    return found
+
+
+def _squares(at: IntArray, near: IntArray, far: IntArray, keys: IntArray, pairs: Pairs) -> IntArray:
+    """[N, 4] loops of two paths between the same ends, where neither the ends nor the centres are a pair."""
+    count = len(pairs.card)
+    order = np.lexsort((at, near * count + far))
+    ends = (near * count + far)[order]
+    new = np.flatnonzero(np.r_[True, ends[1:] != ends[:-1]]) if len(ends) else np.zeros(0, np.int64)
+    runs = np.r_[new, len(ends)]
+    length = np.diff(runs)
+    graph = pairs.graph[near[order][new]]
+    total = np.bincount(graph, weights=length * (length - 1) / 2, minlength=1)
+    keep = np.repeat(total[graph] <= MOST_PATHS, length)
+    order = order[keep]
+    _, one, two = _two_of_each(ptr_of(length[total[graph] <= MOST_PATHS]))
+    one, two = order[one], order[two]
+    # Each square has two diagonals and is found twice: from the one with its lowest variable it is kept.
+    kept = (near[one] < at[one]) & ~_among(keys, at[one] * count + at[two])
+    one, two = one[kept], two[kept]
+    return np.stack((near[one], at[one], far[one], at[two]), 1)
+
+
+def _by_shape(corners: IntArray, keys: IntArray, pair: IntArray, card: IntArray) -> list[Rings]:
+    """Turned and mirrored so that equal shapes meet, with the pairs on the sides."""
+    if not len(corners):
+        return []
+    length = corners.shape[1]
+    ring = np.arange(length)
+    images = [np.roll(way, turn) for way in (ring, ring[::-1]) for turn in range(length)]
+    states = np.stack([card[corners[:, image]] for image in images])  # [2L, N, L]
+    weight = float(card.max() + 1) ** ring[::-1]
+    best = (states * weight).sum(2).argmin(0)
+    corners = np.take_along_axis(corners, np.array(images)[best], 1)
+    after = np.roll(corners, -1, axis=1)
+    sides = pair[np.searchsorted(keys, np.minimum(corners, after) * len(card) + np.maximum(corners, after))]
+    shapes, which = np.unique(card[corners], axis=0, return_inverse=True)
+    return [
+        Rings(tuple(shape.tolist()), corners[which.ravel() == n], sides[which.ravel() == n])
+        for n, shape in enumerate(shapes)
+    ]
+
+
+def _two_of_each(ptr: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """All pairs of entries of the same row: the row, the earlier and the later entry."""
+    size = np.diff(ptr)
+    row = np.repeat(np.arange(len(size)), size)
+    entry = np.arange(int(ptr[-1]))
+    later = ptr[row + 1] - entry - 1  # how many come after each
+    one = np.repeat(entry, later)
+    two = one + 1 + np.arange(len(one)) - np.repeat(ptr_of(later)[:-1], later)
+    return row[one], one, two
+
+
+def _among(keys: IntArray, values: IntArray) -> NDArray[np.bool_]:
+    """Which of the values are in the sorted keys."""
+    if not len(keys):
+        return np.zeros(len(values), bool)
+    place = np.minimum(np.searchsorted(keys, values), len(keys) - 1)
+    return np.asarray(keys[place] == values)
