@@ -27,6 +27,7 @@ NETWORK: dict[str, dict[str, Any]] = {
     "fe-net": {"steps": 16},
 }
 LEARNING_RATE = {"fe-nbp": 3e-3, "fe-gnn": 2e-3, "fe-net": 2e-3}
+STEPS_PER_EPOCH = 200
 SPLIT = "Grids,Segment,ObjDetect,DBN:train"
 # Text of a generator without n and seed, number of graphs. Graphs of one structure train together.
 GRIDS = [
@@ -105,6 +106,8 @@ def main() -> None:
     parser.add_argument("--start", type=Path, help="model file to go on from, such as one of a run that was cut")
     parser.add_argument("--lr", type=float, help="learning rate, in place of the kind's own")
     parser.add_argument("--data", help="MAP: folder of the public models, of which the training split is taken as well")
+    parser.add_argument("--batch", type=int, default=100, help="graphs per gradient step")
+    parser.add_argument("--states", type=int, default=40_000, help="edge states per gradient step, at most")
     options = parser.parse_args()
     start = time.perf_counter()
     data = mixture(options.kind, options.task)
@@ -114,12 +117,12 @@ def main() -> None:
     out = options.out / f"{options.kind}-{options.task.lower()}.safetensors"
     done = train(
         options.kind, data, options.task, out, weights=weights, start=options.start, network=NETWORK[options.kind],
-        batch_size=100, batch_states=40_000, epochs=10**6, steps_per_epoch=100, patience=0,
-        lr=options.lr or LEARNING_RATE[options.kind], warmup=50, schedule="time",
-        time_limit=options.seconds - (time.perf_counter() - start), vary_steps=True, losses_at=3, validation="0.05",
+        batch_size=options.batch, batch_states=options.states, epochs=10**6, steps_per_epoch=STEPS_PER_EPOCH,
+        patience=0, lr=options.lr or LEARNING_RATE[options.kind], warmup=50, schedule="time",
+        time_limit=options.seconds - (time.perf_counter() - start), vary_steps=True, losses_at=3, validation="0.03",
         device=options.device, seed=options.seed,
     )  # fmt: skip
-    steps = 100 * (len(done.history) - 1)
+    steps = STEPS_PER_EPOCH * (len(done.history) - 1)
     print(json.dumps({"file": out.name, "steps": steps, "start": done.history[0], "best": done.metrics}))
 
 

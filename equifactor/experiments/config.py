@@ -69,6 +69,7 @@ class Experiment:
     classical: tuple[Classical, ...]
     published: dict[str, dict[str, float]] = field(default_factory=dict)
     tuning: Tuning | None = None
+    models_from: str = ""  # an experiment whose trained networks are judged here, instead of training anew
     families: tuple[Family, ...] = ()
     step_factors: tuple[float, ...] = ()  # networks are judged after so many times T steps as well
 
@@ -79,7 +80,7 @@ class Experiment:
         tuning = self.tuning and replace(self.tuning, lrs=self.tuning.lrs[:1], size=20, updates=10)
         return replace(
             self, sizes=self.sizes[:1], seeds=self.seeds[:1], models=models, training=training, tuning=tuning,
-            test=_fewer(self.test, 100), tune=_fewer(self.tune, 30),
+            models_from="", test=_fewer(self.test, 100), tune=_fewer(self.tune, 30),
             families=tuple(replace(f, test=_fewer(f.test, 20), tune=_fewer(f.tune, 10)) for f in self.families),
         )  # fmt: skip
 

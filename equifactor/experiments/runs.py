@@ -56,6 +56,8 @@ class Run:
             "train": e.train, "training": e.training, "families": [asdict(f) for f in e.families],
             "step_factors": e.step_factors,
         }  # fmt: skip
+        if e.models_from:
+            deciding |= {"models_from": e.models_from, "training": {}}
         if self.tuning:
             deciding |= {"tuning": True, "test": "", "families": [], "step_factors": []}
         return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:16]
@@ -183,6 +185,31 @@ def _on_family(family: Family, solver: str, device: str = "cpu") -> dict[str, An
 
 
 def _trained(run: Run, model: Model, folder: Path, device: str) -> dict[str, Any]:
+    """A network, trained here or by another experiment, on the test graphs and on the families."""
+    path = folder / "models" / f"{run.key}.safetensors"
+    found: dict[str, Any] = {"solver": model.kind, "settings": asdict(model)}
+    if run.experiment.models_from:
+        path = folder.parent / run.experiment.models_from / "models" / path.name
+        if not path.is_file():
+            raise OptionError(f"{path} is missing: run equifactor experiment {run.experiment.models_from} first")
+    else:
+        found |= _train(run, model, path, device)
+    if run.tuning:
+        path.unlink()
+        return found
+    from equifactor.neural.card import read_card
+
+    graphs, exact = _graphs_and_answers(run.experiment.test)
+    card = read_card(path)
+    if run.experiment.families:
+        found["families"] = {f.name: _on_family(f, str(path), device) for f in run.experiment.families}
+    for factor in run.experiment.step_factors:
+        count = max(1, round(factor * card.settings["steps"]))
+        found.setdefault("steps", {})[str(count)] = _measure(graphs, exact, f"{path}(iterations={count})", device)
+    return {**found, "parameters": card.parameters, **_measure(graphs, exact, str(path), device)}
+
+
+def _train(run: Run, model: Model, out: Path, device: str) -> dict[str, Any]:
     """Train within the budget of the experiment, the same for every network."""
     from equifactor.training import train
 
@@ -192,7 +219,6 @@ def _trained(run: Run, model: Model, folder: Path, device: str) -> dict[str, Any
     settings.setdefault("validation", f"{min(_VALIDATION_SHARE, _MOST_VALIDATION / size):g}")
     settings["batch_size"] = min(settings["batch_size"], size)
     epochs = max(1, round(updates / settings["steps_per_epoch"]))
-    out = folder / "models" / f"{run.key}.safetensors"
     out.parent.mkdir(parents=True, exist_ok=True)
     data = run.experiment.train.format(n=size, seed=1000 + seed)
     interrupts = Clock.interrupts
@@ -203,22 +229,10 @@ def _trained(run: Run, model: Model, folder: Path, device: str) -> dict[str, Any
     if Clock.interrupts > interrupts:
         raise KeyboardInterrupt
     out.with_suffix(".checkpoint").unlink(missing_ok=True)
-    found = {
-        "solver": model.kind, "settings": asdict(model), "epochs": len(done.history) - 1,
-        "best_epoch": done.metrics["epoch"], "validation_kl": done.metrics["kl"], "start_kl": done.history[0]["kl"],
+    return {
+        "epochs": len(done.history) - 1, "best_epoch": done.metrics["epoch"], "validation_kl": done.metrics["kl"],
+        "start_kl": done.history[0]["kl"],
     }  # fmt: skip
-    if run.tuning:
-        out.unlink()
-        return found
-    graphs, exact = _graphs_and_answers(run.experiment.test)
-    parameters = sum(p.numel() for p in done.network.parameters())
-    if run.experiment.families:
-        found["families"] = {f.name: _on_family(f, str(out), device) for f in run.experiment.families}
-    steps = done.network.config.steps
-    for factor in run.experiment.step_factors:
-        count = max(1, round(factor * steps))
-        found.setdefault("steps", {})[str(count)] = _measure(graphs, exact, f"{out}(iterations={count})", device)
-    return {**found, "parameters": parameters, **_measure(graphs, exact, str(out), device)}
 
 
 def _measure(

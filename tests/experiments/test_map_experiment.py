@@ -13,21 +13,25 @@ import pytest
 
 from equifactor import FactorGraph, FormatError, OptionError, parse_solver, solve
 from equifactor.cli import main
-from equifactor.data import collection
+from equifactor.data import Instance, collection
+from equifactor.experiments.map.cells import cells_of, improved
 from equifactor.experiments.map.config import is_map, load_map, map_experiment_names
 from equifactor.experiments.map.doubles import compute_hashes, doubles, remainder
 from equifactor.experiments.map.parts import Part, parts_of
-from equifactor.experiments.map.report import cells_of, improved, latex
+from equifactor.experiments.map.report import markdown
+from equifactor.experiments.map.single import describe, single_models
 from equifactor.experiments.map.solving import (
     Known,
     Question,
     answers,
     jobs_of,
     questions,
+    shipped_hash,
     solve_all,
     unavailable,
     whole_lines,
 )
+from equifactor.experiments.map.tables import latex
 from equifactor.experiments.map.training import Training, finals, perform, tunings
 from equifactor.generators import ising_grid, potts_grid
 from equifactor.io import write_graph
@@ -235,6 +239,68 @@ def test_cells_count_what_a_mean_leaves_out() -> None:
     good = _row(0, 0.0, log_score=-4.0, reference=-5.0, upper_bound=-3.0)
     assert cells_of([good])["A"]["Grids"].gap == pytest.approx(0.25)
     assert improved([good, _row(0, 0.0, log_score=-5.0, reference=-5.0)])[0]["log_score"] == -4.0
+
+
+def test_a_model_that_several_lines_improve_is_named_once() -> None:
+    rows = [_row(0, 0.0, log_score=score, reference=-5.0) for score in (-4.5, -4.0, -5.0)]
+    (found,) = improved([*rows, {**rows[0], "line": "B"}])
+    assert (found["log_score"], found["lines"]) == (-4.0, ["A", "B"])
+
+
+def test_proofs_are_told_apart_for_sparse_and_dense_models() -> None:
+    records = [{"variables": 4, "factors": 6}, {"variables": 4, "factors": 10, "map_status": "optimal"}]
+    instances = [Instance("Grids", f"g{n}", Path(), record={**r, "map_log_score": 2.0}) for n, r in enumerate(records)]
+    models = describe([Part("Grids", None, (), tuple(reversed(instances)))])
+    assert [(m["model"], m["dense"], m["optimal"]) for m in models] == [("g0", False, False), ("g1", True, True)]
+    rows = [
+        {**_row(0, 0.0, proven=True, log_score=2.0, upper_bound=2.0), "line": "auto", "instance": "g0"},
+        {**_row(0, 0.25, log_score=1.5, upper_bound=3.0), "line": "auto", "instance": "g1"},
+    ]
+    page = "\n".join(single_models(load_map("uai"), models, rows))
+    assert "| Grids, sparse | 1 of 1 proven |" in page
+    assert "| Grids, dense | 0 of 1 proven, largest gap 1 |" in page
+    assert "| Grids/g1 | 4 | 10 | 2.0000, optimal | error 0.25, gap 1, 1 s |" in page
+    assert not single_models(load_map("uai"), models, [_row(0, 0.0)])
+
+
+def test_the_page_says_which_goals_hold() -> None:
+    experiment = replace(
+        load_map("uai").selected("Grids,DBN", None), goals={"A": {"Grids": 0.1, "DBN": 0.1}, "B": {"DBN": 1}}
+    )
+    rows = [_row(0, 0.05), {**_row(0, 0.0), "collection": "DBN"}]
+    rows.append({**_row(0, float("inf"), zero_probability=True), "collection": "DBN"})
+    results = {"answers": [], "split": {}, "models": [], "curve": [], "doubles": [], "improved": [], "missing": []}
+    page = markdown(experiment, results, cells_of(rows), {})
+    assert "| A | 0.1: yes, 0.0500 | 0.1: **no**, 0.0000 (1 zero of 2) |" in page
+    assert "| B |  | 1: not run |" in page
+    assert page.count("**Not held out.**") == 1
+
+
+def test_what_was_solved_elsewhere_is_shown_where_the_solver_is_missing(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment = load_map("uai").selected("Grids", "BP")
+    parts = parts_of(experiment, folder)[:1]
+    asked, _ = questions(experiment, parts, [], tmp_path)
+    solve_all([job for jobs in asked[0].jobs for job in jobs], tmp_path, 1, None)
+    monkeypatch.setattr("equifactor.solvers.bp.BeliefPropagation.missing", lambda _: "no such package")
+    asked, words = questions(experiment, parts, [], tmp_path)
+    assert [q.obstacle for q in asked] == ["no such package"]
+    assert not words
+    assert [len(found) for found in whole_lines(asked, Known(tmp_path))] == [2, 0]
+    assert "(no such package)" in whole_lines(asked, Known(tmp_path / "empty"))[1][0]
+
+
+def test_answers_of_older_shipped_weights_are_not_taken(folder: Path, tmp_path: Path, monkeypatch) -> None:
+    (method,) = load_map("uai").selected(None, "FE-Net shipped").methods
+    monkeypatch.setattr("equifactor.neural.solver.WEIGHTS", tmp_path)
+    hashes = []
+    for content in (b"old", b"new", b"new"):
+        (tmp_path / "fe-net-map.safetensors").write_bytes(content)
+        hashes.append(shipped_hash(method))
+    assert hashes[0] != hashes[1] == hashes[2]
+    instances = collection(folder, "Grids")[:1]
+    assert len({jobs_of(instances, ["bp"], 1.0, 0, files)[0][0].key("") for files in hashes}) == 2
 
 
 def test_instances_bring_their_known_scores_to_training(folder: Path) -> None:

@@ -6,6 +6,8 @@ training.py  one network on one part, stopped and resumed at will
 solving.py   every solver on every model, a line on disk each; the best of several
 anytime.py   the same under a ladder of time limits
 doubles.py   test models that are training models under other names
-report.py    tables in Markdown and LaTeX          figure.py  error against time
+cells.py     the numbers of the tables             single.py  model by model: proofs and gaps
+report.py    the page in Markdown                  tables.py  its lines, and the table in LaTeX
+figure.py    error against time, drawn
 run.py       all of it in order, and the results file
 """

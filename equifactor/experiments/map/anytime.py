@@ -9,7 +9,7 @@ from typing import Any
 from equifactor.evaluate.jobs import Job, make_jobs
 from equifactor.experiments.map.config import MapExperiment
 from equifactor.experiments.map.parts import Part
-from equifactor.experiments.map.solving import Known, Report, error_of, solve_all, unavailable
+from equifactor.experiments.map.solving import Known, Report, askable, error_of, solve_all, unavailable
 
 Row = dict[str, Any]
 _NO_ANSWER = 1.0  # error of an answer that is missing or impossible, so that a mean exists
@@ -39,7 +39,7 @@ def points(experiment: MapExperiment, parts: Sequence[Part], known: Known) -> tu
     for name, spec in experiment.curve.solvers.items():
         word = unavailable(spec)
         before = len(found)
-        for part in parts if word is None else ():
+        for part in parts if askable(spec) else ():
             proven: dict[str, Row] = {}
             for limit in sorted(experiment.curve.limits):
                 rows = [proven.get(j.instance.key) or known[j] for j in _jobs([part], spec, limit)]

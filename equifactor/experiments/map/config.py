@@ -80,6 +80,9 @@ class MapExperiment:
     curve: Curve
     training_on: Mapping[str, Options] = field(default_factory=dict)  # what differs, by collection
     published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # by line, then collection
+    goals: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # greatest error, by line, then collection
+    details: tuple[str, ...] = ()  # lines that are shown model by model
+    remarks: tuple[str, ...] = ()  # said above the tables
     most_models: int | None = None  # of each split of a collection, the smallest first
 
     def quick(self) -> MapExperiment:
@@ -122,6 +125,8 @@ def load_map(name: str) -> MapExperiment:
         given.pop("task", None)
         for key in ("collections", "seeds"):
             given[key] = tuple(given[key])
+        for key in ("details", "remarks"):
+            given[key] = tuple(given.get(key, ()))
         curve = given.pop("curve", {})
         return MapExperiment(
             name=path.stem,

@@ -12,13 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from equifactor.evaluate.provenance import provenance
-from equifactor.experiments.map import report as tables
 from equifactor.experiments.map.anytime import points, run_curve
+from equifactor.experiments.map.cells import cells_of, improved
 from equifactor.experiments.map.config import MapExperiment
 from equifactor.experiments.map.doubles import compute_hashes, doubles
 from equifactor.experiments.map.figure import draw
 from equifactor.experiments.map.parts import Part, parts_of
+from equifactor.experiments.map.report import markdown
+from equifactor.experiments.map.single import describe
 from equifactor.experiments.map.solving import Known, Report, questions, solve_all, whole_lines
+from equifactor.experiments.map.tables import latex
 from equifactor.experiments.map.training import Training, finals, perform, tunings
 from equifactor.experiments.pool import perform_all
 from equifactor.io.files import write_text
@@ -52,7 +55,8 @@ def run(experiment: MapExperiment, folder: Path, how: How, report: Report | None
     trained, trouble = _train(experiment, wanted, folder, how, report)
     if how.train != "only":
         asked, _ = questions(experiment, wanted, trained, folder)
-        solve_all([j for q in asked for jobs in q.jobs for j in jobs], folder, how.processes, report)
+        able = [q for q in asked if q.obstacle is None]
+        solve_all([j for q in able for jobs in q.jobs for j in jobs], folder, how.processes, report)
         if "curve" in how.parts:
             run_curve(experiment, fixed, folder, how.processes, report)
         if "doubles" in how.parts:
@@ -93,11 +97,15 @@ def collect(experiment: MapExperiment, folder: Path, data: str | None) -> Row:
     rows, unsolved = whole_lines(asked, known)
     curve, no_curve = points(experiment, fixed, known)
     same, not_compared = doubles(fixed, folder)
-    refused = [f"{r['name']} on {r['part']}: {r['refused']}" for r in trainings if r.get("refused") and not r["tuning"]]
+    turned_away = [r for r in trainings if r.get("refused") and not r["tuning"]]  # once per seed
+    refused = list(
+        {(r["name"], r["part"]): f"{r['name']} on {r['part']}: {r['refused']}" for r in turned_away}.values()
+    )
     return {
         "experiment": experiment.name, "provenance": provenance(),
         "split": {p.collection: {"train": len(p.train), "test": len(p.test)} for p in fixed},
-        "trainings": trainings, "answers": rows, "curve": curve, "doubles": same, "improved": tables.improved(rows),
+        "trainings": trainings, "answers": rows, "curve": curve, "doubles": same, "improved": improved(rows),
+        "models": describe(parts),
         "missing": list(dict.fromkeys([*words, *refused, *untrained, *unsolved, *no_curve, *not_compared])),
     }  # fmt: skip
 
@@ -121,8 +129,8 @@ def _trained(experiment: MapExperiment, parts: Sequence[Part], folder: Path) -> 
 def write(experiment: MapExperiment, results: Row, folder: Path) -> list[Path]:
     """All files; returns their paths, the page to read second."""
     rows = results["answers"]
-    table = tables.cells_of(r for r in rows if r["fold"] is None)
-    folds = tables.cells_of(r for r in rows if r["fold"] is not None)
+    table = cells_of(r for r in rows if r["fold"] is None)
+    folds = cells_of(r for r in rows if r["fold"] is not None)
     results["cells"] = {
         name: {line: {c: asdict(cell) for c, cell in cells.items()} for line, cells in part.items()}
         for name, part in (("split", table), ("folds", folds))
@@ -130,8 +138,8 @@ def write(experiment: MapExperiment, results: Row, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     files = {
         "results.json": _lines(_plain(results)),
-        "table.md": tables.markdown(experiment, results, table, folds),
-        "table.tex": tables.latex(experiment, table),
+        "table.md": markdown(experiment, results, table, folds),
+        "table.tex": latex(experiment, table),
     }
     for name, text in files.items():
         write_text(folder / name, text)

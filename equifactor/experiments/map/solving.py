@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,16 @@ from equifactor.errors import OptionError
 from equifactor.evaluate.jobs import Job, make_jobs
 from equifactor.evaluate.run import complete, unversioned
 from equifactor.evaluate.store import Store
-from equifactor.experiments.map.config import MapExperiment
+from equifactor.experiments.map.config import MapExperiment, Method
 from equifactor.experiments.map.parts import Part
 from equifactor.experiments.map.training import Training
+from equifactor.result import Task
 from equifactor.spec import parse_solver
 
 Row = dict[str, Any]
 Report = Callable[[int, int | None, str], None]
 SOLVED = "solved"  # folder of solved models
+SHIPPED = "shipped"  # what a line says whose weights come with the package
 _MEMORY = 8.0  # GiB per process, as in the competition
 
 
@@ -34,6 +37,7 @@ class Question:
     seed: int
     jobs: tuple[tuple[Job, ...], ...]  # per model, one job per solver
     weights: str = ""
+    obstacle: str | None = None  # why it cannot be solved here; what was solved elsewhere is shown all the same
 
 
 def questions(
@@ -44,13 +48,14 @@ def questions(
     words: list[str] = []
     for method in experiment.methods:
         word = unavailable(method.specs()[0])
-        if word:
+        if word and not askable(method.specs()[0]):
             words.append(f"{method.name}: {word}")
             continue
+        files = shipped_hash(method) if method.weights == SHIPPED else ""
         for part in parts:
             for seed in method.seeds:
-                jobs = jobs_of(part.test, method.specs(), experiment.time_limit, seed)
-                asked.append(Question(method.name, part, seed, jobs, method.weights))
+                jobs = jobs_of(part.test, method.specs(), experiment.time_limit, seed, files)
+                asked.append(Question(method.name, part, seed, jobs, method.weights, word))
     for run in trained:
         path = run.weights(folder)
         if not run.tuning and path.is_file() and run.file(folder).is_file():
@@ -63,10 +68,28 @@ def questions(
 
 
 def jobs_of(
-    instances: Sequence[Instance], specs: Sequence[str], limit: float, seed: int
+    instances: Sequence[Instance], specs: Sequence[str], limit: float, seed: int, files: str = ""
 ) -> tuple[tuple[Job, ...], ...]:
-    """Per model one job for each solver."""
-    return tuple(tuple(make_jobs([i], "MAP", specs, limit, seed)) for i in instances)
+    """Per model one job for each solver; `files` is a hash of what they read and their text forms do not name."""
+    jobs = [make_jobs([i], "MAP", specs, limit, seed) for i in instances]
+    return tuple(tuple(replace(job, files=files) if files else job for job in mine) for mine in jobs)
+
+
+def shipped_hash(method: Method) -> str:
+    """Hash of the weights of the package: answers of older ones are not taken, whatever else may be reused."""
+    from equifactor.neural.solver import shipped_weights
+
+    path = shipped_weights(parse_solver(method.solver).name, Task.MAP)
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+
+
+def askable(spec: str) -> bool:
+    """Jobs can be made of it, though perhaps not run here: an answer has a name under which it is kept."""
+    try:
+        make_jobs([], "MAP", [spec], None)
+    except OptionError:
+        return False
+    return True
 
 
 def unavailable(spec: str) -> str | None:
@@ -136,7 +159,8 @@ def whole_lines(asked: Sequence[Question], known: Known) -> tuple[list[Row], lis
         else:
             models = [jobs for question in mine for jobs in question.jobs]
             done = sum(all(known[job] is not None for job in jobs) for jobs in models)
-            words.append(f"{line} on {label}, seed {seed}: {done} of {len(models)} models are solved")
+            why = f" ({word})" if (word := mine[0].obstacle) else ""
+            words.append(f"{line} on {label}, seed {seed}: {done} of {len(models)} models are solved{why}")
     return rows, words
 
 
