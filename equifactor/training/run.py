@@ -70,7 +70,7 @@ def train(
         out: model file to write (`.safetensors`), with a log (`.jsonl`) and a checkpoint beside it; None: no files.
         network: settings of the network, such as `{"channels": 32}`.
         start: a model file of the same kind to start from.
-        weights: how much each graph counts in the loss, against their mean; validation counts all alike.
+        weights: how much each graph counts in the loss and in a validation share, against their mean.
         validation: share of the graphs held out, or data as above; 0: the training graphs.
         resume: go on from the checkpoint beside `out`; the result is that of an uninterrupted run.
         progress: True for a bar, or a callable `(done, total, note)`.

@@ -19,22 +19,25 @@ def measures(network: Network, batches: Sequence[Batch], task: Task, steps: int 
     """MAR: `kl` and `rmse`. MAP: `error` of the decoded assignments and the count `zero` of impossible ones.
 
     Early stopping looks at the first one; smaller is better. An impossible assignment counts as an error of 1, one
-    that is better than the best known as none.
+    that is better than the best known as none. Graphs count by their weights, as in the loss.
     """
+    weight = torch.cat([b.weight.double() * len(b.weight) for b in batches]).cpu()
+    weight = weight / weight.sum() if weight.any() else torch.full_like(weight, 1 / len(weight))
     if task is Task.MAP:
         found = [(scores(network, b, steps), b.target.double().cpu().numpy()) for b in batches]
         score, best = (np.concatenate(part) for part in zip(*found, strict=True))
         possible = np.isfinite(score)
         short = best - np.minimum(np.where(possible, score, best), best)
         error = np.where(possible, short / np.maximum(np.abs(best), SMALLEST_SCORE), 1.0)
-        return {"error": float(error.mean()), "zero": float((~possible).sum())}
+        return {"error": float(error @ weight.numpy()), "zero": float((~possible).sum())}
     kl, square = [], []
     with torch.no_grad():
         for batch in batches:
             log_b = network.unroll(network.start(wire(batch.flat, "sum")), steps)[-1]
             kl.append(kl_per_graph(batch.flat, log_b, batch.target).double())
             square.append(squared_error_per_graph(batch.flat, log_b, batch.target).double())
-        return {"kl": torch.cat(kl).mean().item(), "rmse": torch.cat(square).mean().sqrt().item()}
+        means = ((torch.cat(values).cpu() @ weight).item() for values in (kl, square))
+        return {"kl": next(means), "rmse": next(means) ** 0.5}
 
 
 def scores(network: Network, batch: Batch, steps: int | None = None) -> np.ndarray:
