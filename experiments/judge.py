@@ -15,7 +15,7 @@ import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from equifactor import FactorGraph, metrics, solve
 from equifactor.evaluate.provenance import provenance
 from equifactor.io.files import write_text
 from equifactor.training.sources import read_source
+
+if TYPE_CHECKING:
+    from equifactor.data import Instance
 
 FAMILIES = {
     "Ising 4x4": "ising(4x4, n=300",
@@ -123,13 +126,17 @@ def judge_map(graphs: Sequence[FactorGraph], best: Sequence[float] | None, weigh
 
 
 def _summary(values: np.ndarray) -> dict[str, float]:
-    finite = values[np.isfinite(values)]
+    finite = values[np.isfinite(values)]  # means of finite ones; how many are not stands beside them
     spread = float(finite.std(ddof=1) / np.sqrt(len(finite))) if len(finite) > 1 else 0.0
     return {
         "mean": float(finite.mean()) if len(finite) else float("inf"),
         "stderr": spread,
         "infinite": len(values) - len(finite),
     }
+
+
+def _worse(cell: Row, than: Row) -> bool:
+    return (cell["infinite"], cell["mean"]) > (than["infinite"], than["mean"])
 
 
 def _shown(cell: Row | None) -> str:
@@ -172,7 +179,7 @@ def table(task: str, rows: dict[str, Row], steps: int) -> str:
             cells = []
             for n in counts:
                 text = _shown(row[kind][n]) if n == str(steps) else f"{row[kind][n]['mean']:.3g}"
-                cells.append(f"**{text}**" if row[kind][n]["mean"] > row["best"]["mean"] else text)
+                cells.append(f"**{text}**" if _worse(row[kind][n], row["best"]) else text)
             best = f"{_shown(row['best'])} ({row['best_is'][0]}, {row['best_is'][1]})"
             known = [family, str(row["n"]), _shown(row["bp"]), best, f"{row['loops']['mean']:.3g}"]
             parts.append(f"| {' | '.join([*known, *cells, _shown(row[f'{kind} less best'])])} |")
@@ -212,7 +219,13 @@ def _known(data: str | None, family: str) -> list[float] | None:
     from equifactor.data import collection
 
     models = [i for i in collection(data, family.removeprefix("UAI ")) if i.split == "test"]
-    return [float(i.map_log_score or 0.0) for i in models[:MOST_PUBLIC]]
+    return [_score(i) for i in models[:MOST_PUBLIC]]
+
+
+def _score(instance: Instance) -> float:
+    if instance.map_log_score is None:
+        raise SystemExit(f"the best score of {instance.key} is not known")
+    return instance.map_log_score
 
 
 if __name__ == "__main__":

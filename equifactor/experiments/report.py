@@ -120,7 +120,8 @@ def tuning_table(tuned: Sequence[dict[str, Any]]) -> str:
     """Validation KL of each learning rate that was tried; the best is bold and was taken."""
     groups: dict[str, dict[float, float]] = defaultdict(dict)
     for row in tuned:
-        groups[row["name"]][row["settings"]["lr"]] = row["validation_kl"]
+        kl = row["validation_kl"]
+        groups[row["name"]][row["settings"]["lr"]] = math.inf if kl is None else kl
     lrs = sorted({lr for found in groups.values() for lr in found})
     parts = ["", "## Learning rates, validation KL", "", f"| method | {' | '.join(f'{lr:g}' for lr in lrs)} |"]
     parts.append("|---" * (len(lrs) + 1) + "|")

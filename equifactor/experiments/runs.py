@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import math
 import re
 import time
 from collections.abc import Iterator, Sequence
@@ -16,7 +17,7 @@ import numpy as np
 
 from equifactor import metrics
 from equifactor.clock import Clock
-from equifactor.errors import ModelError, OptionError
+from equifactor.errors import ModelError, OptionError, SolveError
 from equifactor.experiments.config import Classical, Experiment, Family, Model
 from equifactor.result import Task
 from equifactor.solve import solve
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from equifactor.graph.marginals import Marginals
 
 
+DEFAULT_LR = 2e-3  # where an experiment does not tune
 _VALIDATION_SHARE, _MOST_VALIDATION = 0.2, 1000  # of the training graphs, for early stopping
 
 
@@ -101,11 +103,9 @@ def _with_lr(model: Model, experiment: Experiment, folder: Path) -> Model:
         if run.row.name == model.name and isinstance(run.row, Model):
             if not run.file(folder).is_file():
                 return model
-            found[run.row.lr] = _finished(run, run.file(folder))["validation_kl"]
+            kl = _finished(run, run.file(folder))["validation_kl"]
+            found[run.row.lr] = math.inf if kl is None else kl
     return replace(model, lr=min(found, key=lambda lr: found[lr]))
-
-
-DEFAULT_LR = 2e-3
 
 
 def perform(run: Run, folder: Path, device: str) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def perform(run: Run, folder: Path, device: str) -> dict[str, Any]:
     """
     path = run.file(folder)
     if path.is_file():
-        return _finished(run, path)
+        return _finished(run, path, _weights_of(run, folder))
     start, interrupts = time.perf_counter(), Clock.interrupts
     found = _classical(run, run.row) if isinstance(run.row, Classical) else _trained(run, run.row, folder, device)
     if Clock.interrupts > interrupts:
@@ -131,9 +131,17 @@ def perform(run: Run, folder: Path, device: str) -> dict[str, Any]:
     return row
 
 
-def _finished(run: Run, path: Path) -> dict[str, Any]:
+def _weights_of(run: Run, folder: Path) -> Path | None:
+    """The model file that another experiment trained; None where this one trains its own."""
+    if not run.experiment.models_from or not isinstance(run.row, Model):
+        return None
+    return folder.parent / run.experiment.models_from / "models" / f"{run.key}.safetensors"
+
+
+def _finished(run: Run, path: Path, weights: Path | None = None) -> dict[str, Any]:
     row = dict(json.loads(path.read_text(encoding="utf-8")))
-    if row.get("configuration", run.configuration) != run.configuration:
+    same = weights is None or not weights.is_file() or row.get("weights") == _digest(weights)
+    if row.get("configuration", run.configuration) != run.configuration or not same:
         raise OptionError(
             f"{path} was made with other settings (--quick, or the experiment has changed): choose another --out, "
             "or delete the file to run it anew"
@@ -186,18 +194,23 @@ def _on_family(family: Family, solver: str, device: str = "cpu") -> dict[str, An
 
 def _trained(run: Run, model: Model, folder: Path, device: str) -> dict[str, Any]:
     """A network, trained here or by another experiment, on the test graphs and on the families."""
-    path = folder / "models" / f"{run.key}.safetensors"
-    found: dict[str, Any] = {"solver": model.kind, "settings": asdict(model)}
-    if run.experiment.models_from:
-        path = folder.parent / run.experiment.models_from / "models" / path.name
-        if not path.is_file():
-            raise OptionError(f"{path} is missing: run equifactor experiment {run.experiment.models_from} first")
-    else:
-        found |= _train(run, model, path, device)
-    if run.tuning:
-        path.unlink()
-        return found
     from equifactor.neural.card import read_card
+
+    found: dict[str, Any] = {"solver": model.kind, "settings": asdict(model)}
+    path = _weights_of(run, folder)
+    if path is None:
+        path = folder / "models" / f"{run.key}.safetensors"
+        found |= _train(run, model, path, device)
+    elif not path.is_file():
+        raise OptionError(f"{path} is missing: run equifactor experiment {run.experiment.models_from} first")
+    else:
+        found |= {
+            "weights": _digest(path),
+            "settings": {**asdict(model), "lr": None, "from": run.experiment.models_from},
+        }
+    if run.tuning:
+        path.unlink(missing_ok=True)
+        return found
 
     graphs, exact = _graphs_and_answers(run.experiment.test)
     card = read_card(path)
@@ -222,10 +235,15 @@ def _train(run: Run, model: Model, out: Path, device: str) -> dict[str, Any]:
     out.parent.mkdir(parents=True, exist_ok=True)
     data = run.experiment.train.format(n=size, seed=1000 + seed)
     interrupts = Clock.interrupts
-    done = train(
-        model.kind, data, "MAR", out,
-        network=model.network, lr=model.lr, epochs=epochs, seed=seed, device=device, **settings,
-    )  # fmt: skip
+    try:
+        done = train(
+            model.kind, data, "MAR", out,
+            network=model.network, lr=model.lr, epochs=epochs, seed=seed, device=device, **settings,
+        )  # fmt: skip
+    except SolveError as error:  # a rate at which the loss is not finite loses, and is no reason to try no other
+        if not run.tuning:
+            raise
+        return {"validation_kl": None, "failed": str(error)}
     if Clock.interrupts > interrupts:
         raise KeyboardInterrupt
     out.with_suffix(".checkpoint").unlink(missing_ok=True)
@@ -267,6 +285,10 @@ def _graphs_and_answers(text: str) -> tuple[Sequence[FactorGraph], list[Marginal
     if any(g.observed is not None for g in graphs):
         raise ValueError(f"{text}: test graphs must have no variable that is forced by zeros")
     return graphs, [Marginals(np.asarray(t), g.structure.state_ptr) for g, t in zip(graphs, targets, strict=True)]
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
 def device_name(device: str) -> str:

@@ -7,6 +7,8 @@ structure i modulo `structures` and does not depend on `count`; few structures w
 from __future__ import annotations
 
 import math
+from collections import Counter, deque
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, get_args, overload
 
 import numpy as np
@@ -86,7 +88,8 @@ def pairwise_field(
             "the number of variables and their product even"
         )
     n = number_of_graphs(count)
-    check_size(n * num_vars * (cards[0] + (num_vars if topology == "complete" else degree) * cards[0] ** 2 // 2))
+    neighbours = {"regular": degree, "complete": num_vars, "bipartite": num_vars // 2, "triangles": 6}[topology]
+    check_size(n * num_vars * (cards[0] + neighbours * cards[0] ** 2 // 2))
     seed = whole("seed", seed, 0)
     made = [_structure(num_vars, topology, degree, cards, np.random.default_rng([seed, k])) for k in range(structures)]
     graphs = []
@@ -124,20 +127,33 @@ def _pairs(num_vars: int, topology: Topology, degree: int, rng: np.random.Genera
 
 
 def _regular(num_vars: int, degree: int, rng: np.random.Generator) -> IntArray:
-    """Stubs joined at random; pairs that cannot stay are joined anew with others until all can."""
-    if 2 * degree >= num_vars:  # dense: what is left out is sparse
-        absent = _regular(num_vars, num_vars - 1 - degree, rng) if degree < num_vars - 1 else np.zeros((0, 2), np.int64)
-        all_pairs = np.stack(np.triu_indices(num_vars, 1), 1)
-        return all_pairs[~np.isin(all_pairs @ [num_vars, 1], absent @ [num_vars, 1])]
-    stubs = rng.permutation(np.repeat(np.arange(num_vars), degree)).reshape(-1, 2)
-    while True:
-        pairs = np.sort(stubs, axis=1)
-        _, which, times = np.unique(pairs @ [num_vars, 1], return_inverse=True, return_counts=True)
-        again = (pairs[:, 0] == pairs[:, 1]) | (times[which] > 1)
-        if not again.any():
-            return pairs[np.argsort(pairs @ [num_vars, 1])]
-        again[rng.integers(len(pairs), size=1 + int(again.sum()))] = True
-        stubs[again] = rng.permutation(stubs[again].ravel()).reshape(-1, 2)
+    """Stubs joined at random; a pair that cannot stay swaps ends with another until both can.
+
+    A swap keeps all degrees, and there is one that mends a pair at any density, so this ends; it takes O(E) swaps.
+    """
+    ends = rng.permutation(np.repeat(np.arange(num_vars), degree)).reshape(-1, 2).tolist()
+    count = Counter(frozenset(pair) for pair in ends)
+
+    def good(pair: Sequence[int]) -> bool:
+        return pair[0] != pair[1] and count[frozenset(pair)] == 1
+
+    todo = deque(n for n, pair in enumerate(ends) if not good(pair))
+    while todo:
+        n = todo.popleft()
+        if good(ends[n]):
+            continue
+        m = int(rng.integers(len(ends)))
+        (a, b), (c, d) = ends[n], ends[m]
+        one, other = ([a, c], [b, d]) if rng.random() < 0.5 else ([a, d], [c, b])
+        simple = one[0] != one[1] and other[0] != other[1] and frozenset(one) != frozenset(other)
+        if n == m or not simple or count[frozenset(one)] or count[frozenset(other)]:
+            todo.append(n)
+            continue
+        for pair, change in ((ends[n], -1), (ends[m], -1), (one, 1), (other, 1)):
+            count[frozenset(pair)] += change
+        ends[n], ends[m] = one, other
+    pairs = np.sort(np.array(ends, np.int64).reshape(-1, 2), axis=1)
+    return pairs[np.argsort(pairs @ [num_vars, 1])]
 
 
 def _tables(

@@ -75,7 +75,8 @@ class FlatGraph(Generic[Array]):
     has_zeros: bool
     graphs: tuple[FactorGraph, ...]
     graph_ptr: dict[Axis, IntArray]  # [G+1] first variable, state, factor or entry of each graph
-    cache: dict[str, Any] = field(default_factory=dict)  # what others derived from the structure; kept by `replace`
+    # What others derived from the structure alone, not from potentials or their type; kept by `replace`.
+    cache: dict[str, Any] = field(default_factory=dict)
 
     @property
     def num_graphs(self) -> int:

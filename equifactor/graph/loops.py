@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 MOST_PATHS = 2**22  # paths of two pairs that are looked at in one graph; beyond, its loops are not searched for
 MOST_ENTRIES = 2**21  # entries of the joint tables of one graph's loops; beyond, it gets none of that length
+MORE_ENTRIES = 32  # and so many for each entry of its pair tables, so that a large grid is treated like a small one
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,9 @@ def find_rings(pairs: Pairs) -> list[Rings]:
     ptr = ptr_of(np.bincount(tail, minlength=count))
     degree = np.diff(ptr)
     paths = np.bincount(pairs.graph, weights=degree * (degree - 1) / 2)
-    ptr = ptr_of(np.where(paths[pairs.graph] <= MOST_PATHS, degree, 0))
-    head = head[order][(paths[pairs.graph] <= MOST_PATHS)[tail[order]]]
+    few = (paths <= MOST_PATHS)[pairs.graph]
+    ptr = ptr_of(np.where(few, degree, 0))
+    head = head[order][few[tail[order]]]
 
     at, near, far = _two_of_each(ptr)  # near - centre - far, near before far
     near, far = head[near], head[far]
@@ -66,10 +68,12 @@ def find_rings(pairs: Pairs) -> list[Rings]:
 
     found: list[Rings] = []
     spent = np.zeros(int(pairs.graph.max(initial=-1)) + 1)
+    own = np.bincount(pairs.graph[pairs.variables[:, 0]], pairs.card[pairs.variables].prod(1), minlength=len(spent))
+    most = MOST_ENTRIES + MORE_ENTRIES * own
     for corners in (triangles, squares):
         graph = pairs.graph[corners[:, 0]]
         size = np.bincount(graph, weights=pairs.card[corners].prod(1, dtype=np.float64), minlength=len(spent))
-        fits = spent + size <= MOST_ENTRIES
+        fits = spent + size <= most
         spent += np.where(fits, size, 0)
         found += _by_shape(corners[fits[graph]], keys, pair, pairs.card)
     return found
@@ -85,9 +89,9 @@ def _squares(at: IntArray, near: IntArray, far: IntArray, keys: IntArray, pairs:
     length = np.diff(runs)
     graph = pairs.graph[near[order][new]]
     total = np.bincount(graph, weights=length * (length - 1) / 2, minlength=1)
-    keep = np.repeat(total[graph] <= MOST_PATHS, length)
-    order = order[keep]
-    _, one, two = _two_of_each(ptr_of(length[total[graph] <= MOST_PATHS]))
+    few = (total <= MOST_PATHS)[graph]
+    order = order[np.repeat(few, length)]
+    _, one, two = _two_of_each(ptr_of(length[few]))
     one, two = order[one], order[two]
     # Each square has two diagonals and is found twice: from the one with its lowest variable it is kept.
     kept = (near[one] < at[one]) & ~_among(keys, at[one] * count + at[two])

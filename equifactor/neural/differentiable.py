@@ -20,7 +20,7 @@ from equifactor import ops
 from equifactor.errors import ModelError, OptionError
 from equifactor.neural.wiring import Flat, Wiring, wire
 from equifactor.ops.messages import Semiring
-from equifactor.ops.segments import logsumexp, segment_logsumexp, segment_max, segment_sum
+from equifactor.ops.segments import finite, logsumexp, segment_logsumexp, segment_max, segment_sum
 
 Gradient = Literal["unrolled", "implicit"]
 
@@ -90,7 +90,7 @@ def beliefs(
         msg_fv = wiring.messages(msg)
         seen_by_log_z = msg_fv.detach()
     log_b_v = ops.variable_log_beliefs(flat, msg_fv)
-    scale = _finite(segment_logsumexp(log_b_v, flat.var_of_state, flat.num_vars))
+    scale = finite(segment_logsumexp(log_b_v, flat.var_of_state, flat.num_vars))
     log_b_v = log_b_v - scale.index_select(0, flat.var_of_state)
     log_factors, _ = _factor_beliefs(flat, msg_fv, semiring)
     with torch.no_grad():
@@ -155,7 +155,7 @@ def _factor_beliefs(flat: Flat, msg_fv: Tensor, semiring: Semiring) -> tuple[Ten
             log_b = log_b + group.message(msg_vf, j).reshape(-1, *[1] * j, d, *after)
         log_b = log_b.reshape(group.num_factors, -1)
         total = logsumexp(log_b, -1)
-        blocks.append((log_b - _finite(total)[:, None]).reshape(-1))
+        blocks.append((log_b - finite(total)[:, None]).reshape(-1))
         log_z_a = log_b.amax(-1) if semiring == "max" else total
         log_z = log_z + segment_sum(log_z_a, flat.graph_of_factor[group.factors], flat.num_graphs)
     return torch.cat(blocks) if blocks else msg_fv.new_zeros(0), log_z
@@ -171,11 +171,6 @@ def _log_z(flat: Flat, msg_fv: Tensor, semiring: Semiring) -> Float[Tensor, " G"
     of_vars = segment_sum(terms, flat.graph_of_var, flat.num_graphs)
     log_z = _factor_beliefs(flat, msg_fv, semiring)[1] + of_vars
     return torch.where(torch.isnan(log_z) | torch.isposinf(log_z), -torch.inf, log_z)
-
-
-def _finite(log_total: Tensor) -> Tensor:
-    """0 in place of -inf: without any possible state all stays -inf, and no NaN arises."""
-    return torch.where(torch.isneginf(log_total), 0.0, log_total)
 
 
 # ---- checks ---------------------------------------------------------------------------------------------

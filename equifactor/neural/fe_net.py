@@ -25,6 +25,7 @@ class FENetConfig(Config):
     tables: int = option(8, "channels Q that pass through the tables; 0: none", low=0)
     hidden: int = option(64, "width of the hidden layers", low=1)
     loops: bool = option(True, "messages are corrected around triangles and squares of pair factors")
+    temper: bool = option(False, "messages and beliefs are raised to learned powers, for strong couplings")
     context: bool = option(True, "each state sees the mean over the states of its variable")
     damping: float = option(0.5, "damping of the untrained model", low=0.0, below=1.0)
 
@@ -42,11 +43,11 @@ class FENet(Network):
     5. delta: the corrections of m~ around the loops of the factor (`loops.py`);
     6. h <- GRU([q, m_prev, m~, m_{i->a}, b_i, b_a, unary, u, delta], h);
     7. m~ <- m~ + (1 + kappa) delta, m = m~ + sigmoid(alpha)(m_prev - m~) + epsilon, with kappa, alpha and epsilon
-       linear in h.
+       linear in h. With `temper`, m~ is first raised to the power 2 sigmoid(tau), tau linear in the mean of h over x.
 
-    Beliefs: log b_i(x) = sum_a m + MLP3[sum_a h, its mean over x, sum_a m]. Everything is a function of one state, of
-    means over states and of sums over neighbours, hence all three symmetries, any arity and any cardinality. kappa,
-    alpha, epsilon and MLP3 start at zero: untrained it is damped BP, corrected around short loops.
+    Beliefs: log b_i(x) = sum_a m + MLP3[sum_a h, its mean over x, sum_a m, mean over loops of delta]. All are functions
+    of one state, of means over states and of sums over neighbours, hence all three symmetries, any arity and any
+    cardinality. kappa, alpha, epsilon and MLP3 start at zero: untrained it is damped BP, corrected around short loops.
     """
 
     config_class = FENetConfig
@@ -65,10 +66,11 @@ class FENet(Network):
             self.gamma = nn.Parameter(torch.ones(Q))
         self.loops = config.loops
         self.gru = nn.GRUCell(Q + 6 + config.loops + C, C)
-        self.out = nn.Linear(C, 2 + config.loops)
+        self.temper = config.temper
+        self.out = nn.Linear(C, 2 + config.loops + config.temper)
         zero_(self.out)
         self.first_alpha = logit(config.damping)
-        self.mlp3 = mlp((double * C + 1 + config.loops, H, H, 1), last_zero=True)
+        self.mlp3 = mlp((double * C + 1 + config.loops, H, H, 1 + config.temper), last_zero=True)
 
     def start(self, wiring: Wiring) -> State:
         """Uniform messages, hidden vectors of zero."""
@@ -100,6 +102,8 @@ class FENet(Network):
         out = self.out(h)
         if wiring.loops is not None:
             new = new + delta * (1.0 + out[:, 2])
+        if self.temper:
+            new = _power(new, wiring.mean_over_states(out[:, -1:]).squeeze(1), wiring.has_zeros)
         msg = wiring.damp(new, old, (out[:, 0] + self.first_alpha).sigmoid())
         return State(wiring, msg + wiring.centred(out[:, 1:2]).squeeze(1), (h, seen_by_states))
 
@@ -123,13 +127,25 @@ class FENet(Network):
             parts.append(wiring.mean_of_variable(total))
         if self.loops:
             parts.append(squash(loops)[:, None])
-        return log_b + self.mlp3(torch.cat(parts, dim=1)).squeeze(1)
+        out = self.mlp3(torch.cat(parts, dim=1))
+        if self.temper:
+            log_b = _power(log_b, wiring.mean_of_variable(out[:, 1:]).squeeze(1), wiring.has_zeros)
+        return log_b + out[:, 0]
 
     def _with_context(self, wiring: Wiring, hidden: Tensor) -> Tensor:
         return wiring.with_mean(hidden) if self.context else hidden
 
 
 _LOWEST = -1e3
+
+
+def _power(log_values: Tensor, gate: Tensor, zeros: bool) -> Tensor:
+    """Raised to the power 2 sigmoid(gate), 1 at 0; a true zero stays one and passes no gradient."""
+    power = 2.0 * gate.sigmoid()
+    if not zeros:
+        return power * log_values
+    zero = torch.isneginf(log_values)
+    return torch.where(zero, -torch.inf, power * torch.where(zero, 0.0, log_values))
 
 
 def _variable_normalized(wiring: Wiring, log_b: Tensor) -> Tensor:

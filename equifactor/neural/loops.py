@@ -26,7 +26,7 @@ from torch import Tensor
 from equifactor import ops
 from equifactor.graph.flat_graph import FactorGroup
 from equifactor.graph.loops import Pairs, Rings, find_rings
-from equifactor.ops.segments import segment_max, segment_sum
+from equifactor.ops.segments import finite, segment_max, segment_sum
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from equifactor.neural.wiring import Flat, Wiring
 
     IntArray = NDArray[np.int64]
-
-_LOWEST = -1e3  # a true zero: corrections are finite for possible states, and of no use for the others
 
 
 @dataclass(eq=False)
@@ -64,24 +62,26 @@ class Loops:
     ) -> tuple[Float[Tensor, " S'"], Float[Tensor, " X"]]:
         """Of the messages `new` that follow from `msg_fv`, half of each correction, and the mean for variable states.
 
-        Where an edge is on more than two loops, as none of a grid is, they no longer add up but share.
+        Where an edge is on more than two loops, unlike in a grid, they no longer add up but share. A state that is
+        possible by itself but not around the loop is driven out, as far as finite numbers go.
         """
         index = self.index
         a, b = index.inside
-        unary = wiring.unary
+        unary, floor = wiring.unary, wiring.floor
         if wiring.has_zeros:
-            msg_fv, new, unary = (t.clamp_min(_LOWEST) for t in (msg_fv, new, unary))
+            msg_fv, new, unary = (t.clamp_min(floor) for t in (msg_fv, new, unary))
         belief = unary + segment_sum(msg_fv, wiring.state, wiring.num_states)
         cavity = belief.index_select(0, index.state) - msg_fv.index_select(0, a) - msg_fv.index_select(0, b)
         q = ops.reduce_tables(index.groups, self.tables, cavity, wiring.semiring, zeros=False)
         said = new.index_select(0, a) + new.index_select(0, b)
-        delta = self._gauge(q + cavity) - self._gauge(said + cavity)
+        by_pairs = self._gauge(said + cavity)
+        delta = self._gauge(q + cavity) - by_pairs
         if wiring.has_zeros:
-            possible = (cavity + said > 0.5 * _LOWEST) & (q + cavity > 0.5 * _LOWEST)
-            delta = torch.where(possible, delta, 0.0)
+            delta = torch.where(by_pairs > 0.5 * floor, delta.clamp_min(0.5 * floor), 0.0)
         count = len(wiring.state)
         total = segment_sum(delta, a, count) + segment_sum(delta, b, count)
-        return 0.5 * index.share * total, index.mean * segment_sum(delta, index.state, wiring.num_states)
+        share, mean = index.share.to(delta.dtype), index.mean.to(delta.dtype)
+        return 0.5 * share * total, mean * segment_sum(delta, index.state, wiring.num_states)
 
     def _gauge(self, values: Tensor) -> Tensor:
         """Less the largest of each corner: what is compared is a belief, whatever the scale of the tables."""
@@ -93,21 +93,23 @@ def loops_of(wiring: Wiring) -> Loops | None:
     """The loops of a batch, None where there are none; they are searched for once for all potentials of a structure."""
     flat = wiring.flat
     if "loops" not in flat.cache:
-        flat.cache["loops"] = _index(flat, wiring)
+        with torch.inference_mode(False), torch.no_grad():  # the next to ask may want gradients
+            flat.cache["loops"] = _index(flat, wiring)
     index: LoopIndex | None = flat.cache["loops"]
     if index is None:
         return None
-    log_phi = wiring.log_phi.clamp_min(_LOWEST) if wiring.has_zeros else wiring.log_phi
-    joint = [_joint(log_phi, group, sides) for group, sides in zip(index.groups, index.entries, strict=True)]
+    joint = [_joint(wiring, group, sides) for group, sides in zip(index.groups, index.entries, strict=True)]
     return Loops(index, torch.cat(joint))
 
 
-def _joint(log_phi: Tensor, group: FactorGroup, sides: tuple[Tensor, ...]) -> Tensor:
-    """[N d_1 .. d_L] the pair tables around each loop, added up."""
+def _joint(wiring: Wiring, group: FactorGroup, sides: tuple[Tensor, ...]) -> Tensor:
+    """[N d_1 .. d_L] the pair tables around each loop, added up; with zeros each less its largest entry, and finite."""
     length = len(group.shape)
     total: Any = 0.0
     for k, entries in enumerate(sides):
-        table = log_phi[entries]  # [N, d_k, d_{k+1}]
+        table = wiring.log_phi[entries]  # [N, d_k, d_{k+1}]
+        if wiring.has_zeros:
+            table = (table - finite(table.detach().amax((1, 2), keepdim=True))).clamp_min(wiring.floor)
         here, after = k, (k + 1) % length
         if after < here:
             table = table.transpose(1, 2)
@@ -156,8 +158,8 @@ def _index(flat: Flat, wiring: Wiring) -> LoopIndex | None:
         corner=_tensor(np.concatenate(corners), flat),
         num_corners=corner,
         inside=(_tensor(a, flat), _tensor(b, flat)),
-        share=_tensor(np.minimum(1.0, 2.0 / np.maximum(loops_of_edge, 1)), flat).to(flat.log_phi.dtype),
-        mean=_tensor((loops_of_state > 0) / np.maximum(loops_of_state, 1), flat).to(flat.log_phi.dtype),
+        share=_tensor(np.minimum(1.0, 2.0 / np.maximum(loops_of_edge, 1)), flat),
+        mean=_tensor((loops_of_state > 0) / np.maximum(loops_of_state, 1), flat),
     )
 
 

@@ -117,8 +117,8 @@ class NeuralSolver(IterativeSolver["NetworkRun"]):
 
         try:
             return super().run(graphs, task, run)
-        except (torch.OutOfMemoryError, RuntimeError) as error:
-            if not isinstance(error, torch.OutOfMemoryError) and "allocate memory" not in str(error):
+        except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+            if not isinstance(error, (torch.OutOfMemoryError, MemoryError)) and "allocate memory" not in str(error):
                 raise
         if len(graphs) == 1:
             message = f"The network does not fit into the memory of {run.device} on a model of this size; use bp."
@@ -180,9 +180,9 @@ _DAMPING = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class NeuralBP(NeuralSolver):
-    """A network whose messages are those of belief propagation, improved; untrained it is damped belief propagation."""
+    """A network whose messages are those of belief propagation, improved."""
 
-    damping: float = option(_DAMPING, "of the untrained network, which is damped BP", low=0.0, below=1.0)
+    damping: float = option(_DAMPING, "of the untrained network, which damps as BP does", low=0.0, below=1.0)
     decode: Literal["argmax", "sequential"] = option(
         "argmax", "MAP: each variable alone, or factor by factor in agreement"
     )

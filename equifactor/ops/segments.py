@@ -34,6 +34,11 @@ def logsumexp(values: Tensor, axis: int) -> Tensor:
     return _safe_log((values - top).exp().sum(axis)) + top.squeeze(axis)
 
 
+def finite(log_total: Tensor) -> Tensor:
+    """0 in place of -inf: without any possible state all stays -inf, and no NaN arises."""
+    return torch.where(torch.isneginf(log_total), 0.0, log_total)
+
+
 def _safe_log(total: Tensor) -> Tensor:
     """ln of a number >= 0 whose gradient at 0 is 0 instead of 0 times infinity."""
     positive = total > 0

@@ -188,7 +188,7 @@ class Dataset:
 
 
 def _edge_states(graph: FactorGraph) -> int:
-    return int(graph.structure.card[graph.structure.scope_vars].sum())
+    return max(1, int(graph.structure.card[graph.structure.scope_vars].sum()))
 
 
 def _layout(structure: Structure) -> bytes:

@@ -69,6 +69,7 @@ class Trainer:
         self.progress = checkpoint.Progress(best_scores=_scores_of(data) if task is Task.MAP else [])
         self.best_weights = copy.deepcopy(network.state_dict())
         self.saved_at = time.monotonic()
+        self.graphs_seen = 0  # in the last epoch
         if on_gpu:
             torch.set_float32_matmul_precision("high")  # TF32: three digits in products, twice the speed
         if settings.compile:
@@ -101,6 +102,7 @@ class Trainer:
         plans = self.data.endless(self.settings.batch_size, rng)
         todo = [next(plans) for _ in range(self.batches_per_epoch)]
         drawn = [draw_steps(self.settings, self.network.config.steps, rng) for _ in todo]
+        self.graphs_seen = sum(len(plan.indices) for plan in todo)
         losses = torch.zeros(len(todo), device=self.data.device)
         self.network.train()
         rows = self._rows(todo) if self.captured else None
@@ -157,7 +159,7 @@ class Trainer:
             self.best_weights = copy.deepcopy(self.network.state_dict())
         if self.task is Task.MAP and epoch:
             self._improve_scores()
-        graphs = self.batches_per_epoch * min(self.settings.batch_size, len(self.data))
+        graphs = self.graphs_seen
         numbers = {"epoch": epoch, "loss": loss, **found, "best": p.best}
         line = {k: v if math.isfinite(v) else None for k, v in numbers.items()}  # JSON has no NaN
         timing = {"seconds": round(seconds, 3), "graphs_per_second": round(graphs / seconds, 1) if seconds else None}

@@ -89,6 +89,8 @@ def train(
         raise OptionError("networks are trained for MAR or MAP; a MAR model estimates ln Z as well (task PR)")
     if chosen.loss != "auto" and (chosen.loss == "uai") != (wanted is Task.MAP):
         raise OptionError(f"the loss {chosen.loss} is not for {wanted}: cross-entropy is for MAR and uai for MAP")
+    if resume and chosen.schedule == "time":
+        raise OptionError("a run with schedule=time cannot be resumed: go on from its model file, start=FILE")
     check_device(chosen.device)
     target = _target(out)
     if resume and target is None:

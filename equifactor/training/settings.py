@@ -42,8 +42,10 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_options(self)
-        if self.schedule == "time" and self.time_limit is None:
+        if self.schedule == "time" and not self.time_limit:
             raise OptionError("training: schedule=time needs a time_limit")
+        if self.schedule == "time" and self.devices * self.nodes > 1:
+            raise OptionError("training: schedule=time is for one process, as several would not agree on the time")
 
     def learning_rate(self, step: int, total: int, seconds: float = 0.0) -> float:
         """At one of `total` gradient steps, so many seconds after the start."""

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from equifactor import FormatError, OptionError, parse_solver
+from equifactor import FormatError, OptionError, SolveError, parse_solver
 from equifactor.cli import main
 from equifactor.clock import Clock
 from equifactor.experiments import runs
 from equifactor.experiments.config import experiment_names, load, selected
 from equifactor.experiments.pool import perform_all
-from equifactor.experiments.report import latex, lines_of, markdown
+from equifactor.experiments.report import latex, lines_of, markdown, tuning_table
 from equifactor.experiments.runs import all_runs, tuning_runs
 from equifactor.neural import build
 from equifactor.training.sources import read_source
@@ -120,6 +120,20 @@ def test_the_learning_rate_that_validates_best_is_taken(tmp_path) -> None:
         run.file(tmp_path).write_text(json.dumps(row))
     assert experiment.tuning is not None
     assert {run.row.lr for run in all_runs(experiment, tmp_path)} == {experiment.tuning.lrs[1]}
+
+
+def test_a_rate_that_fails_only_loses(tmp_path, monkeypatch) -> None:
+    experiment = selected(load("ising"), "FE-NBP", "50").quick()
+
+    def failing(*given: object, **more: object) -> object:
+        raise SolveError("the loss is not finite")
+
+    monkeypatch.setattr("equifactor.training.train", failing)
+    (row,), trouble = perform_all(list(tuning_runs(experiment)), tmp_path, "cpu")
+    assert not trouble
+    assert row["validation_kl"] is None
+    assert len(list(all_runs(experiment, tmp_path))) == 1
+    assert "inf" in tuning_table([row])
 
 
 def test_seeds_become_one_line_with_a_standard_error() -> None:

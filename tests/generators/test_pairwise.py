@@ -12,7 +12,9 @@ def pairs(graph) -> np.ndarray:
     return graph.structure.scope_vars[graph.num_vars :].reshape(-1, 2)
 
 
-@pytest.mark.parametrize(("num_vars", "degree"), [(4, 1), (10, 3), (9, 4), (30, 5), (8, 6), (6, 5), (200, 20)])
+@pytest.mark.parametrize(
+    ("num_vars", "degree"), [(4, 1), (10, 3), (9, 4), (30, 5), (8, 6), (6, 5), (200, 20), (50, 24), (100, 49), (30, 14)]
+)
 def test_regular_graphs_are_simple_and_regular(num_vars: int, degree: int) -> None:
     for seed in range(3):
         found = pairs(pairwise_field(num_vars, degree=degree, seed=seed))

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from equifactor import FactorGraph, ModelError, OptionError, compile, solve
-from equifactor.generators import asymmetric_grid, ising_grid, random_graph, random_tree
+from equifactor.generators import asymmetric_grid, ising_grid, pairwise_field, random_graph, random_tree
 from equifactor.graph.forced import fix_forced
 from equifactor.neural import Network, build
 from equifactor.neural.loops import loops_of
@@ -22,6 +22,8 @@ from equifactor.testing import contract_graphs
 
 GRAPHS = contract_graphs()
 RAGGED = [random_graph(6, 7, arity=(1, 4), card=(2, 4), zeros=z, seed=s) for s, z in enumerate((0.0, 0.3, 0.5))]
+RAGGED += [pairwise_field(9, topology="triangles", card=(2, 4), tables="full", coupling_std=2.0, seed=4)]  # with loops
+RAGGED += [pairwise_field(6, topology="bipartite", card=(2, 3), tables="full", seed=5)]
 BINARY = [random_graph(6, 7, arity=(1, 4), card=2, zeros=z, seed=s) for s, z in enumerate((0.0, 0.3, 0.5))]
 
 FREE: list[tuple[str, dict[str, Any]]] = [
@@ -34,6 +36,8 @@ FREE: list[tuple[str, dict[str, Any]]] = [
     ("fe-net", {"channels": 8, "tables": 4, "hidden": 16}),
     ("fe-net", {"channels": 4, "tables": 0, "hidden": 8}),
     ("fe-net", {"channels": 4, "tables": 2, "hidden": 8, "context": False}),
+    ("fe-net", {"channels": 4, "tables": 2, "hidden": 8, "temper": True}),
+    ("fe-net", {"channels": 4, "tables": 2, "hidden": 8, "temper": True, "loops": False}),
 ]
 BOUND: list[tuple[str, dict[str, Any]]] = [("fe-gnn", {}), ("fe-gnn", {"features": "bp"})]
 EVERY = [*((kind, settings, RAGGED) for kind, settings in FREE), *((kind, s, BINARY) for kind, s in BOUND)]
