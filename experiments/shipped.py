@@ -22,7 +22,7 @@ from equifactor import metrics, solve, train
 from equifactor.training.sources import read_source
 
 NETWORK: dict[str, dict[str, Any]] = {
-    "fe-nbp": {"steps": 16},
+    "fe-nbp": {"steps": 16, "norm": True},
     "fe-gnn": {"steps": 16, "channels": 32},
     "fe-net": {"steps": 16, "temper": True},
 }
@@ -81,7 +81,7 @@ def mixture(kind: str, task: str) -> list[str]:
     return [f"{text}, n={round(count * share)}, seed={7_000_000 + n})" for n, (text, count) in enumerate(sources)]
 
 
-def balanced(texts: list[str]) -> list[float]:
+def balanced(texts: list[str], power: float) -> list[float]:
     """A weight for each graph: without it the few strongly coupled families, of a thousandfold KL, would decide."""
     weights: list[float] = []
     for text in texts:
@@ -91,7 +91,7 @@ def balanced(texts: list[str]) -> list[float]:
         start = [r.marginals for r in solve(some, "MAR", "fe-net(untrained, iterations=16, tolerance=0)")]
         found = [metrics.kl(p, q) for p, q in zip(exact, start, strict=True) if p is not None and q is not None]
         kl = np.mean(np.minimum(found, 10.0))  # a state wrongly excluded makes it infinite
-        weights += [float((kl + 1e-4) ** -0.8)] * len(graphs)
+        weights += [float((kl + 1e-4) ** -power)] * len(graphs)
     return weights
 
 
@@ -107,12 +107,13 @@ def main() -> None:
     parser.add_argument("--start", type=Path, help="model file to go on from, such as one of a run that was cut")
     parser.add_argument("--lr", type=float, help="learning rate, in place of the kind's own")
     parser.add_argument("--data", help="MAP: folder of the public models, of which the training split is taken as well")
+    parser.add_argument("--balance", type=float, default=0.8, help="MAR: 0 weighs graphs alike, 1 families by their KL")
     parser.add_argument("--batch", type=int, default=100, help="graphs per gradient step")
     parser.add_argument("--states", type=int, default=40_000, help="edge states per gradient step, at most")
     options = parser.parse_args()
     start = time.perf_counter()
     data = mixture(options.kind, options.task)
-    weights = balanced(data) if options.task == "MAR" else None
+    weights = balanced(data, options.balance) if options.task == "MAR" else None
     if options.data and options.task == "MAP":
         data.append(f"{options.data}:{SPLIT}")
     out = options.out / f"{options.kind}-{options.task.lower()}.safetensors"
