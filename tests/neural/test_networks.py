@@ -174,7 +174,8 @@ def test_every_parameter_learns_and_no_gradient_is_nan(kind, settings, graphs) -
             assert torch.isfinite(p.grad).all()
         optimiser.step()
     still = [n for n, p in network.named_parameters() if not (p.grad != 0).any()]
-    assert not still
+    # The same number for all states of a variable changes no probability: this bias has no gradient but rounding.
+    assert set(still) <= ({"mlp3.4.bias"} if kind == "fe-net" else set())
 
 
 def test_odd_graphs_run() -> None:
