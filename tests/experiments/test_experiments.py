@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,23 @@ def test_a_rate_that_fails_only_loses(tmp_path, monkeypatch) -> None:
     assert row["validation_kl"] is None
     assert len(list(all_runs(experiment, tmp_path))) == 1
     assert "inf" in tuning_table([row])
+
+
+def test_networks_of_another_experiment_are_judged_anew_when_they_change(tmp_path) -> None:
+    experiment = replace(selected(load("ising"), "FE-NBP", "50").quick(), tuning=None)
+    perform_all(list(all_runs(experiment, tmp_path / "ising")), tmp_path / "ising", "cpu")
+    (other,) = all_runs(replace(experiment, models_from="ising"), tmp_path / "other")
+    row = runs.perform(other, tmp_path / "other", "cpu")
+    assert row["kl"] == runs.perform(next(all_runs(experiment, tmp_path / "ising")), tmp_path / "ising", "cpu")["kl"]
+    assert runs.perform(other, tmp_path / "other", "cpu") == row
+    (model,) = (tmp_path / "ising" / "models").glob("*.safetensors")
+    model.write_bytes(model.read_bytes() + b"x")
+    with pytest.raises(OptionError, match="made with other settings"):
+        runs.perform(other, tmp_path / "other", "cpu")
+    other.file(tmp_path / "other").unlink()
+    model.unlink()
+    with pytest.raises(OptionError, match="run equifactor experiment ising first"):
+        runs.perform(other, tmp_path / "other", "cpu")
 
 
 def test_seeds_become_one_line_with_a_standard_error() -> None:

@@ -223,12 +223,32 @@ def test_map_scores_improve_where_the_network_finds_better_ones(monkeypatch) -> 
         ({"data": [DATA, generators.ising_grid(2, 2)]}, "training data is a folder"),
         ({"weights": [-1.0] * 40}, "0 or more"),
         ({"weights": [0.0] * 40}, "one of them above 0"),
+        ({"schedule": "time"}, "schedule=time needs a time_limit"),
+        ({"schedule": "time", "time_limit": 9.0, "devices": 2}, "schedule=time is for one process"),
+        ({"schedule": "time", "time_limit": 9.0, "resume": True}, "cannot be resumed"),
     ],
 )
 def test_mistakes_are_one_sentence(change: dict, words: str) -> None:
     call = {"kind": "fe-nbp", "data": DATA, **SMALL, **change}
     with pytest.raises(OptionError, match=words):
         train(**call)
+
+
+def test_the_rate_falls_over_the_time_limit() -> None:
+    settings = Settings(lr=0.1, schedule="time", time_limit=10.0)
+    rates = [settings.learning_rate(0, 100, seconds) for seconds in (0.0, 5.0, 10.0, 12.0)]
+    assert rates == pytest.approx([0.1, 0.05, 0.0, 0.0])
+
+
+def test_validation_counts_graphs_by_their_weights() -> None:
+    graphs = [
+        *generators.ising_grid(2, 2, coupling_std=0.1, count=10),
+        *generators.ising_grid(2, 2, coupling_std=3, count=10),
+    ]
+    start = {}
+    for name, weights in (("weak", [1.0] * 10 + [0.0] * 10), ("all", None), ("strong", [0.0] * 10 + [1.0] * 10)):
+        start[name] = train("fe-nbp", graphs, weights=weights, validation="0.5", **SMALL).history[0]["kl"]
+    assert start["weak"] < start["all"] < start["strong"]
 
 
 def test_a_network_of_two_states_says_so_before_training() -> None:
