@@ -14,7 +14,7 @@ from equifactor.clock import Clock
 from equifactor.errors import OptionError, SolveError
 from equifactor.graph import FactorGraph
 from equifactor.graph.factor_graph import as_graphs
-from equifactor.graph.forced import fix_forced
+from equifactor.graph.possible import reduce_graphs
 from equifactor.graph.scores import log_scores
 from equifactor.result import Estimate, Result, Status, Task, impossible
 from equifactor.solver import Progress, Run, Solver
@@ -125,12 +125,10 @@ def _run(method: Solver, graphs: list[FactorGraph], task: Task, run: Run) -> lis
     """Run the method on the graphs that can have an answer; the others are impossible by inspection."""
     if not graphs or _is_plain(graphs):
         return method.run(graphs, task, run) if graphs else []
-    reduced = [fix_forced(g) for g in graphs]
-    possible = {n: g for n, g in enumerate(reduced) if g is not None and not has_zero_table(g)}
-    estimates = {n: impossible() for n in range(len(graphs)) if n not in possible}
-    if possible:
-        estimates |= zip(possible, method.run(list(possible.values()), task, run), strict=True)
-    return [estimates[n] for n in range(len(graphs))]
+    reduced = reduce_graphs(graphs)
+    possible = [r for r in reduced if r is not None]
+    found = iter(method.run([r.graph for r in possible], task, run) if possible else ())
+    return [impossible() if r is None else r.restored(next(found)) for r in reduced]
 
 
 def _is_plain(graphs: list[FactorGraph]) -> bool:
@@ -138,12 +136,6 @@ def _is_plain(graphs: list[FactorGraph]) -> bool:
     if np.any(np.concatenate([g.structure.card for g in graphs]) == 1):
         return False
     return not np.isneginf(np.concatenate([g.log_phi for g in graphs])).any()
-
-
-def has_zero_table(graph: FactorGraph) -> bool:
-    """A factor that is zero everywhere: the sum of all scores is zero."""
-    zero = np.isneginf(graph.log_phi)
-    return bool(zero.any() and np.logical_and.reduceat(zero, graph.structure.table_ptr[:-1]).any())
 
 
 def _results(estimates: list[Estimate], graphs: list[FactorGraph], *, task: Task, **common: Any) -> list[Result]:

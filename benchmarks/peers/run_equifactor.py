@@ -21,18 +21,19 @@ def _bp(
 ) -> dict[str, Any]:
     """Iterations alone, as for the peers, from fresh messages: what `solve` does before them is done before.
 
-    That includes observing the variables that a zero forces. Only the messages that are left are passed, and counted.
+    That includes leaving out states that zeros exclude and observing variables with one state left. Only the messages
+    that are left are passed, and counted.
     """
     from equifactor.bp.engine import Settings, new_engine
     from equifactor.graph import compile
-    from equifactor.graph.forced import fix_forced
+    from equifactor.graph.possible import reduce_graphs
     from equifactor.solver import Run
 
     model = Model.load(request["model"])
-    graph = fix_forced(_graph(model))
-    if graph is None:
+    (reduced,) = reduce_graphs([_graph(model)])
+    if reduced is None:
         return {"skip": "the model has no possible assignment"}
-    flat = compile(graph)
+    flat = compile(reduced.graph)
     messages = sum(g.num_factors * len(g.shape) for g in flat.groups if len(g.shape) > 1)
     settings = Settings(semiring, schedule, 0.5, 0.0, 0)
     new_engine(flat, settings, Run(), "numba").sweep(1)  # loads the kernels

@@ -12,9 +12,9 @@ import numpy as np
 
 from equifactor.clock import Clock
 from equifactor.errors import OptionError
-from equifactor.graph.forced import fix_forced
+from equifactor.graph.possible import Reduced, reduce_graphs
 from equifactor.result import Task
-from equifactor.solve import has_zero_table, solve
+from equifactor.solve import solve
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,24 +33,25 @@ _MAP_SECONDS = 5.0  # of search for a graph whose best score is not known; train
 def with_targets(
     source: Source, task: Task, report: Report | None = None
 ) -> tuple[list[FactorGraph], list[FloatArray], list[str]]:
-    """Graphs with forced variables observed, their targets, and a sentence for each graph that had to be left out.
+    """Graphs without impossible states, their targets, and a sentence for each graph that had to be left out.
 
     Targets for MAR are marginals [X] of the free variables; for MAP one number [1]. Graphs of one structure are solved
     together; answers for models from files are kept in the user's cache folder.
     """
-    graphs: list[FactorGraph] = []
+    kept_graphs: list[Reduced] = []
     left_out: list[str] = []
     instances: list[Instance | None] = []
-    for graph, instance in zip(source.graphs, source.instances, strict=True):
-        reduced = fix_forced(graph)
-        if reduced is None or has_zero_table(reduced):
+    given = list(source.graphs)
+    for graph, reduced, instance in zip(given, reduce_graphs(given), source.instances, strict=True):
+        if reduced is None:
             left_out.append(f"{graph.name}: every assignment has probability zero")
-        elif reduced.observed is not None and not (reduced.observed < 0).any():
+        elif not len(reduced.graph.free_vars):
             left_out.append(f"{graph.name}: no variable is free")
         else:
-            graphs.append(reduced)
+            kept_graphs.append(reduced)
             instances.append(instance)
-    targets = _marginals(graphs, instances, report) if task is Task.MAR else _scores(graphs, instances, report)
+    graphs = [r.graph for r in kept_graphs]
+    targets = _marginals(kept_graphs, instances, report) if task is Task.MAR else _scores(graphs, instances, report)
     kept = [n for n, t in enumerate(targets) if t is not None]
     why = "its exact answer does not fit the memory" if task is Task.MAR else "no possible assignment was found"
     left_out += [f"{graphs[n].name}: {why}" for n in sorted(set(range(len(graphs))) - set(kept))]
@@ -60,15 +61,16 @@ def with_targets(
 
 
 def _marginals(
-    graphs: list[FactorGraph], instances: list[Instance | None], report: Report | None
+    reduced: list[Reduced], instances: list[Instance | None], report: Report | None
 ) -> list[FloatArray | None]:
+    graphs = [r.graph for r in reduced]
     answers: list[FloatArray | None] = [None] * len(graphs)
     for n, (graph, instance) in enumerate(zip(graphs, instances, strict=True)):
         if instance is None:
             continue
         published = instance.marginals()
-        if published is not None and len(published.values) == graph.structure.state_ptr[-1]:
-            answers[n] = _free(graph, published.values)
+        if published is not None and len(published.values) == reduced[n].original.structure.state_ptr[-1]:
+            answers[n] = _free(graph, reduced[n].left_of(published.values))
         else:
             answers[n] = _cached(graph, "MAR", _exact)
         if report:

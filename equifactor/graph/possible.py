@@ -1,0 +1,202 @@
+"""What zeros exclude: states that no assignment can have leave the graph before any solver sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from equifactor.graph.factor_graph import FactorGraph
+from equifactor.graph.marginals import Marginals
+from equifactor.graph.slicing import slice_tables
+from equifactor.graph.structure import Structure
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from equifactor.result import Estimate
+
+    BoolArray = NDArray[np.bool_]
+    IntArray = NDArray[np.int64]
+
+_MOST_SWEEPS = 1000  # what a chain of implications longer than this excludes is left to the solver
+_MOST_ENTRIES = 2**24  # of the tables looked at together
+
+
+@dataclass(frozen=True, eq=False)
+class Reduced:
+    """A graph without the states that zeros exclude, and the way back to the original.
+
+    `possible` [X] marks the states of the original that are left, None where all are. A variable with one of them is
+    observed and keeps its states, so that what is observed reads the same in both graphs.
+    """
+
+    graph: FactorGraph
+    original: FactorGraph
+    possible: BoolArray | None = None
+
+    def left_of(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Numbers [X] of the original's states at those that are left."""
+        return values if self.possible is None else values[self.possible]
+
+    def restored(self, estimate: Estimate) -> Estimate:
+        """The same answer over the states of the original."""
+        if self.possible is None:
+            return estimate
+        changed: dict[str, Any] = {}
+        if estimate.marginals is not None:
+            values = np.zeros(len(self.possible))
+            values[self.possible] = estimate.marginals.values
+            changed["marginals"] = Marginals(values, self.original.structure.state_ptr)
+        if estimate.assignment is not None:
+            first = self.graph.structure.state_ptr[:-1]
+            state = np.flatnonzero(self.possible)[first + estimate.assignment]
+            changed["assignment"] = state - self.original.structure.state_ptr[:-1]
+        return replace(estimate, **changed) if changed else estimate
+
+
+def reduce_graphs(graphs: Sequence[FactorGraph]) -> list[Reduced | None]:
+    """Each graph without impossible states; None where no assignment is possible by inspection.
+
+    A state is impossible when some factor is zero for it whatever states the factor's other variables still have.
+    Striking it out may make others impossible, so it goes on until nothing moves (arc consistency; for clauses unit
+    propagation). No table then carries rows of zeros, and a network does not mistake them for strong opinions.
+    Graphs that lose the same states of one structure share the smaller structure too.
+    """
+    known: dict[Any, Structure] = {}
+    return [_reduce(graph, known) for graph in graphs]
+
+
+def _reduce(graph: FactorGraph, known: dict[Any, Structure]) -> Reduced | None:
+    s = graph.structure
+    zero = np.isneginf(graph.log_phi)
+    if not s.has_single_states and not zero.any():
+        return Reduced(graph, graph)
+    possible = _possible_states(s, zero)
+    if possible is None:
+        return None
+    reduced = _observe_forced(graph, possible)
+    s = reduced.structure
+    if reduced.observed is not None:
+        possible[np.repeat(reduced.observed >= 0, s.card)] = True
+    if possible.all():
+        return Reduced(reduced, graph)
+    kept = _kept_entries(s, possible)
+    key = id(s), possible.tobytes()
+    if key not in known:
+        known[key] = _without(s, possible)
+    smaller = FactorGraph.trusted(known[key], reduced.log_phi[kept], reduced.observed, graph.name)
+    return Reduced(smaller, graph, possible)
+
+
+def _observe_forced(graph: FactorGraph, possible: BoolArray) -> FactorGraph:
+    """The graph with every variable observed that has one state left."""
+    s = graph.structure
+    observed = np.full(s.num_vars, -1) if graph.observed is None else graph.observed.copy()
+    count = _counts(s, possible)
+    forced = np.flatnonzero((count == 1) & (observed < 0))
+    if not len(forced):
+        return graph
+    first = np.flatnonzero(possible)[np.cumsum(count) - count]  # the lowest state left of each variable
+    observed[forced] = first[forced] - s.state_ptr[forced]
+    structure, log_phi = slice_tables(s, graph.log_phi, observed)
+    return FactorGraph.trusted(structure, log_phi, observed, graph.name)
+
+
+def _possible_states(s: Structure, zero: BoolArray) -> BoolArray | None:
+    """[X] states with support in every factor; None where a variable has none left, or a constant is zero."""
+    possible = np.ones(int(s.state_ptr[-1]), bool)
+    if not zero.any():
+        return possible
+    with_zeros = np.flatnonzero(np.logical_or.reduceat(zero, s.table_ptr[:-1]))
+    if np.any(s.arity[with_zeros] == 0):
+        return None
+    tables = [_Tables(s, members, zero) for members in _by_shape(s, with_zeros)]
+    moved = np.ones(s.num_vars, bool)
+    for _ in range(_MOST_SWEEPS):
+        lost = np.zeros(len(possible), bool)
+        for group in tables:
+            group.strike(possible, moved, lost)
+        lost &= possible
+        if not lost.any():
+            break
+        possible &= ~lost  # all at once: what is struck out does not depend on the order of factors
+        if not _counts(s, possible).all():
+            return None
+        moved = _counts(s, lost) > 0
+    return possible
+
+
+class _Tables:
+    """The zeros of some factors of one shape."""
+
+    def __init__(self, s: Structure, members: IntArray, zero: BoolArray) -> None:
+        self.shape = s.shape(int(members[0]))
+        self.variables = s.scope_vars[s.scope_ptr[members][:, None] + np.arange(len(self.shape))]  # [N, k]
+        self.first = s.state_ptr[self.variables]  # [N, k] first state of each variable
+        self.allowed = ~zero[_entries(s, members)].reshape(-1, *self.shape)
+
+    def strike(self, possible: BoolArray, moved: BoolArray, lost: BoolArray) -> None:
+        """Mark in `lost` the states without support, in factors of which a variable moved."""
+        rows = np.flatnonzero(moved[self.variables].any(1))
+        if not len(rows):
+            return
+        allowed = self.allowed[rows] & _all_possible(self.first[rows], self.shape, possible)
+        for j, d in enumerate(self.shape):
+            supported = allowed.any(axis=tuple(k + 1 for k in range(len(self.shape)) if k != j))  # [n, d]
+            lost[(self.first[rows, j][:, None] + np.arange(d))[~supported]] = True
+
+
+def _all_possible(first: IntArray, shape: tuple[int, ...], possible: BoolArray) -> BoolArray:
+    """[N, *shape] entries all of whose states are left; `first` [N, k] is the first state of each variable."""
+    left = np.ones((len(first), *shape), bool)
+    for j, d in enumerate(shape):
+        own = possible[first[:, j][:, None] + np.arange(d)]
+        left &= own.reshape(-1, *(d if k == j else 1 for k in range(len(shape))))
+    return left
+
+
+def _kept_entries(s: Structure, possible: BoolArray) -> BoolArray:
+    """[T] table entries all of whose states are left."""
+    kept = np.ones(s.num_entries, bool)
+    narrowed = _counts(s, possible) < s.card
+    touched = np.unique(s.factor_of_edge[narrowed[s.scope_vars]])
+    for members in _by_shape(s, touched):
+        shape = s.shape(int(members[0]))
+        first = s.state_ptr[s.scope_vars[s.scope_ptr[members][:, None] + np.arange(len(shape))]]
+        kept[_entries(s, members)] = _all_possible(first, shape, possible).reshape(len(members), -1)
+    return kept
+
+
+def _without(s: Structure, possible: BoolArray) -> Structure:
+    """The structure over the states that are left."""
+    names = s.state_names
+    if names is not None:
+        ends = zip(names, s.state_ptr[:-1].tolist(), s.state_ptr[1:].tolist(), strict=True)
+        names = tuple(own and tuple(np.array(own)[possible[a:b]].tolist()) for own, a, b in ends)
+    card = _counts(s, possible)
+    return Structure.build(card, s.scope_ptr, s.scope_vars, variable_names=s.variable_names, state_names=names)
+
+
+def _by_shape(s: Structure, factors: IntArray) -> Iterator[IntArray]:
+    """The factors in groups of one shape, large ones in parts: temporaries stay near 2^24 entries."""
+    for arity in np.unique(s.arity[factors]).tolist():
+        members = factors[s.arity[factors] == arity]
+        shapes = s.card[s.scope_vars[s.scope_ptr[members][:, None] + np.arange(arity)]]
+        _, group = np.unique(shapes, axis=0, return_inverse=True)
+        order = np.argsort(group.ravel(), kind="stable")
+        for same in np.split(members[order], np.flatnonzero(np.diff(group.ravel()[order])) + 1):
+            part = max(1, _MOST_ENTRIES // int(s.table_ptr[same[0] + 1] - s.table_ptr[same[0]]))
+            yield from (same[n : n + part] for n in range(0, len(same), part))
+
+
+def _entries(s: Structure, members: IntArray) -> IntArray:
+    """[N, size] where the tables of factors of one shape are."""
+    return s.table_ptr[members][:, None] + np.arange(s.table_ptr[members[0] + 1] - s.table_ptr[members[0]])
+
+
+def _counts(s: Structure, marked: BoolArray) -> IntArray:
+    """[V] how many states of each variable are marked."""
+    return np.add.reduceat(marked, s.state_ptr[:-1], dtype=np.int64) if s.num_vars else np.zeros(0, np.int64)
