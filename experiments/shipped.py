@@ -3,7 +3,7 @@
     python -m experiments.shipped fe-net MAR --device cuda --seconds 500 --out equifactor/weights
     python -m experiments.shipped fe-net MAP --device cuda --seconds 500 --data models --out equifactor/weights
 
-Sizes, topologies, cardinalities 2 to 8, arities to 4, couplings from weak to strong and hard zeros are mixed. For MAR
+Sizes, topologies, cardinalities 2 to 16, arities to 4, couplings from weak to strong and hard zeros are mixed. For MAR
 nothing of the public UAI models is seen; for MAP the training models of their fixed split are, where --data is given.
 The learning rate falls to zero within the given seconds, so the weights depend on the speed of the machine.
 """
@@ -38,21 +38,30 @@ GRIDS = [
     *((f"ising(8x8, coupling_std={c}, field_std=0.7", 150) for c in (1.0, 3.0, 6.0, 9.0)),
     *((f"asymmetric(8x8, coupling_std={c}", 200) for c in (0.5, 1.0)),
     *((f"ising(10x10, coupling_std={c}, field_std=0.7", 100) for c in (1.0, 3.0, 6.0)),
+    *((f"ising(12x12, coupling_std={c}, field_std=0.5", 100) for c in (0.5, 1.0, 3.0, 6.0)),
+    *((f"asymmetric(12x12, coupling_std={c}", 100) for c in (0.7, 1.0)),
     *((f"ising(6x6, wrap=true, coupling_std={c}, field_std=0.5", 250) for c in (0.5, 1.0, 3.0, 6.0)),
+    *((f"ising(8x8, wrap=true, coupling_std={c}, field_std=0.6", 200) for c in (1.0, 3.0, 6.0, 9.0)),
 ]
 TOPOLOGIES = [
     *((f"pairwise(num_vars=20, degree=3, structures=2, coupling_std={c}", 250) for c in (0.5, 1.0, 2.0)),
+    *((f"pairwise(num_vars=18, degree=4, structures=2, coupling_std={c}", 200) for c in (0.5, 1.0, 2.0)),
     *((f"pairwise(num_vars=14, degree=5, structures=2, coupling_std={c}", 200) for c in (0.5, 1.0)),
     *((f"pairwise(num_vars=10, topology=complete, coupling_std={c}", 200) for c in (0.2, 0.5, 1.0)),
     *((f"pairwise(num_vars=16, topology=bipartite, coupling_std={c}, field_std=1.0", 250) for c in (0.5, 1.0, 2.0)),
-    ("pairwise(num_vars=28, topology=bipartite, coupling_std=1.0, field_std=1.0", 250),
+    *((f"pairwise(num_vars=28, topology=bipartite, coupling_std={c}, field_std=1.0", 250) for c in (0.5, 1.0, 1.5)),
+    *((f"pairwise(num_vars=36, topology=bipartite, coupling_std={c}, field_std=1.0", 60) for c in (0.7, 1.2)),
     *((f"pairwise(num_vars=49, topology=triangles, coupling_std={c}", 150) for c in (0.5, 1.0, 2.0)),
     *((f"pairwise(num_vars=49, topology=triangles, coupling_mean={c}, coupling_std=0.2, field_std=1.0", 150)
       for c in (0.3, 0.6, 1.0)),
     *((f"pairwise(num_vars=49, topology=triangles, coupling_mean={c}, coupling_std=0.1, field_std=0.5", 150)
       for c in (0.3, 0.6)),
-    ("random(num_vars=16, num_factors=26, arity=1-3, structures=6", 600),
-    ("random(num_vars=30, num_factors=40, arity=2-3, structures=4", 400),
+    *((f"pairwise(num_vars=100, topology=triangles, coupling_mean=0.6, coupling_std=0.1, field_std={f}", 150)
+      for f in (0.4, 0.7, 1.2)),
+    *((f"pairwise(num_vars=144, topology=triangles, coupling_mean={c}, coupling_std=0.1, field_std=0.8", 100)
+      for c in (0.4, 0.6, 0.8)),
+    ("random(num_vars=16, num_factors=26, arity=1-3, structures=12", 1200),
+    ("random(num_vars=30, num_factors=40, arity=2-3, structures=8", 800),
     ("random(num_vars=14, num_factors=18, arity=2-4, zeros=0.15, structures=6", 600),
 ]  # fmt: skip
 STATES = [
@@ -64,6 +73,11 @@ STATES = [
       for c in (0.7, 1.5)),
     *((f"pairwise(num_vars=12, degree=4, card=6, tables=full, coupling_std=1.0, field_std={f}", 150)
       for f in (0.5, 2.0)),
+    *((f"pairwise(num_vars=10, degree=4, card=10, tables=full, coupling_std={c}, field_std=2.0", 100)
+      for c in (0.5, 1.0)),
+    *((f"pairwise(num_vars=24, topology=triangles, card=8, tables=full, coupling_std={c}, field_std=1.5", 100)
+      for c in (0.4, 0.8, 1.5)),
+    ("pairwise(num_vars=10, degree=3, card=16, tables=full, coupling_std=0.8, field_std=2.0", 60),
     ("pairwise(num_vars=7, topology=complete, card=4, tables=full, coupling_std=1.0", 200),
     ("random(num_vars=12, num_factors=18, arity=1-2, card=3, zeros=0.1, structures=4", 400),
     ("tree(num_vars=20, card=3", 50),
@@ -108,17 +122,23 @@ def main() -> None:
     parser.add_argument("--lr", type=float, help="learning rate, in place of the kind's own")
     parser.add_argument("--data", help="MAP: folder of the public models, of which the training split is taken as well")
     parser.add_argument("--balance", type=float, default=0.8, help="MAR: 0 weighs graphs alike, 1 families by their KL")
+    parser.add_argument("--channels", type=int, help="size of the hidden vectors, in place of the kind's own")
     parser.add_argument("--batch", type=int, default=100, help="graphs per gradient step")
     parser.add_argument("--states", type=int, default=40_000, help="edge states per gradient step, at most")
     options = parser.parse_args()
     start = time.perf_counter()
+    options.out.mkdir(parents=True, exist_ok=True)
     data = mixture(options.kind, options.task)
     weights = balanced(data, options.balance) if options.task == "MAR" else None
     if options.data and options.task == "MAP":
         data.append(f"{options.data}:{SPLIT}")
+    network = NETWORK[options.kind]
+    if options.channels:
+        network = network | {"channels": options.channels}
+        network |= {"tables": options.channels // 2} if options.kind == "fe-net" else {}
     out = options.out / f"{options.kind}-{options.task.lower()}.safetensors"
     done = train(
-        options.kind, data, options.task, out, weights=weights, start=options.start, network=NETWORK[options.kind],
+        options.kind, data, options.task, out, weights=weights, start=options.start, network=network,
         batch_size=options.batch, batch_states=options.states, epochs=10**6, steps_per_epoch=STEPS_PER_EPOCH,
         patience=0, lr=options.lr or LEARNING_RATE[options.kind], warmup=50, schedule="time",
         time_limit=options.seconds - (time.perf_counter() - start), vary_steps=True, losses_at=3, validation="0.03",

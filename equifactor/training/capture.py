@@ -10,7 +10,7 @@ from torch import Tensor
 
 from equifactor.training.batches import Batch, Template
 
-_WARM_UP = 3  # runs before capture, as the allocator and lazily made kernels need
+_WARM_UP = 3  # runs before the first capture, as the allocator and lazily made kernels need; one before later ones
 
 
 class CapturedSteps:
@@ -47,7 +47,7 @@ class CapturedSteps:
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
-            for _ in range(_WARM_UP):
+            for _ in range(1 if self.captured else _WARM_UP):
                 self.gradient_step(template.fill(static_rows), steps, read_at)
         torch.cuda.current_stream().wait_stream(stream)
         self.optimizer.zero_grad(set_to_none=True)

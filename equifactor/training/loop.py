@@ -21,7 +21,7 @@ from equifactor.result import Task
 from equifactor.training import checkpoint
 from equifactor.training.batches import Batch, Dataset, Plan
 from equifactor.training.capture import CapturedSteps
-from equifactor.training.objective import Objective, draw_steps
+from equifactor.training.objective import Objective, draw_steps, judged_steps
 from equifactor.training.processes import Processes
 from equifactor.training.settings import Settings
 from equifactor.training.validate import measures, scores
@@ -152,7 +152,9 @@ class Trainer:
     def _judge(self, epoch: int, loss: float, seconds: float) -> None:
         """Validate, keep the best weights, write one line of the log."""
         self.network.eval()
-        found = measures(self.network, self.validation_batches, self.task)
+        at = judged_steps(self.settings, self.network.config.steps)
+        each = [measures(self.network, self.validation_batches, self.task, n) for n in at]
+        found = {name: sum(m[name] for m in each) / len(each) for name in each[0]}
         p, (name, value) = self.progress, next(iter(found.items()))
         if value < p.best:
             p.best, p.best_epoch = value, epoch

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from equifactor.neural.network import Network
@@ -26,21 +27,37 @@ class Objective(nn.Module):
         self.per_graph = uai_per_graph if loss == "uai" or (loss == "auto" and task is Task.MAP) else kl_per_graph
 
     def forward(self, batch: Batch, steps: int, read_at: Sequence[int] = ()) -> Tensor:
-        """The loss []; the graphs were checked when the data was read."""
+        """The loss [] of graphs that were checked when read; gradients pass through the last 2T steps only."""
         state = self.network.start(wire(batch.flat, self.semiring))
-        answers = self.network.unroll(state, steps, read_at)
+        before = steps_before(steps, self.network.config.steps)
+        with torch.no_grad():
+            for _ in range(before):
+                state = self.network.step(state)
+        answers = self.network.unroll(state, steps - before, [n - before for n in read_at])
         losses = [(self.per_graph(batch.flat, a, batch.target) * batch.weight).sum() for a in answers]
         total: Tensor = sum(losses[1:], losses[0])
         return total / len(losses)
+
+
+def steps_before(steps: int, trained: int) -> int:
+    """How many of the steps run before the last 2T, which are the ones that learn."""
+    return max(0, steps - 2 * trained)
+
+
+_FACTORS = (0.5, 1.0, 2.0, 4.0)  # few, so that each number of steps can be captured once
+
+
+def judged_steps(settings: Settings, steps: int) -> tuple[int, ...]:
+    """After how many steps validation looks at the answers; it takes the mean."""
+    return (max(1, steps // 2), steps, 4 * steps) if settings.vary_steps else (steps,)
 
 
 def draw_steps(settings: Settings, steps: int, rng: np.random.Generator) -> tuple[int, tuple[int, ...]]:
     """How many steps a batch is run for, and after which of them the loss is taken.
 
     A network trained for one T only has no reason to stay where it arrives; one that is judged anywhere between T/2 and
-    2T learns to. Few choices, so that each can be captured once.
+    4T learns to.
     """
-    if settings.vary_steps:
-        steps = max(1, round(steps * float(rng.choice([0.5, 1.0, 1.5, 2.0]))))
-    points = np.linspace(0, steps, settings.losses_at + 1)[1:]
-    return steps, tuple(sorted({max(1, round(p)) for p in points.tolist()} - {steps}))
+    total = max(1, round(steps * float(rng.choice(_FACTORS)))) if settings.vary_steps else steps
+    points = np.linspace(steps_before(total, steps), total, settings.losses_at + 1)[1:]
+    return total, tuple(sorted({max(1, round(p)) for p in points.tolist()} - {total}))

@@ -28,7 +28,9 @@ class Settings:
     clip: float = option(1.0, "largest norm of the gradient; 0: any", low=0.0)
     patience: int = option(20, "stop after so many epochs without a better validation; 0: never", low=0)
     loss: Literal["auto", "cross-entropy", "uai"] = option("auto", "auto: cross-entropy for MAR, uai for MAP")
-    vary_steps: bool = option(False, "draw the number of steps of each batch, from T/2 to 2T")
+    vary_steps: bool = option(
+        False, "draw the number of steps of each batch, from T/2 to 4T; validate at T/2, T and 4T"
+    )
     losses_at: int = option(1, "take the loss at so many steps, evenly spaced up to the last", low=1)
     validation: str = option("0.1", "share of the graphs held out, or DATA of its own")
     seed: int = option(0, "of the weights, the split and the order of the graphs")

@@ -14,8 +14,13 @@ import torch
 from equifactor import OptionError, SolveError, generators, parse_solver, solve, train
 from equifactor.errors import FormatError, ModelError
 from equifactor.neural import build, load_model, network_kinds
+from equifactor.neural.network import State
+from equifactor.neural.wiring import wire
+from equifactor.result import Task
 from equifactor.training import Settings, loop
-from equifactor.training.objective import draw_steps
+from equifactor.training.batches import Dataset
+from equifactor.training.losses import kl_per_graph
+from equifactor.training.objective import Objective, draw_steps
 
 SMALL = {"epochs": 3, "batch_size": 10, "network": {"steps": 4, "hidden": 16}}
 DATA = "ising(3x3, n=40)"
@@ -259,9 +264,30 @@ def test_a_network_of_two_states_says_so_before_training() -> None:
 def test_steps_are_drawn_from_few_values_and_losses_spread_over_them() -> None:
     rng = np.random.default_rng(0)
     drawn = {draw_steps(Settings(vary_steps=True, losses_at=2), 10, rng) for _ in range(100)}
-    assert {steps for steps, _ in drawn} == {5, 10, 15, 20}
-    assert (20, (10,)) in drawn
+    assert {steps for steps, _ in drawn} == {5, 10, 20, 40}
+    assert {(20, (10,)), (40, (30,))} <= drawn
     assert draw_steps(Settings(), 10, rng) == (10, ())
+
+
+def test_steps_before_the_last_2t_are_run_and_pass_no_gradient() -> None:
+    network = build("fe-nbp", {"steps": 2, "hidden": 4}, seed=0).double()
+    objective = Objective(network, Task.MAR)
+    data = Dataset(generators.ising_grid(2, 2, count=2), [np.full(8, 0.5)] * 2, device="cpu", dtype="float64")
+    batch = data.batch(data.plans(2)[0])
+    steps: list[bool] = []
+    step = network.step
+
+    def watched(state: State) -> State:
+        steps.append(torch.is_grad_enabled())
+        return step(state)
+
+    network.step = watched  # type: ignore[method-assign]
+    loss = objective(batch, 8, (6,))
+    assert steps == [False] * 4 + [True] * 4
+    with torch.no_grad():
+        answers = [network.unroll(network.start(wire(batch.flat, "sum")), n)[-1] for n in (6, 8)]
+        want = sum((kl_per_graph(batch.flat, a, batch.target) * batch.weight).sum() for a in answers) / 2
+    assert loss.item() == pytest.approx(float(want), rel=1e-12)
 
 
 def test_two_processes_agree_with_one(tmp_path) -> None:
