@@ -27,12 +27,12 @@ NETWORK: dict[str, dict[str, Any]] = {
     "fe-net": {"steps": 16, "temper": True},
 }
 LEARNING_RATE = {"fe-nbp": 3e-3, "fe-gnn": 2e-3, "fe-net": 2e-3}
-STEPS_PER_EPOCH = 200
+STEPS_PER_EPOCH = 250
 SPLIT = "Grids,Segment,ObjDetect,DBN:train"
 # Text of a generator without n and seed, number of graphs. Graphs of one structure train together.
 GRIDS = [
-    *((f"ising(4x4, coupling_std={c}", 500) for c in (0.3, 0.7, 1.0, 1.5, 2.5, 4.0)),
-    *((f"asymmetric(4x4, coupling_std={c}", 400) for c in (0.5, 1.0, 1.5)),
+    *((f"ising(4x4, coupling_std={c}", 300) for c in (0.3, 0.7, 1.0, 1.5, 2.5, 4.0)),
+    *((f"asymmetric(4x4, coupling_std={c}", 250) for c in (0.5, 1.0, 1.5)),
     *((f"ising(4x4, coupling_std={c}, field_std=1.0", 300) for c in (1.0, 3.0, 6.0)),
     *((f"ising(8x8, coupling_std={c}", 250) for c in (0.5, 1.0, 2.0, 4.0)),
     *((f"ising(8x8, coupling_std={c}, field_std=0.7", 150) for c in (1.0, 3.0, 6.0, 9.0)),
@@ -62,25 +62,25 @@ TOPOLOGIES = [
       for c in (0.4, 0.6, 0.8)),
     ("random(num_vars=16, num_factors=26, arity=1-3, structures=12", 1200),
     ("random(num_vars=30, num_factors=40, arity=2-3, structures=8", 800),
-    ("random(num_vars=14, num_factors=18, arity=2-4, zeros=0.15, structures=6", 600),
+    ("random(num_vars=14, num_factors=18, arity=2-4, zeros=0.15, structures=6", 900),
 ]  # fmt: skip
 STATES = [
-    *((f"potts(4x4, states=3, coupling_std={c}", 200) for c in (0.7, 1.5, 3.0, 5.0)),
-    *((f"potts(4x4, states=5, coupling_std={c}", 150) for c in (1.0, 3.0, 5.0)),
-    *((f"potts(3x3, states=8, coupling_std={c}", 100) for c in (2.0, 4.0)),
-    *((f"pairwise(num_vars=16, topology=triangles, card=4, coupling_std={c}", 150) for c in (1.0, 3.0)),
-    *((f"pairwise(num_vars=14, topology=triangles, card=2-5, tables=full, structures=2, coupling_std={c}", 200)
+    *((f"potts(4x4, states=3, coupling_std={c}", 600) for c in (0.7, 1.5, 3.0, 5.0)),
+    *((f"potts(4x4, states=5, coupling_std={c}", 450) for c in (1.0, 3.0, 5.0)),
+    *((f"potts(3x3, states=8, coupling_std={c}", 300) for c in (2.0, 4.0)),
+    *((f"pairwise(num_vars=16, topology=triangles, card=4, coupling_std={c}", 450) for c in (1.0, 3.0)),
+    *((f"pairwise(num_vars=14, topology=triangles, card=2-5, tables=full, structures=2, coupling_std={c}", 600)
       for c in (0.7, 1.5)),
-    *((f"pairwise(num_vars=12, degree=4, card=6, tables=full, coupling_std=1.0, field_std={f}", 150)
+    *((f"pairwise(num_vars=12, degree=4, card=6, tables=full, coupling_std=1.0, field_std={f}", 450)
       for f in (0.5, 2.0)),
-    *((f"pairwise(num_vars=10, degree=4, card=10, tables=full, coupling_std={c}, field_std=2.0", 100)
+    *((f"pairwise(num_vars=10, degree=4, card=10, tables=full, coupling_std={c}, field_std=2.0", 300)
       for c in (0.5, 1.0)),
-    *((f"pairwise(num_vars=24, topology=triangles, card=8, tables=full, coupling_std={c}, field_std=1.5", 100)
+    *((f"pairwise(num_vars=24, topology=triangles, card=8, tables=full, coupling_std={c}, field_std=1.5", 300)
       for c in (0.4, 0.8, 1.5)),
-    ("pairwise(num_vars=10, degree=3, card=16, tables=full, coupling_std=0.8, field_std=2.0", 60),
-    ("pairwise(num_vars=7, topology=complete, card=4, tables=full, coupling_std=1.0", 200),
-    ("random(num_vars=12, num_factors=18, arity=1-2, card=3, zeros=0.1, structures=4", 400),
-    ("tree(num_vars=20, card=3", 50),
+    ("pairwise(num_vars=10, degree=3, card=16, tables=full, coupling_std=0.8, field_std=2.0", 180),
+    ("pairwise(num_vars=7, topology=complete, card=4, tables=full, coupling_std=1.0", 600),
+    ("random(num_vars=12, num_factors=18, arity=1-2, card=3, zeros=0.1, structures=4", 600),
+    ("tree(num_vars=20, card=3", 6),
 ]  # fmt: skip
 LARGE = [  # MAP: scores of real models are large numbers
     *((f"ising(8x8, coupling_std={c}, field_std={c / 2}", 150) for c in (10, 40)),
@@ -122,7 +122,7 @@ def main() -> None:
     parser.add_argument("--lr", type=float, help="learning rate, in place of the kind's own")
     parser.add_argument("--data", help="MAP: folder of the public models, of which the training split is taken as well")
     parser.add_argument("--balance", type=float, default=0.8, help="MAR: 0 weighs graphs alike, 1 families by their KL")
-    parser.add_argument("--channels", type=int, help="size of the hidden vectors, in place of the kind's own")
+    parser.add_argument("--network", type=json.loads, default={}, help="settings in place of the kind's own, as JSON")
     parser.add_argument("--batch", type=int, default=100, help="graphs per gradient step")
     parser.add_argument("--states", type=int, default=40_000, help="edge states per gradient step, at most")
     options = parser.parse_args()
@@ -132,16 +132,13 @@ def main() -> None:
     weights = balanced(data, options.balance) if options.task == "MAR" else None
     if options.data and options.task == "MAP":
         data.append(f"{options.data}:{SPLIT}")
-    network = NETWORK[options.kind]
-    if options.channels:
-        network = network | {"channels": options.channels}
-        network |= {"tables": options.channels // 2} if options.kind == "fe-net" else {}
     out = options.out / f"{options.kind}-{options.task.lower()}.safetensors"
     done = train(
-        options.kind, data, options.task, out, weights=weights, start=options.start, network=network,
+        options.kind, data, options.task, out, weights=weights, start=options.start, network=NETWORK[options.kind] | options.network,
         batch_size=options.batch, batch_states=options.states, epochs=10**6, steps_per_epoch=STEPS_PER_EPOCH,
         patience=0, lr=options.lr or LEARNING_RATE[options.kind], warmup=50, schedule="time",
         time_limit=options.seconds - (time.perf_counter() - start), vary_steps=True, losses_at=3, validation="0.03",
+        fixed_batches=True,
         device=options.device, seed=options.seed,
     )  # fmt: skip
     steps = STEPS_PER_EPOCH * (len(done.history) - 1)

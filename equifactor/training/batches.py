@@ -24,16 +24,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Plan:
-    """Which graphs make up a batch; `template` is set where all share one structure."""
+    """Which graphs make up a batch; `template` is set where one is compiled for graphs of these structures."""
 
     indices: IntArray
     template: Template | None
 
     @property
     def rows(self) -> IntArray:
-        """Rows of the graphs in the shelf of the template."""
+        """Rows of the graphs in the shelves of the template."""
         assert self.template is not None
-        return np.searchsorted(self.template.shelf.members, self.indices)
+        parts = zip(self.template.shelves, self.template.split(self.indices), strict=True)
+        return np.concatenate([np.searchsorted(shelf.members, part) for shelf, part in parts])
 
 
 class Batch(NamedTuple):
@@ -59,19 +60,25 @@ class Shelf:
 
 
 class Template:
-    """A compiled batch of `size` graphs of one shelf, waiting for their potentials."""
+    """A compiled batch of `counts` graphs of each of some shelves, waiting for their potentials."""
 
-    def __init__(self, shelf: Shelf, size: int, device: str, dtype: str) -> None:
-        flat = compile([shelf.first] * size)
-        self.shelf = shelf
+    def __init__(self, shelves: Sequence[Shelf], counts: Sequence[int], device: str, dtype: str) -> None:
+        flat = compile([shelf.first for shelf, n in zip(shelves, counts, strict=True) for _ in range(n)])
+        self.shelves, self.ends = list(shelves), np.cumsum(counts).tolist()
         self.order = torch.tensor(flat.entry_order, device=device)
-        self.flat = replace(flat.to(device, dtype), has_zeros=shelf.has_zeros)
+        self.flat = replace(flat.to(device, dtype), has_zeros=any(shelf.has_zeros for shelf in shelves))
 
     def fill(self, rows: Tensor) -> Batch:
-        """The batch of these rows [size] of the shelf; stays on the device."""
-        log_phi = self.shelf.log_phi[rows].reshape(-1)[self.order]
-        weight = self.shelf.weight[rows]
-        return Batch(replace(self.flat, log_phi=log_phi), self.shelf.target[rows].reshape(-1), weight / len(weight))
+        """The batch of these rows of the shelves, one shelf after the other; stays on the device."""
+        parts = list(zip(self.shelves, torch.tensor_split(rows, self.ends[:-1]), strict=True))
+        log_phi = torch.cat([shelf.log_phi[part].reshape(-1) for shelf, part in parts])[self.order]
+        target = torch.cat([shelf.target[part].reshape(-1) for shelf, part in parts])
+        weight = torch.cat([shelf.weight[part] for shelf, part in parts])
+        return Batch(replace(self.flat, log_phi=log_phi), target, weight / len(weight))
+
+    def split(self, values: IntArray) -> list[IntArray]:
+        """One number per graph, shelf by shelf."""
+        return np.split(values, self.ends[:-1])
 
 
 class Dataset:
@@ -86,9 +93,10 @@ class Dataset:
         device: str,
         dtype: str,
         batch_states: int = 0,
+        fixed: bool = False,
     ) -> None:
         self.graphs, self.targets = list(graphs), list(targets)
-        self.device, self.dtype, self.batch_states = device, dtype, batch_states
+        self.device, self.dtype, self.batch_states, self.fixed = device, dtype, batch_states, fixed
         self.weights = np.ones(len(self.graphs)) if weights is None else np.asarray(weights, np.float64)
         # Against the mean of all graphs, not of a batch: a batch holds one structure, whose graphs may all count more.
         self.weights = self.weights / (self.weights.mean() or 1.0)
@@ -99,9 +107,11 @@ class Dataset:
                 layouts[id(g.structure)] = _layout(g.structure)
             layout = layouts[id(g.structure)]
             members[layout, None if g.observed is None else (g.observed < 0).tobytes()].append(n)
-        self.shelves = [Shelf(self, np.array(m)) for m in members.values() if len(m) > 1]
-        self.loose = np.array([m[0] for m in members.values() if len(m) == 1], np.int64)
+        enough = 1 if fixed else 2  # graphs of one structure that are worth a shelf
+        self.shelves = [Shelf(self, np.array(m)) for m in members.values() if len(m) >= enough]
+        self.loose = np.array([m[0] for m in members.values() if len(m) < enough], np.int64)
         self._templates: dict[tuple[int, int], Template] = {}
+        self._racks: dict[int, list[Rack]] = {}
 
     @property
     def torch_dtype(self) -> torch.dtype:
@@ -115,9 +125,13 @@ class Dataset:
         """One pass in batches, shuffled where a generator is given.
 
         Full batches hold one structure each: they fill a compiled template on the device. What is left over of every
-        structure is mixed. A batch has fewer graphs where more would exceed `batch_states`.
+        structure is mixed. A batch has fewer graphs where more would exceed `batch_states`. Where batches are `fixed`
+        each repeats the structures of an earlier one; only the graphs that fill it are drawn anew.
         """
-        plans: list[Plan] = []
+        if self.fixed:
+            plans = [plan for rack in self._all_racks(batch_size) for plan in rack.plans(rng)]
+            return plans if rng is None else [plans[n] for n in rng.permutation(len(plans))]
+        plans = []
         rest = [self.loose]
         for s, shelf in enumerate(self.shelves):
             order = shelf.members if rng is None else rng.permutation(shelf.members)
@@ -183,8 +197,79 @@ class Dataset:
 
     def _template(self, shelf: int, size: int) -> Template:
         if (shelf, size) not in self._templates:
-            self._templates[shelf, size] = Template(self.shelves[shelf], size, self.device, self.dtype)
+            self._templates[shelf, size] = Template([self.shelves[shelf]], [size], self.device, self.dtype)
         return self._templates[shelf, size]
+
+    def _all_racks(self, batch_size: int) -> list[Rack]:
+        if batch_size not in self._racks:
+            self._racks[batch_size] = [
+                Rack(shelves, counts, self.device, self.dtype)
+                for shelves, counts in compose(self.shelves, batch_size, self.batch_states)
+            ]
+        return self._racks[batch_size]
+
+
+class Rack:
+    """A batch whose structures stay the same from step to step: on a GPU it is captured once for all of them."""
+
+    def __init__(self, shelves: Sequence[Shelf], counts: Sequence[int], device: str, dtype: str) -> None:
+        self.template = Template(shelves, counts, device, dtype)
+        self.counts = counts
+
+    def plans(self, rng: np.random.Generator | None = None) -> list[Plan]:
+        """So many batches that every graph comes at least once; those of small shelves come more often."""
+        shelves = self.template.shelves
+        number = max(-(-len(s.members) // n) for s, n in zip(shelves, self.counts, strict=True))
+        columns = []
+        for shelf, count in zip(shelves, self.counts, strict=True):
+            order = shelf.members if rng is None else rng.permutation(shelf.members)
+            columns.append(np.resize(order, (number, count)))
+        return [Plan(row, self.template) for row in np.concatenate(columns, axis=1)]
+
+
+_MANY_SHAPES = 4  # tables of more shapes than these make a structure ragged, and it goes with others of the kind
+
+
+def compose(shelves: Sequence[Shelf], batch_size: int, batch_states: int) -> list[tuple[list[Shelf], list[int]]]:
+    """Shelves that share a batch, and how many graphs of each.
+
+    Tables of one shape are one operation, so structures with the same few shapes go together, by their number of
+    graphs, smaller ones first. Those with zeros, which slow a batch down, stay among themselves.
+    """
+    classes: dict[Any, list[Shelf]] = defaultdict(list)
+    for shelf in shelves:
+        shapes = frozenset(_shapes(shelf.first.structure))
+        if shelf.has_zeros:  # which states they exclude makes each structure one of its own: only sizes are alike
+            key: Any = max(map(len, shapes), default=0), max((d for s in shapes for d in s), default=0)
+        else:
+            key = shapes if len(shapes) <= _MANY_SHAPES else None
+        classes[key].append(shelf)
+    batches: list[tuple[list[Shelf], list[int]]] = []
+    for members in classes.values():
+        queue = sorted(members, key=lambda shelf: _edge_states(shelf.first))
+        while queue:
+            part = _fitting(queue, batch_size, batch_states)
+            queue = queue[len(part) :]
+            graphs = np.array([len(shelf.members) for shelf in part])
+            states = np.array([_edge_states(shelf.first) for shelf in part])
+            # As many as fit when each shelf gets its share, but at least one of each.
+            room = batch_states * graphs.sum() / (graphs * states).sum() if batch_states else np.inf
+            share = min(batch_size, room) * graphs / graphs.sum()
+            batches.append((part, np.maximum(1, share.astype(np.int64)).tolist()))
+    return batches
+
+
+def _fitting(queue: Sequence[Shelf], batch_size: int, batch_states: int) -> Sequence[Shelf]:
+    """The first shelves of which one graph each make half a batch at most; one shelf at least."""
+    states = np.cumsum([_edge_states(shelf.first) for shelf in queue])
+    number = int(np.searchsorted(states, batch_states / 2, side="right")) if batch_states else len(queue)
+    return queue[: max(1, min(number, batch_size))]
+
+
+def _shapes(structure: Structure) -> Iterator[tuple[int, ...]]:
+    """Of the tables of two variables and more."""
+    for a in np.flatnonzero(structure.arity > 1).tolist():
+        yield structure.shape(a)
 
 
 def _edge_states(graph: FactorGraph) -> int:

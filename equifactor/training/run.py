@@ -176,10 +176,11 @@ def _data(
     """Training and validation sets on the device, the text that names them, and what was left out."""
     from equifactor.training.batches import Dataset
 
-    def dataset(graphs: list[FactorGraph], targets: list[Any], weights: Any) -> Dataset:
+    def dataset(graphs: list[FactorGraph], targets: list[Any], weights: Any, *, learned: bool) -> Dataset:
         return Dataset(
-            graphs, targets, weights, device=device, dtype=settings.dtype, batch_states=settings.batch_states
-        )
+            graphs, targets, weights, device=device, dtype=settings.dtype, batch_states=settings.batch_states,
+            fixed=learned and settings.fixed_batches,
+        )  # fmt: skip
 
     source = read_source(data, settings.seed)
     if weights is not None and len(weights) != len(source.graphs):
@@ -193,7 +194,7 @@ def _data(
     if share is None:
         # Seeds that are not given are far from those of training data, so that the two hold different graphs.
         held, held_targets, more = with_targets(read_source(validation, settings.seed + 500_000), task, report)
-        parts = [dataset(graphs, targets, weights), dataset(held, held_targets, None)]
+        parts = [dataset(graphs, targets, weights, learned=True), dataset(held, held_targets, None, learned=False)]
         _note_overlap(parts)
         return parts, f"{source.text}; validation {settings.validation}", left_out + more
     order = np.random.default_rng([settings.seed, 77]).permutation(len(graphs))
@@ -204,7 +205,7 @@ def _data(
     kept = np.sort(order[count:]).tolist()
     given = [1.0] * len(graphs) if weights is None else weights
     pick = [
-        dataset([graphs[n] for n in part], [targets[n] for n in part], [given[n] for n in part])
+        dataset([graphs[n] for n in part], [targets[n] for n in part], [given[n] for n in part], learned=part is kept)
         for part in (kept, held_out)
     ]
     if share:

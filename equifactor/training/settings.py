@@ -18,6 +18,9 @@ class Settings:
     epochs: int = option(100, "passes over the training graphs", low=1)
     batch_size: int = option(50, "graphs per gradient step", low=1)
     batch_states: int = option(0, "at most so many edge states in a batch: large graphs come in fewer; 0: any", low=0)
+    fixed_batches: bool = option(
+        False, "compose batches of many structures once and refill them: on a GPU each is then one captured graph"
+    )
     steps_per_epoch: int = option(0, "gradient steps per epoch; 0: one pass over the data", low=0)
     lr: float = option(2e-3, "learning rate of Adam", low=0.0)
     schedule: Literal["cosine", "constant", "time"] = option(

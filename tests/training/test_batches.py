@@ -96,3 +96,36 @@ def test_large_graphs_come_in_smaller_batches() -> None:
         assert {len(p.indices) for p in plans if p.template} == {5, 3}
     alone = Dataset(graphs, targets, device="cpu", dtype="float64", batch_states=1)
     assert len(alone.plans(5)) == len(graphs)
+
+
+def test_fixed_batches_repeat_their_structures_and_hold_every_graph() -> None:
+    graphs = [*GRAPHS, *generators.random_graph(5, 6, card=2, zeros=0.4, count=3, seed=3)]
+    targets = [solve(g, "MAR", "brute").marginals.values for g in graphs]
+    data = Dataset(graphs, targets, np.arange(1.0, len(graphs) + 1), device="cpu", dtype="float64", fixed=True)
+    for rng in (None, np.random.default_rng(0)):
+        plans = data.plans(6, rng)
+        assert {n for p in plans for n in p.indices.tolist()} == set(range(len(graphs)))
+        for plan in plans:
+            assert plan.template is not None
+            batch = data.batch(plan)
+            want = compile([graphs[n] for n in plan.indices])
+            np.testing.assert_array_equal(batch.flat.log_phi.numpy(), want.log_phi)
+            np.testing.assert_array_equal(batch.flat.state_of_edge_state.numpy(), want.state_of_edge_state)
+            np.testing.assert_array_equal(batch.target.numpy(), np.concatenate([targets[n] for n in plan.indices]))
+            np.testing.assert_allclose(batch.weight.numpy(), data.weights[plan.indices] / len(plan.indices))
+            assert batch.flat.has_zeros == want.has_zeros
+    again = data.plans(6, np.random.default_rng(1))
+    assert {id(p.template) for p in again} == {id(p.template) for p in plans}
+
+
+def test_fixed_batches_keep_within_their_states() -> None:
+    small, large = generators.ising_grid(2, 2, count=30, seed=0), generators.ising_grid(6, 6, count=4, seed=0)
+    graphs = [*small, *large]
+    targets = [np.zeros(1)] * len(graphs)
+    states = [int(g.structure.card[g.structure.scope_vars].sum()) for g in graphs]
+    data = Dataset(graphs, targets, device="cpu", dtype="float64", batch_states=3 * max(states), fixed=True)
+    plans = data.plans(20)
+    assert max(sum(states[n] for n in p.indices) for p in plans) <= 3 * max(states)
+    assert max(len(p.indices) for p in plans) > 4
+    alone = Dataset(large, targets[:4], device="cpu", dtype="float64", batch_states=1, fixed=True)
+    assert [len(p.indices) for p in alone.plans(20)] == [1] * 4
