@@ -134,12 +134,12 @@ def main() -> None:
         data.append(f"{options.data}:{SPLIT}")
     out = options.out / f"{options.kind}-{options.task.lower()}.safetensors"
     done = train(
-        options.kind, data, options.task, out, weights=weights, start=options.start, network=NETWORK[options.kind] | options.network,
+        options.kind, data, options.task, out, weights=weights, start=options.start,
+        network=NETWORK[options.kind] | options.network,
         batch_size=options.batch, batch_states=options.states, epochs=10**6, steps_per_epoch=STEPS_PER_EPOCH,
         patience=0, lr=options.lr or LEARNING_RATE[options.kind], warmup=50, schedule="time",
         time_limit=options.seconds - (time.perf_counter() - start), vary_steps=True, losses_at=3, validation="0.03",
-        fixed_batches=True,
-        device=options.device, seed=options.seed,
+        fixed_batches=True, device=options.device, seed=options.seed,
     )  # fmt: skip
     steps = STEPS_PER_EPOCH * (len(done.history) - 1)
     print(json.dumps({"file": out.name, "steps": steps, "start": done.history[0], "best": done.metrics}))
