@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from equifactor.result import Estimate, Status, Task
+from equifactor.result import Estimate, Status, Task, impossible
 from equifactor.solver import Run, Solver
 from equifactor.solvers.brute import BruteForce
 from equifactor.solvers.exact import Exact
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 _FEW_STATES = 2**14  # enumeration answers before the kernels of elimination are loaded
 _MOST = 0.75  # of the time left after which exact is stopped, whatever its estimate: the mix must give some answer
 _SHARE = 2 / 3  # of that, which exact may take by its own estimate
+_QUICK = 0.1  # seconds of exact MAP below which nothing else is tried before
 _UNLIMITED = 60.0  # seconds that exact may take when there is no deadline
 
 
 @register("auto")
 @dataclass(frozen=True, kw_only=True)
 class Auto(Solver):
-    """Exact where its plan fits time and memory; else BP with bounds, or for MAP search with a dual bound.
+    """Exact where its plan fits time and memory; else BP with bounds, or for MAP search with bounds.
 
     The message says what was chosen and why. MAP without a proof goes on to the time limit, or for `seconds`.
     """
@@ -78,6 +79,12 @@ class Auto(Solver):
             return f"exact would need {plan.cost_of(task)}"
         if plan.seconds(task) * len(group) > budget:
             return f"exact would take about {plan.seconds(task) * len(group):.2g} s"
+        if task is Task.MAP and len(group) == 1 and plan.seconds(task) > _QUICK:
+            # A bound may prove an assignment before elimination is through: it gets the time that exact would need.
+            why = f"exact would take about {plan.seconds(task):.2g} s"
+            estimate = self._search(group[0], why, plan.seconds(task), run)
+            if estimate.status is Status.OPTIMAL or run.clock.stopped:
+                return [estimate]
         estimates = [solver.run_plan(group[0], plan, task, run)] if len(group) == 1 else solver.run(group, task, run)
         return _unless_stopped(estimates, solver, f"it needs {plan.cost_of(task)}")
 
@@ -95,10 +102,19 @@ class Auto(Solver):
         return [_say(e, solver, why) for e, why in zip(solver.run(graphs, task, run), reasons, strict=True)]
 
     def _best_assignment(self, graph: FactorGraph, why: str, run: Run) -> Estimate:
-        from equifactor.auto.map_mix import MapMix
-
         seconds = self.seconds if run.clock.time_limit is None else run.clock.left
-        return _say(MapMix(graph, run, self.gap).solve(seconds), "search with a dual bound", why)
+        return self._search(graph, why, seconds, run)
+
+    def _search(self, graph: FactorGraph, why: str, seconds: float, run: Run) -> Estimate:
+        """MAP by the mix, for so long at most."""
+        from equifactor.auto.map_mix import MapMix, without_cheap_variables
+
+        shrunk = without_cheap_variables(graph)
+        if shrunk is None:
+            return impossible()
+        if not shrunk.graph.num_vars:
+            return _say(shrunk.estimate(), "elimination", "every variable was cheap to eliminate")
+        return _say(MapMix(shrunk, run, self.gap).solve(seconds), "search with bounds", why)
 
 
 def _unless_stopped(estimates: Sequence[Estimate], solver: Solver, why: str) -> list[Estimate | str]:
