@@ -88,11 +88,11 @@ LARGE = [  # MAP: scores of real models are large numbers
 ]
 
 
-def mixture(kind: str, task: str) -> list[str]:
-    """Generators of the training graphs; one seed for each, far from those of any test."""
+def mixture(kind: str, task: str, share: float = 1.0) -> list[str]:
+    """Generators of the training graphs, a share of each family; one seed for each, far from those of any test."""
     sources = GRIDS + TOPOLOGIES + (STATES if kind != "fe-gnn" else []) + (LARGE if task == "MAP" else [])
-    share = 1.0 if task == "MAR" else 0.5  # the best score of a graph costs more than its marginals
-    return [f"{text}, n={round(count * share)}, seed={7_000_000 + n})" for n, (text, count) in enumerate(sources)]
+    counted = [(text, max(2, round(count * share))) for text, count in sources]
+    return [f"{text}, n={count}, seed={7_000_000 + n})" for n, (text, count) in enumerate(counted)]
 
 
 def balanced(texts: list[str], power: float) -> list[float]:
@@ -123,12 +123,13 @@ def main() -> None:
     parser.add_argument("--data", help="MAP: folder of the public models, of which the training split is taken as well")
     parser.add_argument("--balance", type=float, default=0.8, help="MAR: 0 weighs graphs alike, 1 families by their KL")
     parser.add_argument("--network", type=json.loads, default={}, help="settings in place of the kind's own, as JSON")
+    parser.add_argument("--share", type=float, default=1.0, help="of the graphs of each family")
     parser.add_argument("--batch", type=int, default=100, help="graphs per gradient step")
     parser.add_argument("--states", type=int, default=40_000, help="edge states per gradient step, at most")
     options = parser.parse_args()
     start = time.perf_counter()
     options.out.mkdir(parents=True, exist_ok=True)
-    data = mixture(options.kind, options.task)
+    data = mixture(options.kind, options.task, options.share)
     weights = balanced(data, options.balance) if options.task == "MAR" else None
     if options.data and options.task == "MAP":
         data.append(f"{options.data}:{SPLIT}")
@@ -138,7 +139,8 @@ def main() -> None:
         network=NETWORK[options.kind] | options.network,
         batch_size=options.batch, batch_states=options.states, epochs=10**6, steps_per_epoch=STEPS_PER_EPOCH,
         patience=0, lr=options.lr or LEARNING_RATE[options.kind], warmup=50, schedule="time",
-        time_limit=options.seconds - (time.perf_counter() - start), vary_steps=True, losses_at=3, validation="0.03",
+        time_limit=options.seconds - (time.perf_counter() - start), vary_steps=options.task == "MAR",
+        losses_at=3, validation="0.03",
         fixed_batches=True, device=options.device, seed=options.seed,
     )  # fmt: skip
     steps = STEPS_PER_EPOCH * (len(done.history) - 1)
