@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 _BP_ITERATIONS = 200
 _STALL = {VariableAscent: 20, CycleAscent: 300}  # sweeps over which a bound has to fall by ...
 _LEAST_FALL = 1e-3  # ... this share of the gap
+_SWEEPS = 300  # after which branch and bound begins although the bound still falls
 _PATIENCE = 400  # search phases without success after which it counts as done
 
 
@@ -100,7 +100,7 @@ class MapMix:
 
     def _is_stuck(self, left: float) -> bool:
         """No bound will come down any more within so many seconds."""
-        return self.dual is None and self.branching is not None and self.branching.hopeless(left)
+        return self.dual is None and self.branching is not None and self.branching.hopeless(self.bound, left)
 
     def _renew_score(self) -> None:
         """The log score of the best assignment in full precision, -inf when it has probability zero."""
@@ -124,9 +124,10 @@ class MapMix:
         if self.dual is not None:
             weight["dual"] = 1.0
         if self.branching is not None:
-            weight["branching"] = self.branching.weight(left)
+            least = 0.0 if self.dual is not None else 1.0  # then nobody else can close the gap
+            weight["branching"] = max(least, self.branching.weight(self.bound, left))
         worker = min(weight, key=lambda w: self.spent[w] / weight[w])
-        start = time.perf_counter()
+        start = self.run.clock.seconds  # which stands still while kernels compile
         if worker == "dual":
             self._lower_bound_once()
         elif worker == "branching":
@@ -136,7 +137,7 @@ class MapMix:
             if self.search.step():
                 self.idle = 0
                 self._renew_score()
-        self.spent[worker] += time.perf_counter() - start
+        self.spent[worker] += self.run.clock.seconds - start
 
     def _lower_bound_once(self) -> None:
         assert self.dual is not None
@@ -149,26 +150,24 @@ class MapMix:
         fallen = self.falls[-1 - stall] - self.bound if len(self.falls) > stall else np.inf
         if fallen <= _LEAST_FALL * (self.bound - self.score) or fallen <= 1e-12 * abs(self.bound):
             self._next_dual()
+        if self.branching is None and (self.dual is not self.plain or self.sweeps >= _SWEEPS):
+            self.branching = Branching(self.shrunk.graph, self.plain, self.gap, self.run.clock)
+            self.spent["branching"] = min(self.spent.values())
 
     def _next_dual(self) -> None:
-        """A stalled bound is tightened along frustrated cycles, where all factors are pairs; then it stays.
-
-        From the first stall on, branch and bound begins from its messages.
-        """
+        """A stalled bound is tightened along frustrated cycles, where all factors are pairs; then it stays."""
         self.dual = CycleAscent(self.flat) if self.pairwise and isinstance(self.dual, VariableAscent) else None
         self.falls.clear()
-        if self.branching is None:
-            self.branching = Branching(self.shrunk.graph, self.plain, self.gap)
-            self.spent["branching"] = 0.0
 
     def _branch(self) -> None:
         assert self.branching is not None
-        found = self.branching.work(self.search.best, self.score, self.run.clock)
+        found = self.branching.work(self.search.best, self.score)
         self._offer([] if found is None else [found])
         self.bound = min(self.bound, self.branching.bound)
 
     def _offer(self, candidates: list[IntArray]) -> None:
-        if any([self.search.offer(states) for states in candidates]):
+        taken = [self.search.offer(states) for states in candidates]
+        if any(taken):
             self._renew_score()
 
     def _estimate(self, status: Status | None) -> Estimate:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 _FEW_STATES = 2**14  # enumeration answers before the kernels of elimination are loaded
 _MOST = 0.75  # of the time left after which exact is stopped, whatever its estimate: the mix must give some answer
 _SHARE = 2 / 3  # of that, which exact may take by its own estimate
-_QUICK = 0.1  # seconds of exact MAP below which nothing else is tried before
+_QUICK = 0.1  # seconds of exact MAP above which bounds are tried before ...
+_BEFORE = 0.25  # ... for this share of them: they often prove an assignment sooner
 _UNLIMITED = 60.0  # seconds that exact may take when there is no deadline
 
 
@@ -80,9 +81,8 @@ class Auto(Solver):
         if plan.seconds(task) * len(group) > budget:
             return f"exact would take about {plan.seconds(task) * len(group):.2g} s"
         if task is Task.MAP and len(group) == 1 and plan.seconds(task) > _QUICK:
-            # A bound may prove an assignment before elimination is through: it gets the time that exact would need.
             why = f"exact would take about {plan.seconds(task):.2g} s"
-            estimate = self._search(group[0], why, plan.seconds(task), run)
+            estimate = self._search(group[0], why, _BEFORE * plan.seconds(task), run)
             if estimate.status is Status.OPTIMAL or run.clock.stopped:
                 return [estimate]
         estimates = [solver.run_plan(group[0], plan, task, run)] if len(group) == 1 else solver.run(group, task, run)
@@ -113,7 +113,10 @@ class Auto(Solver):
         if shrunk is None:
             return impossible()
         if not shrunk.graph.num_vars:
-            return _say(shrunk.estimate(), "elimination", "every variable was cheap to eliminate")
+            estimate = shrunk.estimate()
+            late = run.clock.status  # the answer is the same, but whoever set a deadline wants to know
+            estimate = estimate if late is None else replace(estimate, status=late)
+            return _say(estimate, "elimination", "every variable was cheap to eliminate")
         return _say(MapMix(shrunk, run, self.gap).solve(seconds), "search with bounds", why)
 
 
