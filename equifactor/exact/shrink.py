@@ -81,7 +81,9 @@ def shrink(graph: FactorGraph, most_entries: int = MOST_ENTRIES, widest: int = M
         return None
     v, num, edges = len(left.card), len(left.scope_ptr) - 1, len(left.scope_vars)
     width = most_entries.bit_length()
-    scope_vars, tables = _sorted_scopes(left, left.log_phi(graph))
+    scope_vars, tables = kernels.sort_scopes(
+        left.card, left.scope_ptr, left.scope_vars, left.table_ptr, left.log_phi(graph)
+    )
     arity = np.concatenate((np.diff(left.scope_ptr), np.zeros(v, np.int64)))
     start = np.concatenate((left.scope_ptr[:-1], np.zeros(v, np.int64)))
     first = np.concatenate((left.table_ptr[:-1], np.zeros(v, np.int64)))
@@ -103,21 +105,6 @@ def shrink(graph: FactorGraph, most_entries: int = MOST_ENTRIES, widest: int = M
     kept = np.setdiff1d(np.arange(v), done[:count])
     rest = _pack(left.card, kept, num_factors, pools)
     return Shrunk(graph, left, rest, kept, (done[:count], *trace[1:]))
-
-
-def _sorted_scopes(left: Reduction, log_phi: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Scopes in ascending order and the tables [t] to match."""
-    scope_vars, log_phi = left.scope_vars.copy(), log_phi.copy()
-    factor = np.repeat(np.arange(len(left.scope_ptr) - 1), np.diff(left.scope_ptr))
-    falls = (np.diff(scope_vars) < 0) & (factor[1:] == factor[:-1])
-    for a in np.unique(factor[1:][falls]).tolist():
-        edges = slice(left.scope_ptr[a], left.scope_ptr[a + 1])
-        entries = slice(left.table_ptr[a], left.table_ptr[a + 1])
-        order = np.argsort(scope_vars[edges])
-        cube = log_phi[entries].reshape(left.card[scope_vars[edges]])
-        log_phi[entries] = cube.transpose(order).ravel()
-        scope_vars[edges] = scope_vars[edges][order]
-    return scope_vars, log_phi
 
 
 def _pack(card: IntArray, kept: IntArray, num_factors: int, pools: tuple[NDArray, ...]) -> FactorGraph:

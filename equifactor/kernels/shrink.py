@@ -85,6 +85,31 @@ def add_table(axes, width, card, scope, first, last, table, entry, out, at, step
 
 
 @kernel
+def sort_scopes(card, scope_ptr, scope_vars, table_ptr, log_phi):
+    """Scopes in ascending order, and the tables to match."""
+    scope = scope_vars.copy()
+    table = np.zeros(len(log_phi))
+    most = 0
+    for a in range(len(scope_ptr) - 1):
+        most = max(most, scope_ptr[a + 1] - scope_ptr[a])
+    step, digit = np.empty(most, np.int64), np.empty(most, np.int64)
+    for a in range(len(scope_ptr) - 1):
+        first, last = scope_ptr[a], scope_ptr[a + 1]
+        for k in range(first + 1, last):
+            j = scope[k]
+            n = k
+            while n > first and scope[n - 1] > j:
+                scope[n] = scope[n - 1]
+                n -= 1
+            scope[n] = j
+        add_table(
+            scope[first:last], last - first, card, scope_vars, first, last, log_phi, table_ptr[a], table, table_ptr[a],
+            step, digit,
+        )  # fmt: skip
+    return scope, table
+
+
+@kernel
 def eliminate_cheap(
     most, widest, card, num_factors, start, arity, first, scope, table, head, node_factor, node_next, ends, done,
     done_ptr, done_scope, choice_ptr, choice, union, around,
