@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _TRIAL = 0.5  # seconds in which it may show that it closes the gap
 _BEHIND = 0.1  # hopeless too while another bound leaves so small a share of its gap
-_WEIGHTS = 2.0, 4.0, 0.125  # of its time against that of others: on trial, on its way, hopeless
+_SWEEPING, _ON_TRIAL, _ON_ITS_WAY, _HOPELESS = 0.5, 2.0, 4.0, 0.05  # its time against that of others
 _STINT = 0.02  # seconds of one turn
 _SWEEPS = 300  # of the dual ascent before the first node, at most ...
 _STALL = 20  # ... or until so many of them lower the bound by less than
@@ -61,21 +61,24 @@ class Branching:
         """Nodes visited."""
         return 0 if self.search is None else self.search.nodes
 
-    def weight(self, bound: float, left: float) -> float:
+    def weight(self, bound: float, score: float, left: float) -> float:
         """Share of the time that it should have, against 1 for others; for the arguments see `hopeless`."""
-        if self.hopeless(bound, left):
-            return _WEIGHTS[2]
-        return _WEIGHTS[0] if self.seconds < _TRIAL else _WEIGHTS[1]
+        if self.hopeless(bound, score, left):
+            return _HOPELESS
+        if self.search is None:
+            return _SWEEPING if self.shrunk is not None else _ON_TRIAL
+        return _ON_TRIAL if self.seconds < _TRIAL else _ON_ITS_WAY
 
-    def hopeless(self, bound: float, left: float) -> bool:
-        """Others have a much lower bound, or after its trial, its pace will not close the gap in `left` seconds.
+    def hopeless(self, bound: float, score: float, left: float) -> bool:
+        """Whether it will not prove the best score in `left` seconds, knowing the lowest bound of all.
 
-        The pace is that of the second half of its time: bounds of best-first search fall fast at first.
+        Others leave a much smaller gap, or after its trial it is too slow. Its pace is that of the second half of its
+        time: bounds of best-first search fall fast at first.
         """
         if self.search is None:
-            return False
-        gap = self.search.bound - self.search.score
-        if bound - self.search.score < _BEHIND * gap:
+            return bool(self.falls) and bound - score < _BEHIND * (self.falls[-1] - score)
+        gap = self.search.bound - score
+        if bound - score < _BEHIND * gap:
             return True
         half_seconds, half_bound = self.history[len(self.history) // 2]
         closed = half_bound - self.search.bound

@@ -100,7 +100,9 @@ class MapMix:
 
     def _is_stuck(self, left: float) -> bool:
         """No bound will come down any more within so many seconds."""
-        return self.dual is None and self.branching is not None and self.branching.hopeless(self.bound, left)
+        return (
+            self.dual is None and self.branching is not None and self.branching.hopeless(self.bound, self.score, left)
+        )
 
     def _renew_score(self) -> None:
         """The log score of the best assignment in full precision, -inf when it has probability zero."""
@@ -125,7 +127,7 @@ class MapMix:
             weight["dual"] = 1.0
         if self.branching is not None:
             least = 0.0 if self.dual is not None else 1.0  # then nobody else can close the gap
-            weight["branching"] = max(least, self.branching.weight(self.bound, left))
+            weight["branching"] = max(least, self.branching.weight(self.bound, self.score, left))
         worker = min(weight, key=lambda w: self.spent[w] / weight[w])
         start = self.run.clock.seconds  # which stands still while kernels compile
         if worker == "dual":

@@ -9,6 +9,7 @@ which a node is left again.
 import math
 
 from equifactor.kernels import fast_kernel, inlined
+from equifactor.kernels.fastmath import get, put
 from equifactor.kernels.layout import CARD, ENTRY, MSG, SLOT, STATE, VAR
 
 NEG_INF = -math.inf
@@ -20,10 +21,10 @@ QUEUE_HEAD, QUEUE_SIZE, TRAIL, LEVEL, UPDATES, NODES, CULPRIT = 0, 1, 2, 3, 4, 5
 @inlined
 def keep(value, stamp, trail_at, trail_value, count, n):
     """Remember value[n] on the trail, once per level."""
-    if stamp[n] != count[LEVEL]:
-        stamp[n] = count[LEVEL]
+    if get(stamp, n) != count[LEVEL]:
+        put(stamp, n, count[LEVEL])
         trail_at[count[TRAIL]] = n
-        trail_value[count[TRAIL]] = value[n]
+        trail_value[count[TRAIL]] = get(value, n)
         count[TRAIL] += 1
 
 
@@ -59,63 +60,83 @@ def renew(
     entry = factors[p, ENTRY]
     size = factors[p + 1, ENTRY] - entry
     for t in range(size):
-        joint[t] = theta[entry + t]
-    open_slots = 0
+        put(joint, t, get(theta, entry + t))
+    undecided = 0
     for s in range(first, last):
         state, d, stride = slots[s, STATE], slots[s, CARD], slots[s, STRIDE]
         m = first_msg + slots[s, MSG]
         alive = 0
         for x in range(d):
-            q = value[state + x]
+            q = get(value, state + x)
             if q > NEG_INF:
-                q -= value[m + x]
+                q -= get(value, m + x)
                 alive += 1
-            for base in range(x * stride, size, d * stride):
-                for t in range(base, base + stride):
-                    joint[t] += q
-        open_slots += alive > 1
+            add_along(joint, size, x, d, stride, q)
+        undecided += alive > 1
     rise = 0.0
     for s in range(first, last):
         state, d, stride = slots[s, STATE], slots[s, CARD], slots[s, STRIDE]
         m, n = first_msg + slots[s, MSG], first_top + slots[s, VAR]
         alive = 0
         for x in range(d):
-            alive += value[state + x] > NEG_INF
-        share = 1.0 / open_slots if alive > 1 else 0.0
-        if open_slots == 0 and s == first:
+            alive += get(value, state + x) > NEG_INF
+        share = 1.0 / undecided if alive > 1 else 0.0
+        if undecided == 0 and s == first:
             share = 1.0
         peak = NEG_INF
         for x in range(d):
             top = NEG_INF
-            if value[state + x] > NEG_INF:
-                for base in range(x * stride, size, d * stride):
-                    for t in range(base, base + stride):
-                        top = max(top, joint[t])
-                if top > NEG_INF:
-                    top *= share
-            best[x] = top
+            if get(value, state + x) > NEG_INF:
+                top = best_along(joint, size, x, d, stride)
+                top = top * share if top > NEG_INF else NEG_INF
+            put(best, x, top)
             peak = max(peak, top)
         change = 0.0
-        old_peak = value[n]
+        old_peak = get(value, n)
         for x in range(d):
-            old = value[state + x]
-            if old > NEG_INF:
-                if best[x] == NEG_INF:
-                    keep(value, stamp, trail_at, trail_value, count, state + x)
-                    value[state + x] = NEG_INF
-                    change = math.inf
-                elif best[x] != old:
-                    keep(value, stamp, trail_at, trail_value, count, state + x)
-                    keep(value, stamp, trail_at, trail_value, count, m + x)
-                    value[m + x] += best[x] - old
-                    value[state + x] = best[x]
-                    change = max(change, abs((best[x] - peak) - (old - old_peak)))
+            old, new = get(value, state + x), get(best, x)
+            if old == NEG_INF or new == old:
+                continue
+            keep(value, stamp, trail_at, trail_value, count, state + x)
+            put(value, state + x, new)
+            if new == NEG_INF:
+                change = math.inf
+            else:
+                keep(value, stamp, trail_at, trail_value, count, m + x)
+                put(value, m + x, get(value, m + x) + (new - old))
+                change = max(change, abs((new - peak) - (old - old_peak)))
         rise += peak - old_peak
         if peak != old_peak:
             keep(value, stamp, trail_at, trail_value, count, n)
-            value[n] = peak
-        moved[s - first] = change
+            put(value, n, peak)
+        put(moved, s - first, change)
     return rise
+
+
+@inlined
+def add_along(joint, size, x, d, stride, q):
+    """Add q to all entries of a table at state x of the axis of d states and this stride."""
+    if stride == 1:
+        for t in range(x, size, d):
+            put(joint, t, get(joint, t) + q)
+    else:
+        for base in range(x * stride, size, d * stride):
+            for t in range(base, base + stride):
+                put(joint, t, get(joint, t) + q)
+
+
+@inlined
+def best_along(joint, size, x, d, stride):
+    """The largest of the same entries."""
+    top = NEG_INF
+    if stride == 1:
+        for t in range(x, size, d):
+            top = max(top, get(joint, t))
+    else:
+        for base in range(x * stride, size, d * stride):
+            for t in range(base, base + stride):
+                top = max(top, get(joint, t))
+    return top
 
 
 @fast_kernel
