@@ -50,7 +50,7 @@ class Trainer:
         self.network, self.data, self.task, self.settings = network, data, task, settings
         self.processes, self.identity, self.out = processes, identity, out
         self.clock, self.report = clock or Clock(settings.time_limit), report
-        self.objective = Objective(network, task, settings.loss)
+        self.objective = Objective(network, task, settings.loss, settings.sharpen)
         self.parameters = list(network.parameters())
         on_gpu = torch.device(data.device).type == "cuda"
         # On a GPU the whole step is captured, so the learning rate has to live there as well.

@@ -35,12 +35,15 @@ def squared_error_per_graph(flat: Flat, log_b: Float[Tensor, " X"], target: Floa
     return segment_sum(error, graph_of_state, flat.num_graphs) / size.clamp_min(1.0)
 
 
-def uai_per_graph(flat: Flat, log_b: Float[Tensor, " X"], best: Float[Tensor, " G"]) -> Float[Tensor, " G"]:
-    """(s* - E[s]) / |s*| where every variable is drawn from its belief, and s* is the best known log score.
+def uai_per_graph(
+    flat: Flat, log_b: Float[Tensor, " X"], best: Float[Tensor, " G"], power: float = 1.0
+) -> Float[Tensor, " G"]:
+    """(s* - E[s]) / |s*| where every variable is drawn from its belief to a power, and s* is the best known log score.
 
-    The paper's loss, but that it goes on falling where beliefs are better than a best known score that is not optimal.
+    The paper's loss, but that it goes on falling where beliefs are better than a best known score that is not optimal,
+    and that a power above 1 brings the draw closer to the decoded assignment.
     """
-    expected = expected_log_score(flat, ops.probabilities(flat, log_b))
+    expected = expected_log_score(flat, ops.probabilities(flat, power * log_b))
     return (best - expected) / best.abs().clamp_min(SMALLEST_SCORE)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Literal
 
@@ -20,11 +21,18 @@ from equifactor.training.settings import Settings
 class Objective(nn.Module):
     """Weighted mean over the graphs of a batch, and over the steps at which the loss is taken."""
 
-    def __init__(self, network: Network, task: Task, loss: Literal["auto", "cross-entropy", "uai"] = "auto") -> None:
+    def __init__(
+        self,
+        network: Network,
+        task: Task,
+        loss: Literal["auto", "cross-entropy", "uai"] = "auto",
+        sharpen: float = 1.0,
+    ) -> None:
         super().__init__()
         self.network = network
         self.semiring: Literal["sum", "max"] = "max" if task is Task.MAP else "sum"
-        self.per_graph = uai_per_graph if loss == "uai" or (loss == "auto" and task is Task.MAP) else kl_per_graph
+        is_uai = loss == "uai" or (loss == "auto" and task is Task.MAP)
+        self.per_graph = functools.partial(uai_per_graph, power=sharpen) if is_uai else kl_per_graph
 
     def forward(self, batch: Batch, steps: int, read_at: Sequence[int] = ()) -> Tensor:
         """The loss [] of graphs that were checked when read; gradients pass through the last 2T steps only."""

@@ -70,6 +70,17 @@ def test_uai_loss_is_zero_for_a_certain_optimum_and_its_gradient_is_finite_at_ze
     assert (log_b.grad != 0).any()
 
 
+def test_a_large_power_makes_the_expected_error_that_of_the_decoded_assignment() -> None:
+    graph = generators.random_graph(5, 6, card=(2, 3), seed=4)
+    flat = compile(graph).to()
+    log_b = torch.randn(flat.num_states, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    best = torch.tensor([solve(graph, "MAP", "brute").log_score], dtype=torch.float64)
+    score = ops.log_scores(flat, ops.max_states(flat, log_b))
+    want = (best - score) / best.abs()
+    torch.testing.assert_close(uai_per_graph(flat, log_b, best, power=1e4), want)
+    assert not torch.allclose(uai_per_graph(flat, log_b, best), want)
+
+
 @pytest.mark.parametrize(("best", "wanted"), [(1.0, 0.0), (0.0, 0.0), (4.0, 0.5), (2.0, 0.0)])
 def test_the_map_error_is_finite_and_a_better_assignment_is_no_error(best: float, wanted: float) -> None:
     graph = FactorGraph([2], [([0], [1.0, np.exp(2.0)])])  # the network finds the optimum, a log score of 2
