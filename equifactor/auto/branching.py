@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _TRIAL = 0.5  # seconds in which it may show that it closes the gap
 _BEHIND = 0.1  # hopeless too while another bound leaves so small a share of its gap
-_SWEEPING, _ON_TRIAL, _ON_ITS_WAY, _HOPELESS = 0.5, 2.0, 4.0, 0.05  # its time against that of others
+_SWEEPING, _ON_TRIAL, _ON_ITS_WAY, _SLOW, _BEATEN = 0.5, 2.0, 4.0, 1.0, 0.05  # its time against that of others
 _STINT = 0.02  # seconds of one turn
 _SWEEPS = 300  # of the dual ascent before the first node, at most ...
 _STALL = 20  # ... or until so many of them lower the bound by less than
@@ -63,8 +63,10 @@ class Branching:
 
     def weight(self, bound: float, score: float, left: float) -> float:
         """Share of the time that it should have, against 1 for others; for the arguments see `hopeless`."""
+        if self._is_beaten(bound, score):
+            return _BEATEN
         if self.hopeless(bound, score, left):
-            return _HOPELESS
+            return _SLOW
         if self.search is None:
             return _SWEEPING if self.shrunk is not None else _ON_TRIAL
         return _ON_TRIAL if self.seconds < _TRIAL else _ON_ITS_WAY
@@ -75,14 +77,17 @@ class Branching:
         Others leave a much smaller gap, or after its trial it is too slow. Its pace is that of the second half of its
         time: bounds of best-first search fall fast at first.
         """
-        if self.search is None:
-            return bool(self.falls) and bound - score < _BEHIND * (self.falls[-1] - score)
+        if self.search is None or self._is_beaten(bound, score):
+            return self._is_beaten(bound, score)
         gap = self.search.bound - score
-        if bound - score < _BEHIND * gap:
-            return True
         half_seconds, half_bound = self.history[len(self.history) // 2]
         closed = half_bound - self.search.bound
         return self.seconds >= _TRIAL and closed * left < gap * (self.seconds - half_seconds)
+
+    def _is_beaten(self, bound: float, score: float) -> bool:
+        """The gap of others is much smaller than its own."""
+        own = self.search.bound if self.search is not None else self.falls[-1] if self.falls else -np.inf
+        return bool(bound - score < _BEHIND * (own - score))
 
     def work(self, states: IntArray, score: float) -> IntArray | None:
         """One turn, knowing an assignment [V] of the mix and its log score; a better one when it finds one."""

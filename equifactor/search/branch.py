@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Node = tuple[float, int, Decisions]  # minus its bound, serial number, the way to it
 
 _BURST = 8e6  # table entries that a dive looks at before it comes back: about 20 ms
-_SHARE = 0.05  # of a node's gap: smaller changes are not passed on
+_SHARE = 0.1  # of a node's gap: smaller changes are not passed on
 _RENEWALS = 10.0  # per factor and node, after which only new zeros are passed on
 _BACKTRACKS = 128, 16384  # of a dive, least and most
 _REPLAYS = 0.05, 0.1  # share of replayed nodes that is too little, and too much
