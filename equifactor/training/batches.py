@@ -259,7 +259,7 @@ def compose(shelves: Sequence[Shelf], batch_size: int, batch_states: int) -> lis
     return batches
 
 
-def _fitting(queue: Sequence[Shelf], batch_size: int, batch_states: int) -> Sequence[Shelf]:
+def _fitting(queue: list[Shelf], batch_size: int, batch_states: int) -> list[Shelf]:
     """The first shelves of which one graph each make half a batch at most; one shelf at least."""
     states = np.cumsum([_edge_states(shelf.first) for shelf in queue])
     number = int(np.searchsorted(states, batch_states / 2, side="right")) if batch_states else len(queue)
