@@ -82,8 +82,12 @@ class NeuralSolver(IterativeSolver["NetworkRun"]):
             )
 
     def fingerprint(self) -> str:
-        """Of the model file, which may be trained anew under the same name."""
-        return hashlib.sha256(Path(self.weights).read_bytes()).hexdigest()[:12] if self.weights else ""
+        """Of the model file, or of those that come with the package: they may be trained anew under the same name."""
+        if self.untrained:
+            return ""
+        shipped = [shipped_weights(self.name, task) for task in (Task.MAR, Task.MAP)]
+        files = [Path(self.weights)] if self.weights else [path for path in shipped if path.is_file()]
+        return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
 
     def network(self, task: Task, run: Run) -> Network:
         """The network with its weights, where and in the type it will run."""

@@ -158,6 +158,15 @@ def test_file_trained_anew_is_read_anew(tmp_path: Path, write_model) -> None:
     assert solver.fingerprint() != stamp
 
 
+def test_the_fingerprint_of_shipped_weights_is_that_of_their_files(tmp_path, monkeypatch) -> None:
+    (tmp_path / "fe-net-mar.safetensors").write_bytes(b"one")
+    monkeypatch.setattr("equifactor.neural.solver.WEIGHTS", tmp_path)
+    first = parse_solver("fe-net").fingerprint()
+    (tmp_path / "fe-net-map.safetensors").write_bytes(b"two")
+    assert len({first, parse_solver("fe-net").fingerprint(), ""}) == 3
+    assert parse_solver("fe-net(untrained)").fingerprint() == ""
+
+
 def test_solver_pickles(tmp_path: Path, write_model) -> None:
     solver = parse_solver(write_model(tmp_path / "m.safetensors", hidden=4))
     assert pickle.loads(pickle.dumps(solver)) == solver
