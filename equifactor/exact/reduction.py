@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.graph.marginals import Marginals
+from equifactor.graph.possible import kept_entries, possible_states, state_counts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -95,18 +96,18 @@ def reduce_graph(graph: FactorGraph) -> Reduction:
     whole = reduce_structure(graph.structure, graph.observed)
     if not np.isneginf(graph.log_phi).any() and whole.card.min(initial=2) > 1:
         return whole
-    from equifactor.kernels.support import live_entries, rule_out
-
-    state_ptr = pointers(whole.card)
-    live = np.ones(state_ptr[-1], bool)
-    tables = whole.scope_ptr, whole.scope_vars, whole.table_ptr
-    empty = rule_out(*tables, whole.var_ptr, whole.var_factors, whole.card, state_ptr, graph.log_phi, live)
-    if empty >= 0:
+    possible = possible_states(graph.structure, np.isneginf(graph.log_phi))
+    if possible is None:
         return Reduction(**{**vars(whole), "impossible": True})
-    card = np.add.reduceat(live, state_ptr[:-1], dtype=np.int64) if len(live) else whole.card
-    if card.min(initial=2) > 1 and live.all():
+    seen = whole.fixed >= 0
+    possible[np.repeat(seen, graph.card)] = True  # observed variables are in no table
+    if possible.all() and whole.card.min(initial=2) > 1:
         return whole
-    table_ptr, entries = live_entries(*tables, whole.card, state_ptr, live)
+    entries = np.flatnonzero(kept_entries(graph.structure, possible))
+    table_ptr = np.searchsorted(entries, graph.structure.table_ptr)
+    card = state_counts(graph.structure, possible)[~seen]
+    live = possible[np.repeat(~seen, graph.card)]
+    state_ptr = pointers(whole.card)
     left = card > 1
     number = np.flatnonzero(live) - np.repeat(state_ptr[:-1], card)
     fixed = whole.fixed.copy()

@@ -74,7 +74,7 @@ def _reduce(graph: FactorGraph, known: dict[Any, Structure]) -> Reduced | None:
     zero = np.isneginf(graph.log_phi)
     if not s.has_single_states and not zero.any():
         return Reduced(graph, graph)
-    possible = _possible_states(s, zero)
+    possible = possible_states(s, zero)
     if possible is None:
         return None
     reduced = _observe_forced(graph, possible)
@@ -83,7 +83,7 @@ def _reduce(graph: FactorGraph, known: dict[Any, Structure]) -> Reduced | None:
         possible[np.repeat(reduced.observed >= 0, s.card)] = True
     if possible.all():
         return Reduced(reduced, graph)
-    kept = _kept_entries(s, possible)
+    kept = kept_entries(s, possible)
     key = id(s), possible.tobytes()
     if key not in known:
         known[key] = _without(s, possible)
@@ -95,7 +95,7 @@ def _observe_forced(graph: FactorGraph, possible: BoolArray) -> FactorGraph:
     """The graph with every variable observed that has one state left."""
     s = graph.structure
     observed = np.full(s.num_vars, -1) if graph.observed is None else graph.observed.copy()
-    count = _counts(s, possible)
+    count = state_counts(s, possible)
     forced = np.flatnonzero((count == 1) & (observed < 0))
     if not len(forced):
         return graph
@@ -105,8 +105,11 @@ def _observe_forced(graph: FactorGraph, possible: BoolArray) -> FactorGraph:
     return FactorGraph.trusted(structure, log_phi, observed, graph.name)
 
 
-def _possible_states(s: Structure, zero: BoolArray) -> BoolArray | None:
-    """[X] states with support in every factor; None where a variable has none left, or a constant is zero."""
+def possible_states(s: Structure, zero: BoolArray) -> BoolArray | None:
+    """[X] states with support in every factor; None where a variable has none left, or a constant is zero.
+
+    `zero` [T] marks the table entries that are zero. Cost O(T) for each sweep, of factors near a struck-out state only.
+    """
     possible = np.ones(int(s.state_ptr[-1]), bool)
     if not zero.any():
         return possible
@@ -123,9 +126,9 @@ def _possible_states(s: Structure, zero: BoolArray) -> BoolArray | None:
         if not lost.any():
             break
         possible &= ~lost  # all at once: what is struck out does not depend on the order of factors
-        if not _counts(s, possible).all():
+        if not state_counts(s, possible).all():
             return None
-        moved = _counts(s, lost) > 0
+        moved = state_counts(s, lost) > 0
     return possible
 
 
@@ -158,10 +161,10 @@ def _all_possible(first: IntArray, shape: tuple[int, ...], possible: BoolArray) 
     return left
 
 
-def _kept_entries(s: Structure, possible: BoolArray) -> BoolArray:
+def kept_entries(s: Structure, possible: BoolArray) -> BoolArray:
     """[T] table entries all of whose states are left."""
     kept = np.ones(s.num_entries, bool)
-    narrowed = _counts(s, possible) < s.card
+    narrowed = state_counts(s, possible) < s.card
     touched = np.unique(s.factor_of_edge[narrowed[s.scope_vars]])
     for members in _by_shape(s, touched):
         shape = s.shape(int(members[0]))
@@ -176,7 +179,7 @@ def _without(s: Structure, possible: BoolArray) -> Structure:
     if names is not None:
         ends = zip(names, s.state_ptr[:-1].tolist(), s.state_ptr[1:].tolist(), strict=True)
         names = tuple(own and tuple(np.array(own)[possible[a:b]].tolist()) for own, a, b in ends)
-    card = _counts(s, possible)
+    card = state_counts(s, possible)
     return Structure.build(card, s.scope_ptr, s.scope_vars, variable_names=s.variable_names, state_names=names)
 
 
@@ -197,6 +200,6 @@ def _entries(s: Structure, members: IntArray) -> IntArray:
     return s.table_ptr[members][:, None] + np.arange(s.table_ptr[members[0] + 1] - s.table_ptr[members[0]])
 
 
-def _counts(s: Structure, marked: BoolArray) -> IntArray:
+def state_counts(s: Structure, marked: BoolArray) -> IntArray:
     """[V] how many states of each variable are marked."""
     return np.add.reduceat(marked, s.state_ptr[:-1], dtype=np.int64) if s.num_vars else np.zeros(0, np.int64)
