@@ -81,14 +81,17 @@ def _reduce(graph: FactorGraph, known: dict[Any, Structure]) -> Reduced | None:
     s = reduced.structure
     if reduced.observed is not None:
         possible[np.repeat(reduced.observed >= 0, s.card)] = True
-    if possible.all():
-        return Reduced(reduced, graph)
-    kept = kept_entries(s, possible)
-    key = id(s), possible.tobytes()
+    whole = bool(possible.all())
+    if whole and reduced is graph:
+        return Reduced(graph, graph)
+    # By the structure that came in, which the caller holds: the id of a sliced one is free again when it is dropped.
+    free = None if reduced.observed is None else (reduced.observed < 0).tobytes()
+    key = id(graph.structure), free, possible.tobytes()
     if key not in known:
-        known[key] = _without(s, possible)
-    smaller = FactorGraph.trusted(known[key], reduced.log_phi[kept], reduced.observed, graph.name)
-    return Reduced(smaller, graph, possible)
+        known[key] = s if whole else _without(s, possible)
+    log_phi = reduced.log_phi if whole else reduced.log_phi[kept_entries(s, possible)]
+    smaller = FactorGraph.trusted(known[key], log_phi, reduced.observed, graph.name)
+    return Reduced(smaller, graph, None if whole else possible)
 
 
 def _observe_forced(graph: FactorGraph, possible: BoolArray) -> FactorGraph:

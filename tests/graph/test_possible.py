@@ -72,6 +72,23 @@ def test_graphs_that_lose_the_same_states_share_a_structure() -> None:
     assert found[0] is found[1] is found[2]
 
 
+def test_forced_variables_keep_structures_apart_and_shared() -> None:
+    """A sliced structure is dropped on the way: its id, given to the next one, used to stand for the wrong scopes."""
+    unary = [([0], [1, 0]), ([1], [0, 1, 1])]  # variable 0 is forced, variable 1 loses a state
+    shape = {0: 2, 1: 3, 2: 2, 3: 2}
+    graphs = []
+    for scopes in [[(0, 2), (1, 2), (2, 3)], [(0, 2), (1, 3), (2, 3)], [(0, 1), (1, 3), (3, 2)]] * 20:
+        pairs = [(scope, np.ones([shape[i] for i in scope])) for scope in scopes]
+        graphs.append(FactorGraph([2, 3, 2, 2], [*unary, *pairs]))
+    for graph, found in zip(graphs, reduce_graphs(graphs), strict=True):
+        assert found is not None
+        scopes = [tuple(i for i in graph.structure.scope(a).tolist() if i) for a in range(graph.num_factors)]
+        assert [tuple(found.graph.structure.scope(a).tolist()) for a in range(graph.num_factors)] == scopes
+    family = [graphs[0], graphs[0].with_potentials(2 * np.exp(graphs[0].log_phi))]
+    first, second = (r.graph.structure for r in reduce_graphs(family) if r is not None)
+    assert first is second
+
+
 def test_observed_variables_stay_as_they_are() -> None:
     graph = FactorGraph([3, 3, 2], [([0, 1], np.ones((3, 3))), ([1], [0, 1, 2]), ([1, 2], np.ones((3, 2)))])
     small = reduced(graph.condition({0: 2}))
