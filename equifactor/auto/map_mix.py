@@ -146,6 +146,8 @@ class MapMix:
         self.sweeps += 1
         self.bound = min(self.bound, self.dual.sweep())
         self.falls.append(self.bound)
+        if np.isneginf(self.bound):
+            return  # nothing is possible: there is no assignment to read off
         if self.sweeps & (self.sweeps - 1) == 0 or self.sweeps % 32 == 0:  # often at first, then less
             self._offer(self.dual.candidates())
         stall = _STALL[type(self.dual)]

@@ -104,6 +104,8 @@ def shrink(graph: FactorGraph, most_entries: int = MOST_ENTRIES, widest: int = M
     kernels.absorb(left.card, num_factors, *pools, *lists, union)
     kept = np.setdiff1d(np.arange(v), done[:count])
     rest = _pack(left.card, kept, num_factors, pools)
+    if np.isneginf(np.maximum.reduceat(rest.log_phi, rest.structure.table_ptr[:-1])).any():
+        return None  # tables that contradict each other have met in one
     return Shrunk(graph, left, rest, kept, (done[:count], *trace[1:]))
 
 

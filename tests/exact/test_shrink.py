@@ -75,3 +75,10 @@ def test_factors_of_one_scope_become_one() -> None:
     assert shrunk.graph.num_factors == 2
     for states in np.ndindex(2, 2):
         assert shrunk.graph.log_score(np.array(states)) == pytest.approx(graph.log_score(np.array(states)))
+
+
+def test_contradicting_tables_leave_nothing() -> None:
+    same, different = [[1, 0], [0, 1]], [[0, 1], [1, 0]]  # every state has support in each of them
+    graph = FactorGraph([2, 2], [([0, 1], same), ([0, 1], different)])
+    assert shrink(graph, 1) is None
+    assert shrink(graph) is None
