@@ -76,17 +76,17 @@ def shift(factors, slots, theta, value, first_msg):
 
 @fast_kernel
 def dive(
-    path, depth, limit, most_updates, slack, share, most, best_score, best_x, var_ptr, factors, slots, neighbour_ptr,
-    neighbours, theta, value, first_msg, first_top, joint, best, moved, queue, queued, stamp, trail_at, trail_value,
-    count, weight, x, merit, marks, bounds,
+    path, depth, limit, most_updates, per_node, slack, share, most, best_score, best_x, var_ptr, factors, slots,
+    neighbour_ptr, neighbours, theta, value, first_msg, first_top, joint, best, moved, queue, queued, stamp, trail_at,
+    trail_value, count, weight, x, merit, marks, bounds,
 ):  # fmt: skip
     """Search below the decisions path[:depth] (rows: variable, state, LEFT or RIGHT), best states first.
 
     `value` is that of the root and is spoilt. Ends when the subtree is exhausted or after `limit` backtracks or
-    `most_updates` renewals. best_score [1] and best_x [V] hold the incumbent; a node is done with when its bound is not
-    above best_score + slack. Returns the first and the last row of the path below which something is left: of the rows
-    `first <= n < last` those with LEFT have their right child open, with bounds[n]; and whether the node at
-    path[:last] itself is open, with bounds[last].
+    `most_updates` renewals; every node counts as `per_node` of them. best_score [1] and best_x [V] hold the incumbent;
+    a node is done with when its bound is not above best_score + slack. Returns the first and the last row of the path
+    below which something is left: of the rows `first <= n < last` those with LEFT have their right child open, with
+    bounds[n]; and whether the node at path[:last] itself is open, with bounds[last].
     """
     count[LEVEL] += 1
     count[TRAIL] = 0
@@ -110,6 +110,7 @@ def dive(
     backtracks = 0
     while True:
         count[NODES] += 1
+        count[UPDATES] += per_node
         chosen = -1
         if bound > NEG_INF:
             gain, chosen = choose(bound, floor, var_ptr, factors, slots, theta, value, first_msg, weight, x, merit)

@@ -142,10 +142,11 @@ def best_along(joint, size, x, d, stride):
 @fast_kernel
 def rule_out(i, floor, bound, var_ptr, value, first_top, stamp, trail_at, trail_value, count):
     """Rule out the states of variable i with which the bound is not above `floor`; whether there were any."""
-    least = floor - bound + value[first_top + i]
+    top = value[first_top + i]
     found = False
     for x in range(var_ptr[i], var_ptr[i + 1]):
-        if NEG_INF < value[x] <= least:
+        # As a difference, 0 for the best state: one that is larger than the gap by 1e16 must not rule itself out.
+        if value[x] > NEG_INF and value[x] - top <= floor - bound:
             keep(value, stamp, trail_at, trail_value, count, x)
             value[x] = NEG_INF
             found = True

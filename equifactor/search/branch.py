@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     Node = tuple[float, int, Decisions]  # minus its bound, serial number, the way to it
 
 _BURST = 8e6  # table entries that a dive looks at before it comes back: about 20 ms
+_LOOKS_OF_NODE = 8.0  # per factor and variable, renewals aside: a node is chosen from all of them
+_LEAST_NODES = 32  # of a burst, however large the graph: less would be all replays
 _SHARE = 0.1  # of a node's gap: smaller changes are not passed on
 _RENEWALS = 10.0  # per factor and node, after which only new zeros are passed on
 _BACKTRACKS = 128, 16384  # of a dive, least and most
@@ -128,8 +130,8 @@ class BranchAndBound:
         nodes = self._count[NODES]
         most = min(int(_RENEWALS * (len(self._tables[0]) - 1)) + 1, self._burst)
         first, last, is_open = dive(
-            self._path, depth, self._limit, self._burst, self._slack, _SHARE, most, self._score, self.best,
-            *self._graph, *self._state, self._marks, self._bounds,
+            self._path, depth, self._limit, self._burst, self._per_node, self._slack, _SHARE, most, self._score,
+            self.best, *self._graph, *self._state, self._marks, self._bounds,
         )  # fmt: skip
         for n in range(first, last):
             if self._path[n, 2] == LEFT:
@@ -172,7 +174,9 @@ class BranchAndBound:
         stride = table_strides(factors[:, 0].copy(), var, np.diff(flat.var_ptr))
         slots = np.concatenate([layout.slots[slot_of], stride[:, None]], axis=1)
         looks = 50.0 + 2.0 * arity[kept] * sizes  # per renewal; 50 for its fixed cost
-        self._burst = max(1, int(_BURST / looks.mean())) if len(kept) else 1
+        mean = looks.mean() if len(kept) else 50.0
+        self._per_node = int(_LOOKS_OF_NODE * (len(kept) + flat.num_vars) / mean)
+        self._burst = max(1, int(_BURST / mean), _LEAST_NODES * self._per_node)
         theta = np.array(flat.log_phi[_runs(layout.factors[kept, ENTRY], sizes)])
         ptr = np.asarray(flat.var_ptr)
         neighbour_ptr = _ptr(np.bincount(var, minlength=flat.num_vars))

@@ -177,3 +177,10 @@ def test_contract_graphs(name: str) -> None:
     assert got.status is (Status.ZERO_PROBABILITY if want.status is Status.ZERO_PROBABILITY else Status.OPTIMAL)
     if got.assignment is not None:
         assert graph.log_score(got.assignment) == pytest.approx(want.log_score, rel=1e-9, abs=1e-9)
+
+
+def test_bursts_are_short_on_large_graphs() -> None:
+    """Every node looks at all factors once: a dive of thousands of nodes would miss deadlines by seconds."""
+    search = search_of(ising_grid(120, 120, seed=0))
+    search.work(0.01)  # one dive
+    assert 0 < search.nodes < 500
