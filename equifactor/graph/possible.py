@@ -111,7 +111,8 @@ def _observe_forced(graph: FactorGraph, possible: BoolArray) -> FactorGraph:
 def possible_states(s: Structure, zero: BoolArray) -> BoolArray | None:
     """[X] states with support in every factor; None where a variable has none left, or a constant is zero.
 
-    `zero` [T] marks the table entries that are zero. Cost O(T) for each sweep, of factors near a struck-out state only.
+    `zero` [T] marks the table entries that are zero. Cost O(T log T) for a first sweep over all tables, then that of
+    the factors around struck-out states: a long chain of implications costs a little for each of its links.
     """
     possible = np.ones(int(s.state_ptr[-1]), bool)
     if not zero.any():
@@ -120,18 +121,22 @@ def possible_states(s: Structure, zero: BoolArray) -> BoolArray | None:
     if np.any(s.arity[with_zeros] == 0):
         return None
     tables = [_Tables(s, members, zero) for members in _by_shape(s, with_zeros)]
-    moved = np.ones(s.num_vars, bool)
+    near = list(enumerate(np.arange(len(group.first)) for group in tables))
+    left = s.card.copy()
+    around: _Around | None = None
     for _ in range(_MOST_SWEEPS):
-        lost = np.zeros(len(possible), bool)
-        for group in tables:
-            group.strike(possible, moved, lost)
-        lost &= possible
-        if not lost.any():
+        lost = np.unique(np.concatenate([tables[n].without_support(rows, possible) for n, rows in near]))
+        if not len(lost):
             break
-        possible &= ~lost  # all at once: what is struck out does not depend on the order of factors
-        if not state_counts(s, possible).all():
+        possible[lost] = False  # all at once: what is struck out does not depend on the order of factors
+        variables = np.searchsorted(s.state_ptr, lost, side="right") - 1
+        np.subtract.at(left, variables, 1)
+        if not left[variables].all():
             return None
-        moved = state_counts(s, lost) > 0
+        around = around or _Around(s, tables)
+        near = around.rows(np.unique(variables))
+        if not near:
+            break
     return possible
 
 
@@ -144,15 +149,35 @@ class _Tables:
         self.first = s.state_ptr[self.variables]  # [N, k] first state of each variable
         self.allowed = ~zero[_entries(s, members)].reshape(-1, *self.shape)
 
-    def strike(self, possible: BoolArray, moved: BoolArray, lost: BoolArray) -> None:
-        """Mark in `lost` the states without support, in factors of which a variable moved."""
-        rows = np.flatnonzero(moved[self.variables].any(1))
-        if not len(rows):
-            return
+    def without_support(self, rows: IntArray, possible: BoolArray) -> IntArray:
+        """Possible states that these of the factors no longer allow; some more than once."""
         allowed = self.allowed[rows] & _all_possible(self.first[rows], self.shape, possible)
+        lost = []
         for j, d in enumerate(self.shape):
             supported = allowed.any(axis=tuple(k + 1 for k in range(len(self.shape)) if k != j))  # [n, d]
-            lost[(self.first[rows, j][:, None] + np.arange(d))[~supported]] = True
+            lost.append((self.first[rows, j][:, None] + np.arange(d))[~supported])
+        states = np.concatenate(lost)
+        return states[possible[states]]
+
+
+class _Around:
+    """Which factors with zeros are around a variable."""
+
+    def __init__(self, s: Structure, tables: Sequence[_Tables]) -> None:
+        self.start = np.cumsum([0, *(len(group.first) for group in tables)])  # rows of all tables, one after the other
+        variables = np.concatenate([group.variables.ravel() for group in tables])
+        arity = np.repeat([len(group.shape) for group in tables], np.diff(self.start))
+        order = np.argsort(variables, kind="stable")
+        self.row_of = np.repeat(np.arange(self.start[-1]), arity)[order]
+        self.ptr = np.concatenate(([0], np.cumsum(np.bincount(variables, minlength=s.num_vars))))
+
+    def rows(self, variables: IntArray) -> list[tuple[int, IntArray]]:
+        """The tables that have a factor of one of the variables, by number, and the rows of these factors."""
+        count = self.ptr[variables + 1] - self.ptr[variables]
+        shift = np.repeat(self.ptr[variables] - (np.cumsum(count) - count), count)
+        near = np.unique(self.row_of[shift + np.arange(len(shift))])
+        cut = np.searchsorted(near, self.start)
+        return [(n, near[cut[n] : cut[n + 1]] - self.start[n]) for n in np.flatnonzero(np.diff(cut)).tolist()]
 
 
 def _all_possible(first: IntArray, shape: tuple[int, ...], possible: BoolArray) -> BoolArray:
