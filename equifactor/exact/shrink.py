@@ -88,7 +88,8 @@ def shrink(graph: FactorGraph, most_entries: int = MOST_ENTRIES, widest: int = M
     start = np.concatenate((left.scope_ptr[:-1], np.zeros(v, np.int64)))
     first = np.concatenate((left.table_ptr[:-1], np.zeros(v, np.int64)))
     scope = np.concatenate((scope_vars, np.zeros(v * width, np.int64)))
-    table = np.concatenate((tables, np.zeros(v * most_entries)))
+    table = np.empty(len(tables) + v * most_entries)  # not zeros: what nobody writes takes no memory
+    table[: len(tables)] = tables
     head = np.full(v, -1)
     node_factor, node_next = np.empty((2, edges + v * width), np.int64)
     nodes = kernels.link(left.scope_ptr, scope_vars, head, node_factor, node_next)
