@@ -57,7 +57,7 @@ _FACTORS = (0.5, 1.0, 2.0, 4.0)  # few, so that each number of steps can be capt
 
 def judged_steps(settings: Settings, steps: int) -> tuple[int, ...]:
     """After how many steps validation looks at the answers; it takes the mean."""
-    return (max(1, steps // 2), steps, 4 * steps) if settings.vary_steps else (steps,)
+    return (max(1, round(steps / 2)), steps, 4 * steps) if settings.vary_steps else (steps,)
 
 
 def draw_steps(settings: Settings, steps: int, rng: np.random.Generator) -> tuple[int, tuple[int, ...]]:
@@ -67,5 +67,6 @@ def draw_steps(settings: Settings, steps: int, rng: np.random.Generator) -> tupl
     4T learns to.
     """
     total = max(1, round(steps * float(rng.choice(_FACTORS)))) if settings.vary_steps else steps
-    points = np.linspace(steps_before(total, steps), total, settings.losses_at + 1)[1:]
-    return total, tuple(sorted({max(1, round(p)) for p in points.tolist()} - {total}))
+    before = steps_before(total, steps)
+    points = np.linspace(before, total, settings.losses_at + 1)[1:]
+    return total, tuple(sorted({max(before + 1, round(p)) for p in points.tolist()} - {total}))

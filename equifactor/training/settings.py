@@ -31,7 +31,7 @@ class Settings:
     clip: float = option(1.0, "largest norm of the gradient; 0: any", low=0.0)
     patience: int = option(20, "stop after so many epochs without a better validation; 0: never", low=0)
     loss: Literal["auto", "cross-entropy", "uai"] = option("auto", "auto: cross-entropy for MAR, uai for MAP")
-    sharpen: float = option(1.0, "MAP: the loss raises beliefs to this power, closer to what is decoded", low=0.01)
+    sharpen: float = option(1.0, "the loss uai raises beliefs to this power, closer to what is decoded", low=0.01)
     vary_steps: bool = option(
         False, "draw the number of steps of each batch, from T/2 to 4T; validate at T/2, T and 4T"
     )
