@@ -140,6 +140,6 @@ def one_cardinality(flat: Flat, kind: str, wanted: int) -> None:
     same = bool((card == other).all())
     raise ModelError(
         f"{kind} was made for variables of {wanted} states and {graph.name or 'a graph'} has one of {other}: "
-        + (f"train it with card={other}, or " if same else "")
+        + (f"train it with card={other} if all your models have {other}, or " if same else "")
         + "use fe-nbp or fe-net, which take any cardinality"
     )
