@@ -149,13 +149,22 @@ def write(experiment: MapExperiment, results: Row, folder: Path) -> list[Path]:
     return written
 
 
+def _told(item: Any) -> Any:
+    """A row without its fields that are null, false or empty text."""
+    return (
+        {k: v for k, v in item.items() if v is not None and v is not False and v != ""}
+        if isinstance(item, dict)
+        else item
+    )
+
+
 def _lines(results: Row) -> str:
-    """JSON with one line per answer, training and point: small, and a change shows where it is."""
+    """JSON with one line per answer, training and point, without what is null, false or empty: small."""
     parts = []
     for name, value in results.items():
         text = json.dumps(value, allow_nan=False)
         if isinstance(value, list) and value:
-            items = ",\n  ".join(json.dumps(item, allow_nan=False) for item in value)
+            items = ",\n  ".join(json.dumps(_told(item), allow_nan=False) for item in value)
             text = f"[\n  {items}\n ]"
         parts.append(f" {json.dumps(name)}: {text}")
     return "{\n" + ",\n".join(parts) + "\n}\n"
