@@ -22,6 +22,7 @@ import numpy as np
 from equifactor import FactorGraph, metrics, solve
 from equifactor.evaluate.provenance import provenance
 from equifactor.io.files import write_text
+from equifactor.neural.card import read_card
 from equifactor.training.sources import read_source
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ FIRST_SEED = 9_000_000  # far from those of training
 PUBLIC = ("Grids", "DBN", "Segmentation", "ObjectDetection")  # of the collection MAR
 PUBLIC_MAP = ("Grids", "Segment", "DBN", "ObjDetect")
 MOST_PUBLIC = 20
-FACTORS = (0.5, 1, 2, 4, 8)
+FACTORS = {0.5: "T/2", 1: "T", 2: "2T", 4: "4T", 8: "8T"}
 KINDS = ("fe-net", "fe-nbp", "fe-gnn")
 Row = dict[str, Any]
 
@@ -83,8 +84,8 @@ def graphs_of(task: str, data: str | None) -> dict[str, list[FactorGraph]]:
     return found
 
 
-def judge_mar(graphs: Sequence[FactorGraph], weights: Path, steps: int) -> Row:
-    """KL of best BP and of every network after several numbers of steps; differences graph by graph."""
+def judge_mar(graphs: Sequence[FactorGraph], weights: Path) -> Row:
+    """KL of best BP and of every network after T/2 to 8T steps; differences graph by graph."""
     exact = [r.marginals for r in solve(list(graphs), "MAR", "exact")]
 
     def kl(solver: str) -> np.ndarray:
@@ -96,16 +97,15 @@ def judge_mar(graphs: Sequence[FactorGraph], weights: Path, steps: int) -> Row:
     }
     best = min(grid, key=lambda key: float(grid[key].mean()))
     row: Row = {"n": len(graphs), "bp": _summary(grid[0.5, 200]), "best": _summary(grid[best]), "best_is": best}
-    row["loops"] = _summary(kl(f"fe-net(untrained, iterations={steps}, tolerance=0)"))
+    row["loops"] = _summary(kl("fe-net(untrained, iterations=16, tolerance=0)"))
     for kind in KINDS:
         file = weights / f"{kind}-mar.safetensors"
         if not file.is_file() or (kind == "fe-gnn" and any((g.card != 2).any() for g in graphs)):
             continue
-        found = {
-            n: kl(f"{kind}(weights='{file}', iterations={n}, tolerance=0)") for f in FACTORS if (n := round(f * steps))
-        }
-        row[kind] = {str(n): _summary(v) for n, v in found.items()}
-        row[f"{kind} less best"] = _summary(found[steps] - grid[best])
+        steps = read_card(file).settings["steps"]
+        found = {f: kl(f"{kind}(weights='{file}', iterations={round(f * steps)}, tolerance=0)") for f in FACTORS}
+        row[kind] = {name: _summary(found[f]) for f, name in FACTORS.items()}
+        row[f"{kind} less best"] = _summary(found[1] - grid[best])
     return row
 
 
@@ -146,7 +146,7 @@ def _shown(cell: Row | None) -> str:
     return f"{cell['mean']:.3g} ± {cell['stderr']:.1g}{more}"
 
 
-def table(task: str, rows: dict[str, Row], steps: int) -> str:
+def table(task: str, rows: dict[str, Row]) -> str:
     """Markdown; bold is worse than best BP (MAR), than BP decoded in the same way (MAP)."""
     if task == "MAP":
         names = [k for k in next(iter(rows.values())) if k != "n"]
@@ -158,7 +158,6 @@ def table(task: str, rows: dict[str, Row], steps: int) -> str:
                 cells.append(f"**{_shown(row[name])}**" if worse else _shown(row[name]))
             lines.append(f"| {family} | {row['n']} | {' | '.join(cells)} |")
         return "\n".join(lines) + "\n"
-    counts = [str(round(f * steps)) for f in FACTORS]
     parts = []
     for kind in KINDS:
         if not any(kind in row for row in rows.values()):
@@ -169,16 +168,16 @@ def table(task: str, rows: dict[str, Row], steps: int) -> str:
             "`bp(damping=0.5)`",
             "best BP (damping, iterations)",
             "loops, untrained",
-            *counts,
+            *FACTORS.values(),
             "T less best BP",
         ]
-        parts += ["", f"### `{kind}` after .. steps", "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+        parts += ["", f"### `{kind}` after T/2 to 8T steps", "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
         for family, row in rows.items():
             if kind not in row:
                 continue
             cells = []
-            for n in counts:
-                text = _shown(row[kind][n]) if n == str(steps) else f"{row[kind][n]['mean']:.3g}"
+            for n in FACTORS.values():
+                text = _shown(row[kind][n]) if n == "T" else f"{row[kind][n]['mean']:.3g}"
                 cells.append(f"**{text}**" if _worse(row[kind][n], row["best"]) else text)
             best = f"{_shown(row['best'])} ({row['best_is'][0]}, {row['best_is'][1]})"
             known = [family, str(row["n"]), _shown(row["bp"]), best, f"{row['loops']['mean']:.3g}"]
@@ -192,24 +191,23 @@ def main() -> None:
     parser.add_argument("task", choices=("MAR", "MAP"))
     parser.add_argument("--data", help="folder of the public models")
     parser.add_argument("--weights", type=Path, default=Path("equifactor/weights"))
-    parser.add_argument("--steps", type=int, default=16, help="T of the networks")
     parser.add_argument("--out", type=Path, default=Path("experiments/weights"))
     options = parser.parse_args()
     rows: dict[str, Row] = {}
     for family, graphs in graphs_of(options.task, options.data).items():
         start = time.perf_counter()
         if options.task == "MAR":
-            rows[family] = judge_mar(graphs, options.weights, options.steps)
+            rows[family] = judge_mar(graphs, options.weights)
         else:
             rows[family] = judge_map(graphs, _known(options.data, family), options.weights)
         print(f"{family}: {time.perf_counter() - start:.0f} s", flush=True)
         options.out.mkdir(parents=True, exist_ok=True)
         stem = options.task.lower()
-        write_text(options.out / f"{stem}.md", table(options.task, rows, options.steps))
+        write_text(options.out / f"{stem}.md", table(options.task, rows))
         write_text(
             options.out / f"{stem}.json", json.dumps({"provenance": provenance(), "rows": rows}, indent=1) + "\n"
         )
-    print(table(options.task, rows, options.steps))
+    print(table(options.task, rows))
 
 
 def _known(data: str | None, family: str) -> list[float] | None:

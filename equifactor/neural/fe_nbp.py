@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from equifactor.errors import OptionError
-from equifactor.neural.layers import GraphNorm, logit, squash, zero_
+from equifactor.neural.layers import GraphNorm, logit, mlp, settling, squash, zero_
 from equifactor.neural.network import Config, Network, State, register_network
 from equifactor.neural.wiring import Wiring
 from equifactor.solver import ALL_SYMMETRIES
@@ -26,9 +26,11 @@ class FENBPConfig(Config):
     hidden: int = option(64, "width of the two hidden layers", low=1)
     features: str = option("+".join(FEATURES), f"what the network sees, of {'+'.join(FEATURES)}")
     norm: bool = option(False, "normalise hidden channels over each graph")
+    context: bool = option(False, "phi also sees the step, and means and spreads over the whole graph")
     damping: float = option(0.5, "damping of the untrained model", low=0.0, below=1.0)
     alpha: Literal["state", "edge"] = option("state", "one damping per edge state, or one per edge")
     bounded: bool = option(True, "keep the damping between 0 and 1; else it may leave")
+    settle: float = option(0.0, "after T steps messages go (T/t)^settle of their way; above 1 they rest", low=0.0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -43,6 +45,12 @@ class FENBP(Network):
 
     phi is one network for all edges and states, so all three symmetries hold for any weights. Untrained it is BP with
     damping `config.damping`, whose logit is added to the last layer; only that layer starts at zero.
+
+    Beyond the paper, with `context` phi also sees the number of the step, the mean over the graph of |m~ - m_prev|, and
+    mean and spread over the graph of its first hidden layer. With the five features of the paper alone it cannot tell
+    a message on its way from one that goes round a loop for the tenth time, nor a graph of weak couplings from a
+    corner of a strong one. With `settle`, 1 - alpha is multiplied by min(1, T/t)^settle, so that
+    messages come to rest on any graph, also where BP runs in circles.
     """
 
     config_class = FENBPConfig
@@ -58,19 +66,25 @@ class FENBP(Network):
         zero_(self.last)
         self.first_alpha = logit(config.damping) if config.bounded else config.damping
         self.norms = nn.ModuleList([GraphNorm(config.hidden) for _ in range(2)] if config.norm else [])
+        self.settle = config.settle
+        self.whole = mlp((2 + 2 * config.hidden, config.hidden, config.hidden)) if config.context else None
 
     def start(self, wiring: Wiring) -> State:
-        """Uniform messages."""
-        return State(wiring, wiring.uniform_messages())
+        """Uniform messages, and a count of steps."""
+        msg = wiring.uniform_messages()
+        return State(wiring, msg, (msg.new_zeros(()),))
 
     def step(self, state: State) -> State:
         """One damped BP step, the damping chosen by the network."""
-        wiring, old = state.wiring, state.msg_fv
+        wiring, old, t = state.wiring, state.msg_fv, state.hidden[0] + 1.0
         msg_vf = wiring.outgoing(old)
         unscaled = wiring.reduce(msg_vf)
         new = wiring.normalize(unscaled)
-        damping = self.damping(wiring, self.see(wiring, old, new, msg_vf, unscaled))
-        return State(wiring, wiring.damp(new, old, damping))
+        moved = self.moved(wiring, old, new, t) if self.whole is not None else None
+        damping = self.damping(wiring, self.see(wiring, old, new, msg_vf, unscaled), moved)
+        if self.settle:
+            damping = 1.0 - (1.0 - damping) * settling(t, self.config.steps, self.settle)
+        return State(wiring, wiring.damp(new, old, damping), (t,))
 
     def see(self, wiring: Wiring, old: Tensor, new: Tensor, msg_vf: Tensor, unscaled: Tensor) -> Float[Tensor, "S' H"]:
         """The features of each edge state, in the log and squashed.
@@ -92,15 +106,27 @@ class FENBP(Network):
                 seen["factor-max"] = best + msg_vf - log_z
         return squash(torch.stack([seen[name] for name in self.features], dim=-1))
 
-    def damping(self, wiring: Wiring, seen: Float[Tensor, "S' H"]) -> Float[Tensor, " S'"]:
-        """alpha for each edge state, or the same for all states of an edge."""
-        hidden = seen
-        for n, layer in enumerate((self.first, self.second)):
-            hidden = layer(hidden)
-            if self.norms:
-                hidden = self.norms[n](wiring, hidden)
-            hidden = nn.functional.leaky_relu(hidden)
+    def moved(self, wiring: Wiring, old: Tensor, new: Tensor, t: Tensor) -> Float[Tensor, "G 2"]:
+        """How far each graph is: the logarithms of the step and of the mean change BP would make."""
+        change = wiring.mean_per_graph((new.exp() - old.clamp_max(0.0).exp()).abs()[:, None])
+        return torch.cat((t.log().expand_as(change), (change + _LEAST).log()), dim=1)
+
+    def damping(self, wiring: Wiring, seen: Tensor, moved: Tensor | None = None) -> Float[Tensor, " S'"]:
+        """alpha for each edge state, or the same for all states of an edge, from `see` and `moved`."""
+        first = self.first(seen)
+        hidden = self._normed(wiring, self.second(nn.functional.leaky_relu(self._normed(wiring, first, 0))), 1)
+        if self.whole is not None and moved is not None:  # after the norms, which would take it away again
+            mean, variance = wiring.graph_statistics(first)
+            summary = torch.cat((moved, mean, 0.5 * (variance + _LEAST).log()), dim=1)
+            hidden = hidden + self.whole(summary).index_select(0, wiring.graph)
+        hidden = nn.functional.leaky_relu(hidden)
         if self.alpha == "edge":
             hidden = wiring.max_over_states(hidden)
         out = self.last(hidden).squeeze(-1) + self.first_alpha
         return out.sigmoid() if self.bounded else out
+
+    def _normed(self, wiring: Wiring, hidden: Tensor, layer: int) -> Tensor:
+        return self.norms[layer](wiring, hidden) if self.norms else hidden
+
+
+_LEAST = 1e-6  # changes and variances below look alike, and their logarithms stay finite

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from equifactor.neural.layers import logit, mlp, squash, zero_
+from equifactor.neural.layers import logit, mlp, settling, squash, zero_
 from equifactor.neural.loops import loops_of
 from equifactor.neural.network import Config, Network, State, register_network
 from equifactor.neural.wiring import Wiring
@@ -28,6 +28,7 @@ class FENetConfig(Config):
     temper: bool = option(False, "messages and beliefs are raised to learned powers, for strong couplings")
     context: bool = option(True, "each state sees the mean over the states of its variable")
     damping: float = option(0.5, "damping of the untrained model", low=0.0, below=1.0)
+    settle: float = option(0.0, "after T steps messages go (T/t)^settle of their way; above 1 they rest", low=0.0)
 
 
 @register_network("fe-net")
@@ -48,6 +49,8 @@ class FENet(Network):
     Beliefs: log b_i(x) = sum_a m + MLP3[sum_a h, its mean over x, sum_a m, mean over loops of delta]. All are functions
     of one state, of means over states and of sums over neighbours, hence all three symmetries, any arity and any
     cardinality. kappa, alpha, epsilon and MLP3 start at zero: untrained it is damped BP, corrected around short loops.
+
+    With `settle` m and h go min(1, T/t)^settle of their way only, so that they come to rest on any graph.
     """
 
     config_class = FENetConfig
@@ -66,7 +69,7 @@ class FENet(Network):
             self.gamma = nn.Parameter(torch.ones(Q))
         self.loops = config.loops
         self.gru = nn.GRUCell(Q + 6 + config.loops + C, C)
-        self.temper = config.temper
+        self.temper, self.settle = config.temper, config.settle
         self.out = nn.Linear(C, 2 + config.loops + config.temper)
         zero_(self.out)
         self.first_alpha = logit(config.damping)
@@ -77,17 +80,18 @@ class FENet(Network):
         msg = wiring.uniform_messages()
         if self.loops:
             wiring = replace(wiring, loops=loops_of(wiring))
-        return State(wiring, msg, (msg.new_zeros(len(msg), self.channels), torch.zeros_like(wiring.unary)))
+        h = msg.new_zeros(len(msg), self.channels)
+        return State(wiring, msg, (h, torch.zeros_like(wiring.unary), msg.new_zeros(())))
 
     def step(self, state: State) -> State:
         """Steps 1 to 7 above."""
-        wiring, old, (h, seen_by_states) = state.wiring, state.msg_fv, state.hidden
+        wiring, old, (before, seen_by_states, t) = state.wiring, state.msg_fv, state.hidden
         msg_vf = wiring.outgoing(old)
         unscaled = wiring.reduce(msg_vf)
         raw = (old, unscaled, msg_vf, msg_vf + old, unscaled + msg_vf, wiring.unary_seen)
         log_p = wiring.normalize(torch.stack(raw, dim=1))
         new, sent = log_p[:, 1], log_p[:, 2]
-        u = wiring.sum_of_others(self.mlp1(self._with_context(wiring, h)))
+        u = wiring.sum_of_others(self.mlp1(self._with_context(wiring, before)))
         seen = squash(log_p)
         parts = [seen, u]
         if self.tables:
@@ -98,14 +102,18 @@ class FENet(Network):
             delta = wiring.centred(delta[:, None]).squeeze(1)
         if self.loops:
             parts.append(squash(delta)[:, None])
-        h = self.gru(torch.cat(parts, dim=1), h)
+        h = self.gru(torch.cat(parts, dim=1), before)
         out = self.out(h)
         if wiring.loops is not None:
             new = new + delta * (1.0 + out[:, 2])
         if self.temper:
             new = _power(new, wiring.mean_over_states(out[:, -1:]).squeeze(1), wiring.has_zeros)
         msg = wiring.damp(new, old, (out[:, 0] + self.first_alpha).sigmoid())
-        return State(wiring, msg + wiring.centred(out[:, 1:2]).squeeze(1), (h, seen_by_states))
+        msg = msg + wiring.centred(out[:, 1:2]).squeeze(1)
+        if self.settle:
+            keep = 1.0 - settling(t + 1.0, self.config.steps, self.settle)
+            msg, h = wiring.damp(msg, old, keep), torch.lerp(h, before, keep)
+        return State(wiring, msg, (h, seen_by_states, t + 1.0))
 
     def _through_tables(self, wiring: Wiring, u: Tensor, sent: Tensor, seen: Tensor) -> Float[Tensor, "S' Q"]:
         """q: what the other variables of the factor say through the table, at Q temperatures."""
@@ -119,7 +127,7 @@ class FENet(Network):
 
     def log_beliefs(self, state: State) -> Float[Tensor, " X"]:
         """Those of the messages, corrected by MLP3."""
-        wiring, (h, loops) = state.wiring, state.hidden
+        wiring, (h, loops, _) = state.wiring, state.hidden
         log_b = wiring.log_beliefs(state.msg_fv)
         total = wiring.to_states(h)
         parts = [total, _variable_normalized(wiring, log_b)]

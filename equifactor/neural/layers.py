@@ -49,6 +49,15 @@ def logit(probability: float) -> float:
     return math.log(p / (1 - p))
 
 
+def settling(t: Tensor, trained: int, power: float) -> Tensor:
+    """The share of its way a message goes in step t: 1 in the T steps a network is trained for, then (T/t)^power.
+
+    For a power above 1 the sum over all later steps is finite, about T / (power - 1): a run comes to rest however long
+    it is, and where messages go round in circles it takes a mean over them.
+    """
+    return (trained / t).clamp_max(1.0).pow(power)
+
+
 class GraphNorm(nn.Module):
     """Graph-wise normalisation (appendix E): every channel to mean 0 and variance 1 over the edge states of a graph."""
 
@@ -60,5 +69,6 @@ class GraphNorm(nn.Module):
 
     def forward(self, wiring: Wiring, hidden: Tensor) -> Tensor:
         """[S', H] to [S', H]."""
-        mean, variance = wiring.graph_moments(hidden)
-        return (hidden - mean) * (variance + self.eps).rsqrt() * self.scale + self.shift
+        mean, variance = wiring.graph_statistics(hidden)
+        scale = (variance + self.eps).rsqrt() * self.scale
+        return (hidden - mean.index_select(0, wiring.graph)) * scale.index_select(0, wiring.graph) + self.shift

@@ -157,13 +157,14 @@ class Wiring:
         assert self.card is not None
         return values.reshape(-1, self.card, *values.shape[1:])
 
-    def graph_moments(self, hidden: Float[Tensor, "S' H"]) -> tuple[Tensor, Tensor]:
-        """Mean and variance [S', H] over all edge states of the same graph; graphs of a batch never mix."""
-        count = self.num_graphs
-        size = segment_sum(torch.ones_like(hidden[:, :1]), self.graph, count).clamp_min(1.0)
-        mean = (segment_sum(hidden, self.graph, count) / size).index_select(0, self.graph)
-        variance = (segment_sum((hidden - mean).square(), self.graph, count) / size).index_select(0, self.graph)
-        return mean, variance
+    def mean_per_graph(self, hidden: Float[Tensor, "S' H"]) -> Float[Tensor, "G H"]:
+        """Mean over all edge states of each graph; graphs of a batch never mix."""
+        return _mean(hidden, self.graph, self.num_graphs)
+
+    def graph_statistics(self, hidden: Float[Tensor, "S' H"]) -> tuple[Float[Tensor, "G H"], Float[Tensor, "G H"]]:
+        """Mean and variance over all edge states of each graph."""
+        mean = self.mean_per_graph(hidden)
+        return mean, self.mean_per_graph((hidden - mean.index_select(0, self.graph)).square())
 
 
 def wire(flat: Flat, semiring: Semiring) -> Wiring:

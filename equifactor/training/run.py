@@ -69,7 +69,7 @@ def train(
         task: "MAR" or "MAP".
         out: model file to write (`.safetensors`), with a log (`.jsonl`) and a checkpoint beside it; None: no files.
         network: settings of the network, such as `{"channels": 32}`.
-        start: a model file of the same kind to start from.
+        start: a model file with the same weights by name and shape to start from.
         weights: how much each graph counts in the loss and in a validation share, against their mean.
         validation: share of the graphs held out, or data as above; 0: the training graphs.
         resume: go on from the checkpoint beside `out`; the result is that of an uninterrupted run.
@@ -105,7 +105,8 @@ def train(
     net = build(kind, dict(network or {}), seed=chosen.seed)
     if start is not None:
         started, _ = load_model(start)
-        if started.kind != kind or started.config != net.config:
+        # Settings that change no weight, such as steps and settle, may differ.
+        if _shapes(started) != _shapes(net):
             raise OptionError(f"{start}: it holds {started.kind} with {started.config}, not {kind} with {net.config}")
         net.load_state_dict(started.state_dict())
     processes = Processes(chosen)
@@ -156,6 +157,10 @@ def _release(trainer: Trainer) -> None:
         trainer.captured.captured.clear()
         gc.collect()
         torch.cuda.empty_cache()
+
+
+def _shapes(network: Network) -> dict[str, Any]:
+    return {"kind": network.kind} | {name: tuple(t.shape) for name, t in network.state_dict().items()}
 
 
 def _target(out: str | Path | None) -> Path | None:

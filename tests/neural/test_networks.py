@@ -33,7 +33,10 @@ FREE: list[tuple[str, dict[str, Any]]] = [
     ("fe-nbp", {"bounded": False, "hidden": 8}),
     ("fe-nbp", {"features": "old+new", "hidden": 8}),
     ("fe-nbp", {"features": "variable+factor-max", "hidden": 8, "norm": True, "alpha": "edge"}),
+    ("fe-nbp", {"context": True, "hidden": 8}),
+    ("fe-nbp", {"context": True, "norm": True, "settle": 3.0, "steps": 2, "hidden": 8}),
     ("fe-net", {"channels": 8, "tables": 4, "hidden": 16}),
+    ("fe-net", {"channels": 4, "tables": 2, "hidden": 8, "settle": 3.0, "steps": 2}),
     ("fe-net", {"channels": 4, "tables": 0, "hidden": 8}),
     ("fe-net", {"channels": 4, "tables": 2, "hidden": 8, "context": False}),
     ("fe-net", {"channels": 4, "tables": 2, "hidden": 8, "temper": True}),
@@ -124,6 +127,48 @@ def test_claimed_symmetries_hold_for_any_weights(kind, settings, graphs, semirin
 @pytest.mark.parametrize(("kind", "settings"), BOUND)
 def test_fe_gnn_depends_on_the_order_of_states(kind: str, settings: dict[str, Any]) -> None:
     assert breaks(drawn(kind, settings), BINARY, "variable assignment", "sum") > 1e-3
+
+
+# ---- settling -------------------------------------------------------------------------------------------
+
+
+SETTLING = [("fe-nbp", {"context": True, "hidden": 8}), ("fe-net", {"channels": 4, "tables": 2, "hidden": 8})]
+
+
+@pytest.mark.parametrize(("kind", "settings"), SETTLING)
+def test_settling_changes_nothing_in_the_first_t_steps(kind: str, settings: dict[str, Any]) -> None:
+    free, settled = (drawn(kind, settings | {"steps": 4, "settle": p}) for p in (0.0, 3.0))
+    torch.testing.assert_close(beliefs(settled, RAGGED, steps=4), beliefs(free, RAGGED, steps=4), rtol=0, atol=1e-12)
+    assert (beliefs(settled, RAGGED, steps=6) - beliefs(free, RAGGED, steps=6)).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("kind", ["fe-nbp", "fe-net"])
+@semirings
+def test_settling_comes_to_rest_where_bp_runs_in_circles(kind: str, semiring: str) -> None:
+    graph = ising_grid(4, 4, coupling_std=8.0, field_std=0.1, seed=2)  # frustrated, and undamped
+    loops = {"loops": False} if kind == "fe-net" else {}
+
+    def last_change(settle: float) -> float:
+        network = build(kind, {"damping": 0.0, "steps": 5, "settle": settle} | loops).double()
+        return float((beliefs(network, graph, semiring, 100) - beliefs(network, graph, semiring, 99)).abs().max())
+
+    assert last_change(0.0) > 0.1
+    assert last_change(3.0) < 1e-3
+
+
+def test_context_tells_steps_and_graphs_apart() -> None:
+    network = drawn("fe-nbp", {"context": True, "norm": True, "hidden": 8})
+    flat = compile([ising_grid(3, 3, coupling_std=c, seed=1) for c in (0.1, 5.0)]).to()
+    wiring = wire(flat, "sum")
+    old = wiring.uniform_messages()
+    new = wiring.normalize(wiring.reduce(wiring.outgoing(old)))
+    seen = torch.zeros(len(old), 5, dtype=torch.double)  # alike everywhere: only the context differs
+    with torch.no_grad():
+        alpha = [network.damping(wiring, seen, network.moved(wiring, old, new, torch.tensor(t))) for t in (1.0, 9.0)]
+    weak = wiring.graph == 0
+    assert (alpha[0] - alpha[1]).abs().min() > 1e-4
+    assert float(alpha[0][weak].std()) < 1e-12
+    assert abs(float(alpha[0][weak][0] - alpha[0][~weak][0])) > 1e-4
 
 
 # ---- batches, zeros, other graphs -----------------------------------------------------------------------

@@ -256,6 +256,18 @@ def test_validation_counts_graphs_by_their_weights() -> None:
     assert start["weak"] < start["all"] < start["strong"]
 
 
+def test_training_goes_on_from_a_file_with_the_same_weights(tmp_path) -> None:
+    before = train("fe-nbp", DATA, out=tmp_path / "a.safetensors", **SMALL)
+    other = {"steps": 8, "hidden": 16, "settle": 3.0}  # changes no weight
+    after = train("fe-nbp", DATA, start=tmp_path / "a.safetensors", **{**SMALL, "network": other, "lr": 0.0})
+    for p, q in zip(weights_of(before.network), weights_of(after.network), strict=True):
+        np.testing.assert_array_equal(p, q)
+    assert after.network.config.steps == 8
+    for kind, network in (("fe-nbp", {"hidden": 8}), ("fe-net", {})):
+        with pytest.raises(OptionError, match=r"it holds fe-nbp with .*, not fe-"):
+            train(kind, DATA, start=tmp_path / "a.safetensors", **{**SMALL, "network": network})
+
+
 def test_a_network_of_two_states_says_so_before_training() -> None:
     with pytest.raises(ModelError, match="made for variables of 2 states"):
         train("fe-gnn", "potts(3x3, states=3, n=5)", **{**SMALL, "network": {}})
