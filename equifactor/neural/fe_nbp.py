@@ -113,20 +113,25 @@ class FENBP(Network):
 
     def damping(self, wiring: Wiring, seen: Tensor, moved: Tensor | None = None) -> Float[Tensor, " S'"]:
         """alpha for each edge state, or the same for all states of an edge, from `see` and `moved`."""
-        first = self.first(seen)
-        hidden = self._normed(wiring, self.second(nn.functional.leaky_relu(self._normed(wiring, first, 0))), 1)
-        if self.whole is not None and moved is not None:  # after the norms, which would take it away again
-            mean, variance = wiring.graph_statistics(first)
-            summary = torch.cat((moved, mean, 0.5 * (variance + _LEAST).log()), dim=1)
-            hidden = hidden + self.whole(summary).index_select(0, wiring.graph)
+        hidden, whole = self.first(seen), None
+        if self.norms or moved is not None:
+            mean, variance, centred = wiring.graph_statistics(hidden)
+            if self.whole is not None and moved is not None:
+                spread = 0.5 * (variance + _LEAST).log()
+                whole = wiring.of_graph(self.whole(torch.cat((moved, mean, spread), dim=1)))
+            if self.norms:
+                hidden = self.norms[0](wiring, variance, centred)
+        hidden = self.second(nn.functional.leaky_relu(hidden))
+        if self.norms:
+            _, variance, centred = wiring.graph_statistics(hidden)
+            hidden = self.norms[1](wiring, variance, centred)
+        if whole is not None:  # after the norms, which would take it away again
+            hidden = hidden + whole
         hidden = nn.functional.leaky_relu(hidden)
         if self.alpha == "edge":
             hidden = wiring.max_over_states(hidden)
         out = self.last(hidden).squeeze(-1) + self.first_alpha
         return out.sigmoid() if self.bounded else out
-
-    def _normed(self, wiring: Wiring, hidden: Tensor, layer: int) -> Tensor:
-        return self.norms[layer](wiring, hidden) if self.norms else hidden
 
 
 _LEAST = 1e-6  # changes and variances below look alike, and their logarithms stay finite

@@ -67,8 +67,7 @@ class GraphNorm(nn.Module):
         self.scale = nn.Parameter(torch.ones(channels))
         self.shift = nn.Parameter(torch.zeros(channels))
 
-    def forward(self, wiring: Wiring, hidden: Tensor) -> Tensor:
-        """[S', H] to [S', H]."""
-        mean, variance = wiring.graph_statistics(hidden)
+    def forward(self, wiring: Wiring, variance: Tensor, centred: Tensor) -> Tensor:
+        """[S', H] from what `Wiring.graph_statistics` says of the hidden channels."""
         scale = (variance + self.eps).rsqrt() * self.scale
-        return (hidden - mean.index_select(0, wiring.graph)) * scale.index_select(0, wiring.graph) + self.shift
+        return torch.addcmul(self.shift, centred, wiring.of_graph(scale))

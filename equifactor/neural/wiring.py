@@ -159,12 +159,19 @@ class Wiring:
 
     def mean_per_graph(self, hidden: Float[Tensor, "S' H"]) -> Float[Tensor, "G H"]:
         """Mean over all edge states of each graph; graphs of a batch never mix."""
+        if self.num_graphs == 1:
+            return hidden.sum(0, keepdim=True) / max(1, len(hidden))
         return _mean(hidden, self.graph, self.num_graphs)
 
-    def graph_statistics(self, hidden: Float[Tensor, "S' H"]) -> tuple[Float[Tensor, "G H"], Float[Tensor, "G H"]]:
-        """Mean and variance over all edge states of each graph."""
+    def of_graph(self, values: Float[Tensor, "G H"]) -> Tensor:
+        """The row of its graph for each edge state; [1, H], to be broadcast, where there is only one."""
+        return values if self.num_graphs == 1 else values.index_select(0, self.graph)
+
+    def graph_statistics(self, hidden: Float[Tensor, "S' H"]) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean and variance [G, H] over all edge states of each graph, and [S', H] less the mean."""
         mean = self.mean_per_graph(hidden)
-        return mean, self.mean_per_graph((hidden - mean.index_select(0, self.graph)).square())
+        centred = hidden - self.of_graph(mean)
+        return mean, self.mean_per_graph(centred.square()), centred
 
 
 def wire(flat: Flat, semiring: Semiring) -> Wiring:

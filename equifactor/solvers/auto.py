@@ -28,6 +28,7 @@ _UNLIMITED = 60.0  # seconds that exact may take when there is no deadline
 class Auto(Solver):
     """Exact where its plan fits time and memory; else BP with bounds, or for MAP search with bounds.
 
+    Marginals on which no run of BP settles are those of `fe-net`.
     The message says what was chosen and why. MAP without a proof goes on to the time limit, or for `seconds`.
     """
 
@@ -91,15 +92,14 @@ class Auto(Solver):
     def _mix(self, graphs: Sequence[FactorGraph], reasons: list[str], task: Task, run: Run) -> list[Estimate]:
         if task is Task.MAP:
             return [self._best_assignment(g, why, run) for g, why in zip(graphs, reasons, strict=True)]
-        from equifactor.auto.sum_mix import TRIES, best_of_runs, with_bounds
+        from equifactor.auto.sum_mix import estimates, with_bounds
 
-        if len(graphs) == 1:
-            estimate, spec = best_of_runs(graphs[0], task, run)
-            if task is Task.PR and estimate.log_z is not None:
-                estimate = with_bounds(estimate, graphs[0], run)
-            return [_say(estimate, parse_solver(spec), reasons[0])]
-        solver = parse_solver(TRIES[0])
-        return [_say(e, solver, why) for e, why in zip(solver.run(graphs, task, run), reasons, strict=True)]
+        answers = []
+        for (estimate, spec), graph, why in zip(estimates(graphs, task, run), graphs, reasons, strict=True):
+            if task is Task.PR and len(graphs) == 1 and estimate.log_z is not None:
+                estimate = with_bounds(estimate, graph, run)
+            answers.append(_say(estimate, parse_solver(spec), why))
+        return answers
 
     def _best_assignment(self, graph: FactorGraph, why: str, run: Run) -> Estimate:
         seconds = self.seconds if run.clock.time_limit is None else run.clock.left

@@ -1,0 +1,66 @@
+"""Marginals of `auto` where exact inference does not fit: BP where it settles, the network where it does not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from equifactor import metrics, solve
+from equifactor.auto import sum_mix
+from equifactor.clock import Clock
+from equifactor.generators import ising_grid
+from equifactor.result import Status
+
+WEAK = ising_grid(6, 6, coupling_std=0.3, seed=1)
+STRONG = ising_grid(6, 6, coupling_std=5.0, field_std=0.5, seed=3)  # frustrated: BP runs in circles
+AUTO = "auto(memory_limit=0)"  # nothing fits exact
+
+
+def test_bp_where_it_settles() -> None:
+    result = solve(WEAK, "MAR", AUTO)
+    assert result.status is Status.CONVERGED
+    assert result.stats["chosen"].startswith("bp(")
+
+
+def test_the_network_where_bp_does_not_settle() -> None:
+    exact = solve(STRONG, "MAR", "exact").marginals
+    result, bp = solve(STRONG, "MAR", AUTO), solve(STRONG, "MAR", sum_mix.TRIES[0])
+    assert bp.status is Status.ITERATION_LIMIT
+    assert result.stats["chosen"] == "fe-net"
+    assert "auto chose fe-net" in result.message
+    assert metrics.kl(exact, result.marginals) < 0.5 * metrics.kl(exact, bp.marginals)
+
+
+def test_a_batch_takes_each_graph_by_itself() -> None:
+    results = solve([WEAK, STRONG, WEAK], "MAR", AUTO)
+    chosen = [r.stats["chosen"].split("(")[0] for r in results]
+    assert chosen == ["bp", "fe-net", "bp"]
+    alone = solve(STRONG, "MAR", "fe-net").marginals
+    np.testing.assert_allclose(results[1].marginals.values, alone.values, rtol=0, atol=1e-9)
+
+
+def test_ln_z_stays_that_of_bp() -> None:
+    result = solve(STRONG, "PR", AUTO)
+    assert result.stats["chosen"].startswith("bp(")
+    assert result.lower_bound <= result.upper_bound
+
+
+def test_an_answer_cut_short_is_not_preferred(monkeypatch: pytest.MonkeyPatch) -> None:
+    from equifactor.neural.solver import NeuralSolver
+    from equifactor.result import Estimate
+
+    monkeypatch.setattr(
+        NeuralSolver, "run", lambda self, graphs, *_: [Estimate(status=Status.TIME_LIMIT)] * len(graphs)
+    )
+    result = solve(STRONG, "MAR", AUTO)
+    assert result.stats["chosen"].startswith("bp(")
+    assert result.marginals is not None
+
+
+def test_torch_is_not_loaded_when_little_time_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    from equifactor.neural.solver import NeuralSolver
+
+    monkeypatch.setattr(NeuralSolver, "run", lambda *_: pytest.fail("the network ran"))
+    monkeypatch.setattr(sum_mix, "sys", type("Modules", (), {"modules": {}}))
+    monkeypatch.setattr(Clock, "left", property(lambda _: 2.0))
+    assert solve(STRONG, "MAR", AUTO, time_limit=100).stats["chosen"].startswith("bp(")
