@@ -27,10 +27,11 @@ _IMPORT = 3.0  # seconds that loading torch may take
 
 
 def estimates(graphs: Sequence[FactorGraph], task: Task, run: Run) -> list[tuple[Estimate, str]]:
-    """An answer and its solver for each graph: BP, and for marginals the network wherever BP does not settle.
+    """An answer and its solver for each graph: BP, and for marginals the network wherever BP fails.
 
     A fixed point of BP found by the best of several runs is better than the network on most public models. Where there
-    is none, on strong couplings of both signs, its beliefs are certain and wrong, and the network's KL is a tenth.
+    is none, on strong couplings of both signs, or where beliefs vanish around near-certain loops, BP is certain and
+    wrong, and the network's KL is a tenth.
     """
     from equifactor.spec import parse_solver
 
@@ -38,18 +39,18 @@ def estimates(graphs: Sequence[FactorGraph], task: Task, run: Run) -> list[tuple
         found = [best_of_runs(graphs[0], task, run)]
     else:
         found = [(e, TRIES[0]) for e in parse_solver(TRIES[0]).run(graphs, task, run)]
-    unsettled = [n for n, (e, _) in enumerate(found) if e.status is Status.ITERATION_LIMIT]
+    failed = [n for n, (e, _) in enumerate(found) if e.status is Status.ITERATION_LIMIT or "vanished" in e.stats]
     no_time = run.clock.time_limit is not None and run.clock.left < _IMPORT and "torch" not in sys.modules
-    if task is Task.MAR and unsettled and not run.clock.stopped and not no_time:
-        answers = parse_solver(LEARNED).run([graphs[n] for n in unsettled], task, run)
-        for n, estimate in zip(unsettled, answers, strict=True):
+    if task is Task.MAR and failed and not run.clock.stopped and not no_time:
+        answers = parse_solver(LEARNED).run([graphs[n] for n in failed], task, run)
+        for n, estimate in zip(failed, answers, strict=True):
             if estimate.status in (Status.CONVERGED, Status.ITERATION_LIMIT):  # else cut short, or too large for it
                 found[n] = estimate, LEARNED
     return found
 
 
 def best_of_runs(graph: FactorGraph, task: Task, run: Run) -> tuple[Estimate, str]:
-    """The best run of BP and its solver: settled before unsettled, then the highest Bethe ln Z."""
+    """The best run of BP and its solver: sound and settled before others, then the highest Bethe ln Z."""
     from equifactor.spec import parse_solver
 
     runs: list[tuple[Estimate, str]] = []
@@ -66,7 +67,7 @@ def best_of_runs(graph: FactorGraph, task: Task, run: Run) -> tuple[Estimate, st
 def _merit(run: tuple[Estimate, str]) -> tuple[bool, float]:
     estimate = run[0]
     log_z = -np.inf if estimate.log_z is None else estimate.log_z
-    settled = estimate.status is Status.CONVERGED
+    settled = estimate.status is Status.CONVERGED and "vanished" not in estimate.stats
     return settled, log_z if settled else -estimate.stats.get("change", np.inf)
 
 

@@ -156,9 +156,7 @@ def draw(experiment: Experiment, lines: Sequence[Line], path: Path) -> None:
             mine = sorted((line for line in lines if line.name == name), key=lambda line: line.size or 0)
             values = [getattr(line, measure) for line in mine]
             if name not in trained:
-                panel.axhline(values[0], linestyle=":", linewidth=1, color="grey")
-                place = {"xycoords": ("axes fraction", "data"), "va": "center", "annotation_clip": False}
-                panel.annotate(name, (1.01, values[0]), fontsize=6, color="dimgrey", **place)
+                _level(panel, name, values[0])
                 continue
             n, ours = trained.index(name), name.startswith("FE-")
             panel.errorbar(
@@ -174,12 +172,22 @@ def draw(experiment: Experiment, lines: Sequence[Line], path: Path) -> None:
         figure.savefig(path.with_suffix(suffix), dpi=150)
 
 
+def _level(panel: Any, name: str, value: float) -> None:
+    """A dotted line for a method without training, its name to the right of it."""
+    panel.axhline(value, linestyle=":", linewidth=1, color="grey")
+    place = {"xycoords": ("axes fraction", "data"), "va": "center", "annotation_clip": False}
+    panel.annotate(name, (1.01, value), fontsize=6, color="dimgrey", **place)
+
+
 def draw_steps(experiment: Experiment, rows: Sequence[dict[str, Any]], path: Path) -> None:
     """KL against the number of steps a network is run for, a line per network; the mean over seeds."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6, 4.2), layout="constrained")
+    figure = Figure(figsize=(7, 4.2), layout="constrained")
     panel = figure.subplots()
+    for row in rows:
+        if row["seed"] is None and "steps" not in row:
+            _level(panel, row["name"], row["kl"])
     for name in dict.fromkeys(row["name"] for row in rows if "steps" in row):
         same = [row["steps"] for row in rows if row["name"] == name and "steps" in row]
         counts = sorted(map(int, same[0]))
@@ -187,7 +195,7 @@ def draw_steps(experiment: Experiment, rows: Sequence[dict[str, Any]], path: Pat
             counts, [_mean([s[str(n)]["kl"] for s in same]) for n in counts], marker="o", markersize=3, label=name
         )
     panel.set(xscale="log", yscale="log", xlabel="steps", ylabel="KL", title=experiment.title)
-    if panel.lines:
+    if panel.get_legend_handles_labels()[0]:
         panel.legend(fontsize=7)
     for suffix in (".png", ".svg"):
         figure.savefig(path.with_suffix(suffix), dpi=150)

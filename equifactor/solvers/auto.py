@@ -28,7 +28,7 @@ _UNLIMITED = 60.0  # seconds that exact may take when there is no deadline
 class Auto(Solver):
     """Exact where its plan fits time and memory; else BP with bounds, or for MAP search with bounds.
 
-    Marginals on which no run of BP settles are those of `fe-net`.
+    Marginals are those of `fe-net` where no run of BP settles or its beliefs vanish.
     The message says what was chosen and why. MAP without a proof goes on to the time limit, or for `seconds`.
     """
 

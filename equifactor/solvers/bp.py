@@ -66,13 +66,32 @@ class BeliefPropagation(IterativeSolver[Engine]):
             bounds = answers.upper_bound.tolist()
             found = [{"assignment": x, "upper_bound": u} for x, u in zip(flat.assignments(states), bounds, strict=True)]
         else:
-            log_z = answers.log_z.tolist()
-            found = [
-                {"marginals": m, "log_z": z} for m, z in zip(flat.marginals(answers.probabilities), log_z, strict=True)
-            ]
-        for fields, status, change in zip(found, ending.status, ending.residual.tolist(), strict=True):
+            marginals = flat.marginals(answers.probabilities)
+            found = [{"marginals": m, "log_z": z} for m, z in zip(marginals, answers.log_z.tolist(), strict=True)]
+        vanished = _vanished(flat, state, answers.probabilities) if task is not Task.MAP else [0] * flat.num_graphs
+        for fields, status, change, lost in zip(found, ending.status, ending.residual.tolist(), vanished, strict=True):
             fields.update(status=status, iterations=ending.iterations, stats={"change": change})
+            if lost:
+                fields["stats"]["vanished"] = lost
+                fields["message"] = f"{status.advice} {lost} {_VANISHED}"
         return [
             impossible() if empty else Estimate.of(fields)
             for fields, empty in zip(found, without_state.tolist(), strict=True)
         ]
+
+
+_VANISHED = (
+    "states that nothing excludes got a probability below the smallest number: right on a tree, but around loops of "
+    "near-certain factors BP counts the same evidence again and again; compare fe-net."
+)
+
+
+def _vanished(flat: FlatGraph[np.ndarray], state: Engine, probabilities: NDArray[np.float64]) -> list[int]:
+    """[G] states of belief 0 whose messages are all finite. A true zero is right on any graph, this is an overflow."""
+    if not (probabilities == 0.0).any():
+        return [0] * flat.num_graphs
+    zeros = np.bincount(flat.state_of_edge_state, np.isneginf(state.messages()), minlength=flat.num_states)
+    lost = (probabilities == 0.0) & (zeros == 0.0)
+    graph = flat.graph_of_var[flat.var_of_state[lost]]
+    counts: list[int] = np.bincount(graph, minlength=flat.num_graphs).tolist()
+    return counts

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -37,6 +39,18 @@ def test_a_batch_takes_each_graph_by_itself() -> None:
     assert chosen == ["bp", "fe-net", "bp"]
     alone = solve(STRONG, "MAR", "fe-net").marginals
     np.testing.assert_allclose(results[1].marginals.values, alone.values, rtol=0, atol=1e-9)
+
+
+def test_the_network_where_beliefs_of_bp_vanish(monkeypatch: pytest.MonkeyPatch) -> None:
+    from equifactor.solvers.bp import BeliefPropagation
+
+    run = BeliefPropagation.run
+
+    def vanishing(self, graphs, task, settings):
+        return [replace(e, stats={**e.stats, "vanished": 3}) for e in run(self, graphs, task, settings)]
+
+    monkeypatch.setattr(BeliefPropagation, "run", vanishing)
+    assert solve(WEAK, "MAR", AUTO).stats["chosen"] == "fe-net"
 
 
 def test_ln_z_stays_that_of_bp() -> None:
