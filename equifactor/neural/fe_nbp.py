@@ -17,6 +17,7 @@ from equifactor.solver import ALL_SYMMETRIES
 from equifactor.spec import option
 
 FEATURES = ("old", "new", "variable", "factor-sum", "factor-max")
+_LEAST = 1e-6  # changes and variances below look alike, and their logarithms stay finite
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +133,3 @@ class FENBP(Network):
             hidden = wiring.max_over_states(hidden)
         out = self.last(hidden).squeeze(-1) + self.first_alpha
         return out.sigmoid() if self.bounded else out
-
-
-_LEAST = 1e-6  # changes and variances below look alike, and their logarithms stay finite

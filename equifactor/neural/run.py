@@ -59,9 +59,9 @@ class NetworkRun:
             return _numpy(torch.maximum(*change))
 
     def _probabilities(self) -> tuple[Tensor, Tensor]:
-        """Beliefs [X] and messages [S'] outside the log; a free damping may send messages above 1."""
+        """Beliefs [X] and messages [S'] outside the log; what a network makes of messages need not be normalised."""
         beliefs = ops.probabilities(self.flat, self.network.log_beliefs(self.state))
-        return beliefs, self.state.msg_fv.clamp_max(_LARGE).exp()
+        return beliefs, self.state.wiring.normalize(self.state.msg_fv).exp()
 
     @functools.cached_property
     def _graph_of(self) -> tuple[Tensor, Tensor]:
@@ -125,9 +125,6 @@ class NetworkRun:
     def _exact(self) -> FlatGraph[Tensor]:
         """The batch with its tables in double precision, not as rounded for the network."""
         return replace(self.flat, log_phi=torch.tensor(self.compiled.log_phi, device=self.flat.log_phi.device))
-
-
-_LARGE = 80.0  # exp of more overflows in single precision
 
 
 def _numpy(values: Tensor) -> NDArray[np.float64]:

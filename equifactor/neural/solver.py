@@ -172,9 +172,11 @@ class NeuralSolver(IterativeSolver["NetworkRun"]):
         return estimates
 
     def _message(self, state: NetworkRun, status: Status, steps: int, change: float) -> str:
+        trained = state.network.config.steps
+        if status is Status.CONVERGED and steps > trained and getattr(state.network.config, "settle", 0.0) > 0.0:
+            return f"It came to rest: after the {trained} steps it is made for it moves less and less by itself."
         if status is not Status.ITERATION_LIMIT:
             return ""
-        trained = state.network.config.steps
         which = f"the {steps} steps it is made for" if steps == trained else f"{steps} steps (it is made for {trained})"
         return f"It ran {which}" + (f"; the last one moved a belief by {change:.1g}." if np.isfinite(change) else ".")
 

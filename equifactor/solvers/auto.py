@@ -92,13 +92,13 @@ class Auto(Solver):
     def _mix(self, graphs: Sequence[FactorGraph], reasons: list[str], task: Task, run: Run) -> list[Estimate]:
         if task is Task.MAP:
             return [self._best_assignment(g, why, run) for g, why in zip(graphs, reasons, strict=True)]
-        from equifactor.auto.sum_mix import estimates, with_bounds
+        from equifactor.auto.sum_mix import FAILED, LEARNED, estimates, with_bounds
 
         answers = []
         for (estimate, spec), graph, why in zip(estimates(graphs, task, run), graphs, reasons, strict=True):
             if task is Task.PR and len(graphs) == 1 and estimate.log_z is not None:
                 estimate = with_bounds(estimate, graph, run)
-            answers.append(_say(estimate, parse_solver(spec), why))
+            answers.append(_say(estimate, parse_solver(spec), f"{why}, and {FAILED}" if spec == LEARNED else why))
         return answers
 
     def _best_assignment(self, graph: FactorGraph, why: str, run: Run) -> Estimate:

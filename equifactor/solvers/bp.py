@@ -73,7 +73,7 @@ class BeliefPropagation(IterativeSolver[Engine]):
             fields.update(status=status, iterations=ending.iterations, stats={"change": change})
             if lost:
                 fields["stats"]["vanished"] = lost
-                fields["message"] = f"{status.advice} {lost} {_VANISHED}"
+                fields["message"] = f"{status.advice} {lost} state{'s' * (lost > 1)} {_VANISHED}"
         return [
             impossible() if empty else Estimate.of(fields)
             for fields, empty in zip(found, without_state.tolist(), strict=True)
@@ -81,17 +81,28 @@ class BeliefPropagation(IterativeSolver[Engine]):
 
 
 _VANISHED = (
-    "states that nothing excludes got a probability below the smallest number: right on a tree, but around loops of "
-    "near-certain factors BP counts the same evidence again and again; compare fe-net."
+    "that nothing excludes got a probability below the smallest number: around loops of near-certain factors BP counts "
+    "the same evidence again and again; compare fe-net."
 )
+_SMALLEST = 745.0  # exp(-745) is the last number above 0
 
 
 def _vanished(flat: FlatGraph[np.ndarray], state: Engine, probabilities: NDArray[np.float64]) -> list[int]:
-    """[G] states of belief 0 whose messages are all finite. A true zero is right on any graph, this is an overflow."""
+    """[G] states of belief 0 that neither zeros nor the tables of their variable account for.
+
+    A true zero is right on any graph. Without zeros the log odds of two states are at most the sum of the ranges of the
+    tables around them, so that a state may vanish rightly only where this sum is large.
+    """
     if not (probabilities == 0.0).any():
         return [0] * flat.num_graphs
     zeros = np.bincount(flat.state_of_edge_state, np.isneginf(state.messages()), minlength=flat.num_states)
-    lost = (probabilities == 0.0) & (zeros == 0.0)
+    odds = np.zeros(flat.num_vars)
+    for group in flat.groups:
+        table = flat.log_phi[group.entries].reshape(group.num_factors, -1)
+        low = np.where(np.isneginf(table), np.inf, table).min(axis=1)
+        for edges in group.edges:
+            odds += np.bincount(flat.var_of_edge[edges], table.max(axis=1) - low, minlength=flat.num_vars)
+    lost = (probabilities == 0.0) & (zeros == 0.0) & (odds[flat.var_of_state] < _SMALLEST)
     graph = flat.graph_of_var[flat.var_of_state[lost]]
     counts: list[int] = np.bincount(graph, minlength=flat.num_graphs).tolist()
     return counts

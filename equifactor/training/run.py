@@ -25,7 +25,7 @@ from equifactor.training.sources import read_source
 from equifactor.training.targets import fingerprint, with_targets
 
 if TYPE_CHECKING:
-    from equifactor.neural.network import Network
+    from equifactor.neural.network import Config, Network
     from equifactor.solver import Progress
     from equifactor.training.batches import Dataset
     from equifactor.training.loop import Trainer
@@ -69,7 +69,7 @@ def train(
         task: "MAR" or "MAP".
         out: model file to write (`.safetensors`), with a log (`.jsonl`) and a checkpoint beside it; None: no files.
         network: settings of the network, such as `{"channels": 32}`.
-        start: a model file with the same weights by name and shape to start from.
+        start: a model file of the same kind and settings to start from; steps and settle may differ.
         weights: how much each graph counts in the loss and in a validation share, against their mean.
         validation: share of the graphs held out, or data as above; 0: the training graphs.
         resume: go on from the checkpoint beside `out`; the result is that of an uninterrupted run.
@@ -105,8 +105,7 @@ def train(
     net = build(kind, dict(network or {}), seed=chosen.seed)
     if start is not None:
         started, _ = load_model(start)
-        # Settings that change no weight, such as steps and settle, may differ.
-        if _shapes(started) != _shapes(net):
+        if _without_pace(started.config) != _without_pace(net.config):
             raise OptionError(f"{start}: it holds {started.kind} with {started.config}, not {kind} with {net.config}")
         net.load_state_dict(started.state_dict())
     processes = Processes(chosen)
@@ -159,8 +158,10 @@ def _release(trainer: Trainer) -> None:
         torch.cuda.empty_cache()
 
 
-def _shapes(network: Network) -> dict[str, Any]:
-    return {"kind": network.kind} | {name: tuple(t.shape) for name, t in network.state_dict().items()}
+def _without_pace(config: Config) -> tuple[type[Config], dict[str, Any]]:
+    """All settings but those that say how long to run: with others the same weights would mean something else."""
+    settings = dataclasses.asdict(config)
+    return type(config), {name: value for name, value in settings.items() if name not in ("steps", "settle")}
 
 
 def _target(out: str | Path | None) -> Path | None:

@@ -11,7 +11,7 @@ from equifactor import metrics, solve
 from equifactor.auto import sum_mix
 from equifactor.clock import Clock
 from equifactor.generators import ising_grid
-from equifactor.result import Status
+from equifactor.result import Estimate, Status
 
 WEAK = ising_grid(6, 6, coupling_std=0.3, seed=1)
 STRONG = ising_grid(6, 6, coupling_std=5.0, field_std=0.5, seed=3)  # frustrated: BP runs in circles
@@ -30,7 +30,15 @@ def test_the_network_where_bp_does_not_settle() -> None:
     assert bp.status is Status.ITERATION_LIMIT
     assert result.stats["chosen"] == "fe-net"
     assert "auto chose fe-net" in result.message
+    assert "no run of bp settled" in result.message
     assert metrics.kl(exact, result.marginals) < 0.5 * metrics.kl(exact, bp.marginals)
+
+
+@pytest.mark.parametrize("task", ["MAR", "PR"])
+def test_single_precision(task: str) -> None:
+    result = solve(WEAK, task, AUTO, dtype="float32")  # residual schedules need double precision
+    assert result.status is Status.CONVERGED
+    assert result.log_z == pytest.approx(solve(WEAK, task, AUTO).log_z, rel=1e-4)
 
 
 def test_a_batch_takes_each_graph_by_itself() -> None:
@@ -54,21 +62,30 @@ def test_the_network_where_beliefs_of_bp_vanish(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_ln_z_stays_that_of_bp() -> None:
+    assert solve(STRONG, "MAR", AUTO).log_z == solve(STRONG, "PR", AUTO).log_z
     result = solve(STRONG, "PR", AUTO)
     assert result.stats["chosen"].startswith("bp(")
     assert result.lower_bound <= result.upper_bound
 
 
-def test_an_answer_cut_short_is_not_preferred(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("late", [Status.TIME_LIMIT, Status.INTERRUPTED])
+def test_an_answer_cut_short_is_not_preferred_but_told(late: Status, monkeypatch: pytest.MonkeyPatch) -> None:
     from equifactor.neural.solver import NeuralSolver
-    from equifactor.result import Estimate
 
-    monkeypatch.setattr(
-        NeuralSolver, "run", lambda self, graphs, *_: [Estimate(status=Status.TIME_LIMIT)] * len(graphs)
-    )
+    def cut(self, graphs, task, run):
+        monkeypatch.setattr(Clock, "status", property(lambda _: late))
+        return [Estimate(status=late)] * len(graphs)
+
+    monkeypatch.setattr(NeuralSolver, "run", cut)
     result = solve(STRONG, "MAR", AUTO)
     assert result.stats["chosen"].startswith("bp(")
     assert result.marginals is not None
+    assert result.status is late
+
+
+def test_too_large_for_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sum_mix, "_MEMORY", 1000)
+    assert solve(STRONG, "MAR", AUTO).stats["chosen"].startswith("bp(")
 
 
 def test_torch_is_not_loaded_when_little_time_is_left(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,13 @@ def test_each_graph_of_a_batch_is_counted_by_itself() -> None:
     assert ["vanished" in r.stats for r in results] == [False, True]
 
 
+def test_strong_evidence_is_no_such_state() -> None:
+    graph = ising_grid(3, 3, coupling_std=0.3, seed=1).with_factor([0], [0.0, -800.0], log=True)
+    result = solve(graph, "MAR", "bp(damping=0.5)")
+    assert result.marginals[0][1] == 0.0
+    assert "vanished" not in result.stats
+
+
 def test_true_zeros_are_no_such_states() -> None:
     graph = FactorGraph([2, 2], [([0, 1], [[1.0, 0.0], [1.0, 1.0]]), ([0], [1.0, 0.0])])
     estimate = parse_solver("bp").run([graph], Task.MAR, Run())[0]  # `solve` would strike these states out before

@@ -156,6 +156,20 @@ def test_settling_comes_to_rest_where_bp_runs_in_circles(kind: str, semiring: st
     assert last_change(3.0) < 1e-3
 
 
+def test_hidden_vectors_go_a_share_of_their_way_too() -> None:
+    network = drawn("fe-net", {"channels": 4, "tables": 2, "hidden": 8, "steps": 3, "settle": 2.0})
+    with torch.no_grad():
+        state = network.begin(compile(RAGGED).to(), "sum")
+        for _ in range(5):
+            state = network.step(state)
+        settled = network.step(state).hidden[0]  # step 6 of T = 3
+        network.settle = 0.0
+        free = network.step(state).hidden[0]
+    moved = free - state.hidden[0]
+    assert moved.abs().max() > 1e-3
+    torch.testing.assert_close(settled - state.hidden[0], 0.25 * moved)
+
+
 def test_context_tells_steps_and_graphs_apart() -> None:
     network = drawn("fe-nbp", {"context": True, "norm": True, "hidden": 8})
     flat = compile([ising_grid(3, 3, coupling_std=c, seed=1) for c in (0.1, 5.0)]).to()
