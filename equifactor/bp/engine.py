@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from equifactor.graph import FlatGraph
+    from equifactor.graph.flat_graph import FactorGroup
     from equifactor.solver import Run
 
 Semiring = Literal["sum", "max"]
@@ -43,14 +44,16 @@ def message_floor(flat: FlatGraph[np.ndarray]) -> float:
     Around loops of hard constraints the message of an impossible state may double with every sweep. Left alone it takes
     all digits from the sums it enters, then overflows into a zero that no table states.
     """
+    return -1e3 * max([10.0, *(float(table_ranges(flat, group).max()) for group in flat.groups)])
+
+
+def table_ranges(flat: FlatGraph[np.ndarray], group: FactorGroup) -> NDArray[np.float64]:
+    """[F] of a group: the largest log entry of each table less the smallest one that is no true zero."""
     import numpy as np
 
-    widest = 10.0
-    for group in flat.groups:
-        table = flat.log_phi[group.entries].reshape(group.num_factors, -1)
-        low = np.where(np.isneginf(table), np.inf, table).min(axis=1)
-        widest = max(widest, float((table.max(axis=1) - low).max()))
-    return -1e3 * widest
+    table = flat.log_phi[group.entries].reshape(group.num_factors, -1)
+    low = np.where(np.isneginf(table), np.inf, table).min(axis=1)
+    return np.asarray(table.max(axis=1) - low)
 
 
 class Engine(Protocol):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from equifactor.bp.decode import sequential_states
-from equifactor.bp.engine import Engine, Schedule, Settings, new_engine
+from equifactor.bp.engine import Engine, Schedule, Settings, new_engine, table_ranges
 from equifactor.result import Estimate, Task, impossible
 from equifactor.solver import ALL_SYMMETRIES, Ending, IterativeSolver, Run
 from equifactor.spec import option, register
@@ -98,10 +98,9 @@ def _vanished(flat: FlatGraph[np.ndarray], state: Engine, probabilities: NDArray
     zeros = np.bincount(flat.state_of_edge_state, np.isneginf(state.messages()), minlength=flat.num_states)
     odds = np.zeros(flat.num_vars)
     for group in flat.groups:
-        table = flat.log_phi[group.entries].reshape(group.num_factors, -1)
-        low = np.where(np.isneginf(table), np.inf, table).min(axis=1)
+        ranges = table_ranges(flat, group)
         for edges in group.edges:
-            odds += np.bincount(flat.var_of_edge[edges], table.max(axis=1) - low, minlength=flat.num_vars)
+            odds += np.bincount(flat.var_of_edge[edges], ranges, minlength=flat.num_vars)
     lost = (probabilities == 0.0) & (zeros == 0.0) & (odds[flat.var_of_state] < _SMALLEST)
     graph = flat.graph_of_var[flat.var_of_state[lost]]
     counts: list[int] = np.bincount(graph, minlength=flat.num_graphs).tolist()
