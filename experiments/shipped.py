@@ -23,7 +23,7 @@ from equifactor.training.sources import read_source
 
 NETWORK: dict[str, dict[str, Any]] = {
     "fe-nbp": {"steps": 32, "norm": True, "context": True, "settle": 3.0},
-    "fe-gnn": {"steps": 16, "channels": 32},
+    "fe-gnn": {"steps": 16, "channels": 32, "settle": 6.0},
     "fe-net": {"steps": 16, "temper": True, "settle": 6.0},
 }
 LEARNING_RATE = {"fe-nbp": 3e-3, "fe-gnn": 2e-3, "fe-net": 2e-3}

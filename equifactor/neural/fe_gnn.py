@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from equifactor import ops
-from equifactor.neural.layers import mlp, squash
+from equifactor.neural.layers import mlp, settling, squash
 from equifactor.neural.network import Config, Network, State, one_cardinality, register_network
 from equifactor.neural.wiring import Flat, Wiring, others
 from equifactor.ops.segments import segment_sum
@@ -26,6 +26,7 @@ class FEGNNConfig(Config):
     channels: int = option(5, "size D of the hidden message states", low=1)
     hidden: int = option(64, "width of the two hidden layers of each network", low=1)
     features: Literal["none", "bp"] = option("none", "bp: the messages of damped BP run beside it and are seen")
+    settle: float = option(0.0, "after T steps hidden states go (T/t)^settle of their way; above 1 they rest", low=0.0)
 
 
 @register_network("fe-gnn")
@@ -45,7 +46,7 @@ class FEGNN(Network):
     def __init__(self, config: FEGNNConfig) -> None:
         super().__init__(config)
         D, H, X = config.channels, config.hidden, config.card
-        self.card, self.channels, self.sees_bp = X, D, config.features == "bp"
+        self.card, self.channels, self.sees_bp, self.settle = X, D, config.features == "bp", config.settle
         extra = X if self.sees_bp else 0
         self.mlp1 = mlp((D + extra, H, H, D), nn.ReLU)
         self.gru1 = nn.GRUCell(D, D)
@@ -60,13 +61,15 @@ class FEGNN(Network):
     def start(self, wiring: Wiring) -> State:
         """Hidden states of zero, uniform messages; the tables without their scale, which no answer depends on."""
         zeros = wiring.log_phi.new_zeros(len(wiring.var_of_edge), self.channels)
-        return State(wiring, wiring.uniform_messages(), (zeros, zeros, _without_scale(wiring)))
+        return State(wiring, wiring.uniform_messages(), (zeros, zeros, _without_scale(wiring), zeros.new_zeros(())))
 
     def step(self, state: State) -> State:
         """Variables to factors, then factors to variables."""
-        wiring, (h_vf, h_fv, log_phi) = state.wiring, state.hidden
+        wiring, (h_vf, h_fv, log_phi, t) = state.wiring, state.hidden
+        t = t + 1.0
         seen_fv = self._seen(h_fv, wiring.messages(state.msg_fv)) if self.sees_bp else h_fv
-        h_vf = self.gru1(others(self.mlp1(seen_fv), wiring.var_of_edge, wiring.num_vars), h_vf)
+        sent = others(self.mlp1(seen_fv), wiring.var_of_edge, wiring.num_vars)
+        h_vf = self._moved(h_vf, self.gru1(sent, h_vf), t)
         msg = state.msg_fv
         if self.sees_bp:
             msg_vf = wiring.outgoing(msg)
@@ -78,11 +81,14 @@ class FEGNN(Network):
         out = ops.reduce_tables(
             wiring.all_groups, log_phi, self.mlp2(seen_vf).reshape(-1), wiring.semiring, zeros=wiring.has_zeros
         )
-        h_fv = self.gru2(out.clamp(-_CLAMP, _CLAMP).reshape(-1, self.card), h_fv)
+        h_fv = self._moved(h_fv, self.gru2(out.clamp(-_CLAMP, _CLAMP).reshape(-1, self.card), h_fv), t)
         if not self.sees_bp:
             # What went through the tables is a log message like any other: bounds are computed from it.
             msg = wiring.normalize(out[len(wiring.unary_messages) :])
-        return State(wiring, msg, (h_vf, h_fv, log_phi))
+        return State(wiring, msg, (h_vf, h_fv, log_phi, t))
+
+    def _moved(self, before: Tensor, after: Tensor, t: Tensor) -> Tensor:
+        return torch.lerp(before, after, settling(t, self.config.steps, self.settle)) if self.settle else after
 
     def _seen(self, hidden: Tensor, msg: Tensor) -> Tensor:
         return torch.cat((hidden, squash(msg).reshape(-1, self.card)), dim=1)
