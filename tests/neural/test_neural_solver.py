@@ -273,3 +273,13 @@ def test_wrong_cardinality_and_device() -> None:
         solve(GRAPHS["tree"], "MAR", "fe-gnn(untrained)")
     with pytest.raises(OptionError, match="no device 'abacus'"):
         solve(GRAPHS["loop"], "MAR", "fe-nbp(untrained)", device="abacus")
+
+
+@pytest.mark.parametrize("kind", ["fe-nbp", "fe-net"])
+def test_a_run_that_came_to_rest_by_itself_says_so(kind: str) -> None:
+    graph = ising_grid(5, 5, coupling_std=5.0, field_std=0.5, seed=3)  # BP finds no fixed point
+    short, long = solve(graph, "MAR", kind), solve(graph, "MAR", f"{kind}(iterations=2000)")
+    assert short.status is Status.ITERATION_LIMIT
+    assert 0.0 < short.stats["change"] <= 1.0  # a change of probabilities
+    assert long.status is Status.CONVERGED
+    assert "came to rest" in long.message
