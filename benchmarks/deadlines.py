@@ -24,8 +24,8 @@ from benchmarks._venvs import environment
 from equifactor.data import Instance, collection
 from equifactor.errors import EquifactorError
 from equifactor.evaluate.jobs import Job, make_jobs
-from equifactor.evaluate.pool import run_jobs
-from equifactor.spec import parse_solver, solver_names
+from equifactor.evaluate.worker_pool import run_jobs
+from equifactor.registry import parse_solver, solver_names
 
 _EVERYWHERE = "auto"  # the solver that runs on every model
 _FAILURES = ("error", "crashed", "killed", "out-of-memory")

@@ -19,15 +19,15 @@ from typing import Any
 import torch
 
 import equifactor
-from equifactor.exact.batch import exact_marginals
 from equifactor.generators import ising_grid
-from equifactor.neural import build
-from equifactor.neural.replay import Replay
 from equifactor.result import Task
+from equifactor.solvers.elimination.exact_batch import exact_marginals
+from equifactor.solvers.learned import build
+from equifactor.solvers.learned.replay import Replay
 from equifactor.training.batches import Dataset
-from equifactor.training.loop import Trainer
 from equifactor.training.processes import Processes
-from equifactor.training.settings import Settings
+from equifactor.training.training_loop import Trainer
+from equifactor.training.training_settings import Settings
 
 KINDS = ("fe-nbp", "fe-gnn", "fe-net")
 

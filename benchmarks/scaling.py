@@ -27,9 +27,9 @@ def measure(edges: float, solver: str, task: str, repeats: int) -> dict[str, flo
     """Compile, then iterate; runs in a process of its own."""
     from equifactor.generators import ising_grid
     from equifactor.graph import compile
+    from equifactor.registry import parse_solver
     from equifactor.result import Task
     from equifactor.solver import IterativeSolver, Run
-    from equifactor.spec import parse_solver
 
     method = parse_solver(solver)
     if not isinstance(method, IterativeSolver):

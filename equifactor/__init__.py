@@ -10,18 +10,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from equifactor import generators
+from equifactor._solve import solve
 from equifactor._version import __version__
 from equifactor.errors import EquifactorError, FormatError, ModelError, OptionError, SolveError
 from equifactor.graph import FactorGraph, FlatGraph, compile
 from equifactor.io import read_evidence, read_graph, write_graph
+from equifactor.registry import parse_solver, register, solver_names
 from equifactor.result import Result, Status, Task
-from equifactor.solve import solve
 from equifactor.solver import Solver
-from equifactor.spec import parse_solver, register, solver_names
 
 if TYPE_CHECKING:
     from equifactor.symmetry import Relabelling, canonical_form, equivariance_error, graph_hash, isomorphism, relabel
-    from equifactor.training.run import train
+    from equifactor.training.trainer import train
 
 __all__ = [
     "EquifactorError",
@@ -58,7 +58,7 @@ __all__ = [
 _LATER = dict.fromkeys(
     ("Relabelling", "canonical_form", "equivariance_error", "graph_hash", "isomorphism", "relabel"),
     "equifactor.symmetry",
-) | {"train": "equifactor.training.run"}
+) | {"train": "equifactor.training.trainer"}
 
 
 def __getattr__(name: str) -> Any:

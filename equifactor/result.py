@@ -11,7 +11,7 @@ import numpy as np
 
 from equifactor._version import __version__
 from equifactor.errors import SolveError
-from equifactor.graph import view
+from equifactor.graph import display as view
 from equifactor.graph.marginals import Marginals
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import numpy as np
 
 from equifactor.clock import Clock
 from equifactor.errors import OptionError
+from equifactor.registry import check_options, format_solver, option
 from equifactor.result import Estimate, Status, Task
-from equifactor.spec import check_options, format_solver, option
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

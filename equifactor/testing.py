@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from equifactor.solver import Solver, Symmetry
-    from equifactor.symmetry.answers import Model
+    from equifactor.symmetry.answer_distance import Model
 
 
 def contract_graphs() -> dict[str, FactorGraph]:

@@ -15,8 +15,9 @@ import time
 import torch
 from torch import Tensor, nn
 
-from equifactor import FactorGraph, FlatGraph, compile, ops
-from equifactor.neural import Beliefs, beliefs
+from equifactor import FactorGraph, FlatGraph, compile
+from equifactor.numerics import tensors as ops
+from equifactor.solvers.learned import Beliefs, beliefs
 
 SIZE = 8  # pixels along a side
 PAIRS = [(i, i + 1) for i in range(SIZE**2) if (i + 1) % SIZE] + [(i, i + SIZE) for i in range(SIZE**2 - SIZE)]

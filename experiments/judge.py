@@ -22,8 +22,8 @@ import numpy as np
 from equifactor import FactorGraph, metrics, solve
 from equifactor.evaluate.provenance import provenance
 from equifactor.io.files import write_text
-from equifactor.neural.card import read_card
-from equifactor.training.sources import read_source
+from equifactor.solvers.learned.model_card import read_card
+from equifactor.training.data_sources import read_source
 
 if TYPE_CHECKING:
     from equifactor.data import Instance

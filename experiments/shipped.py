@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from equifactor import metrics, solve, train
-from equifactor.training.sources import read_source
+from equifactor.training.data_sources import read_source
 
 NETWORK: dict[str, dict[str, Any]] = {
     "fe-nbp": {"steps": 32, "norm": True, "context": True, "settle": 3.0},

@@ -15,7 +15,7 @@ settings.load_profile("equifactor")
 
 # Shapes of tensors are checked while the tests run, and only then.
 if find_spec("beartype"):
-    install_import_hook("equifactor.ops", "beartype.beartype")
+    install_import_hook("equifactor.numerics.tensors", "beartype.beartype")
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def write_model() -> Callable[..., str]:
     def write(path: str | Path, kind: str = "fe-nbp", task: str = "MAR", seed: int = 1, **settings: Any) -> str:
         import torch
 
-        from equifactor.neural import ModelCard, build, save_model
+        from equifactor.solvers.learned import ModelCard, build, save_model
 
         network = build(kind, settings, seed=seed)
         generator = torch.Generator().manual_seed(seed)

@@ -8,8 +8,8 @@ import torch
 
 from equifactor import compile, solve, train
 from equifactor.generators import ising_grid, random_graph
-from equifactor.neural import build
-from equifactor.neural.replay import Replay
+from equifactor.solvers.learned import build
+from equifactor.solvers.learned.replay import Replay
 
 pytestmark = [
     pytest.mark.cuda,

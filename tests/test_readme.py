@@ -52,7 +52,7 @@ def test_command_line_example_runs(tmp_path: Path) -> None:
 
 
 def test_solver_example_registers_and_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    from equifactor import spec
+    from equifactor import registry as spec
 
     monkeypatch.setattr(spec, "_REGISTRY", dict(spec._REGISTRY))
     exec(compile(blocks("python")[1], "README.md", "exec", dont_inherit=True), {"__name__": __name__})
@@ -68,7 +68,7 @@ def test_links_lead_somewhere() -> None:
 
 
 def test_tables_name_every_solver_format_and_exit_status() -> None:
-    from equifactor.cli.status import Exit
+    from equifactor.cli.exit_status import Exit
     from equifactor.io import FORMATS
 
     for name in ef.solver_names():

@@ -24,10 +24,10 @@ def _bp(
     That includes leaving out states that zeros exclude and observing variables with one state left. Only the messages
     that are left are passed, and counted.
     """
-    from equifactor.bp.engine import Settings, new_engine
     from equifactor.graph import compile
-    from equifactor.graph.possible import reduce_graphs
+    from equifactor.graph.possible_states import reduce_graphs
     from equifactor.solver import Run
+    from equifactor.solvers.messages.bp_engine import Settings, new_engine
 
     model = Model.load(request["model"])
     (reduced,) = reduce_graphs([_graph(model)])
@@ -69,9 +69,9 @@ def _batch_graphs(batch: Batch) -> list[ef.FactorGraph]:
 
 def _batch(request: dict[str, Any]) -> dict[str, Any]:
     """Compiled before; iterations from fresh messages, then beliefs of all."""
-    from equifactor.bp.engine import Settings, new_engine
     from equifactor.graph import compile
     from equifactor.solver import Run
+    from equifactor.solvers.messages.bp_engine import Settings, new_engine
 
     flat = compile(_batch_graphs(Batch.load(request["model"])))
     settings = Settings("sum", "parallel", 0.5, 0.0, 0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from equifactor.cli.status import guarded
+from equifactor.cli.exit_status import guarded
 
 
 def main(args: Sequence[str] | None = None) -> int:

@@ -8,24 +8,22 @@ from typing import Annotated
 import typer
 
 from equifactor._version import __version__
-from equifactor.cli import (
-    audit,
-    convert,
-    dedupe,
-    demo,
-    download,
-    evaluate,
-    experiment,
-    generate,
-    info,
-    isomorphic,
-    model,
-    solve,
-    solvers,
-    train,
-)
-from equifactor.cli.options import example
-from equifactor.cli.status import Exit
+from equifactor.cli import audit_command as audit
+from equifactor.cli import convert_command as convert
+from equifactor.cli import dedupe_command as dedupe
+from equifactor.cli import demo_command as demo
+from equifactor.cli import download_command as download
+from equifactor.cli import evaluate_command as evaluate
+from equifactor.cli import experiment_command as experiment
+from equifactor.cli import generate_command as generate
+from equifactor.cli import info_command as info
+from equifactor.cli import isomorphic_command as isomorphic
+from equifactor.cli import model_command as model
+from equifactor.cli import solve_command as solve
+from equifactor.cli import solvers_command as solvers
+from equifactor.cli import train_command as train
+from equifactor.cli.command_options import example
+from equifactor.cli.exit_status import Exit
 
 # Plain help rather than boxes: nothing is wrapped or cut, so that an example can be copied, and rich stays out.
 app = typer.Typer(
@@ -54,7 +52,7 @@ for command, about in (
     (download, "The public UAI models, into a folder."),
     (demo, "Solve and draw a small spin glass."),
 ):
-    name = command.__name__.rpartition(".")[2]
+    name = command.__name__.rpartition(".")[2].removesuffix("_command")
     app.command(name, short_help=about, epilog=command.EXAMPLE)(getattr(command, name))
 app.add_typer(generate.app, name="generate", short_help="Seeded models of many kinds.", epilog=generate.EXAMPLE)
 

@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from equifactor._solve import parse_task
 from equifactor.data import Instance
+from equifactor.registry import parse_solver
 from equifactor.result import Task
-from equifactor.solve import parse_task
-from equifactor.spec import parse_solver
 
 _SLACK_SHARE, _SLACK_SECONDS = 0.1, 1.0  # a solver may take this much longer than its limit
 

@@ -39,8 +39,8 @@ def run_job(job: Job) -> dict[str, Any]:
 
 
 def _solved(job: Job, graph: Any, reference: Any) -> dict[str, Any]:
+    from equifactor._solve import solve
     from equifactor.evaluate.measure import measure
-    from equifactor.solve import solve
 
     result = solve(graph, job.task, job.solver, time_limit=job.time_limit, seed=job.seed)
     return {
@@ -58,9 +58,9 @@ def _solved(job: Job, graph: Any, reference: Any) -> dict[str, Any]:
 
 def warm_up(solver: str, task: str) -> None:
     """Solve tiny models, so that what is compiled once is compiled before the clock runs."""
+    from equifactor._solve import solve
     from equifactor.generators import ising_grid, random_graph
-    from equifactor.solve import solve
-    from equifactor.spec import parse_solver
+    from equifactor.registry import parse_solver
 
     methods = [parse_solver(solver)]
     if "memory_limit" in {f.name for f in dataclasses.fields(methods[0])}:

@@ -11,7 +11,7 @@ from equifactor.generators.grids import asymmetric_grid, ising_grid, potts_grid
 from equifactor.generators.ldpc import LdpcCode, Transmissions, ldpc, ldpc_transmissions
 from equifactor.generators.pairwise import pairwise_field
 from equifactor.generators.random_graphs import random_graph
-from equifactor.generators.trees import random_tree
+from equifactor.generators.random_trees import random_tree
 
 # By the name the command line uses: `equifactor generate ising ...`.
 GENERATORS: dict[str, Callable[..., Any]] = {

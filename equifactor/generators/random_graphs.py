@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, TypedDict, Unpack, overload
 import numpy as np
 
 from equifactor.errors import OptionError
-from equifactor.generators.batch import check_size, number_of_graphs, real, whole, whole_range
-from equifactor.generators.tables import with_random_tables
+from equifactor.generators.batches_of_graphs import check_size, number_of_graphs, real, whole, whole_range
+from equifactor.generators.random_tables import with_random_tables
 from equifactor.graph.structure import Structure
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from equifactor.errors import ModelError
-from equifactor.graph import inputs, view
+from equifactor.graph import display as view
+from equifactor.graph import inputs
 from equifactor.graph.slicing import slice_tables
 from equifactor.graph.structure import Structure
 

@@ -2,7 +2,7 @@
 
 `open_tokens` gives one of two readers with the same methods and the same results. `TokenList` splits the text
 and uses Python's `int` and `float`: no start-up cost, right for small files. `TokenScanner` walks over the
-bytes with the kernels of `equifactor.kernels.numbers`: several times as fast and without an object per token,
+bytes with the kernels of `equifactor.io.number_kernels`: several times as fast and without an object per token,
 at the price of importing Numba. Neither counts lines: a wrong token is reported by its number, and `locate`
 finds it.
 """
@@ -62,7 +62,7 @@ class Tokens(Protocol):
 def open_tokens(data: bytes, start: int = 0, small: int | None = None) -> Tokens:
     """A reader of the tokens from byte `start` on; texts of more than `small` bytes go to the kernels."""
     if small is None:
-        small = _TINY if "equifactor.kernels.numbers" in sys.modules else SMALL
+        small = _TINY if "equifactor.io.number_kernels" in sys.modules else SMALL
     return TokenList(data, start) if len(data) <= small else TokenScanner(data, start)
 
 
@@ -156,7 +156,7 @@ class TokenScanner:
     """Tokens read in place by the kernels; no memory beyond the arrays it returns."""
 
     def __init__(self, data: bytes, start: int = 0) -> None:
-        from equifactor.kernels import numbers
+        from equifactor.io import number_kernels as numbers
 
         self._kernels = numbers
         self._data = data

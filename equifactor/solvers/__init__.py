@@ -1,1 +1,1 @@
-"""One solver per file; the file's name is the solver's name. `equifactor.spec` finds them by itself."""
+"""One solver per file; the file's name is the solver's name. `equifactor.registry` finds them by itself."""

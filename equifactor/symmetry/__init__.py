@@ -6,7 +6,7 @@ Symbols: V variables, X states of all variables, F factors, E (factor, position)
 from equifactor.symmetry.apply import relabel
 from equifactor.symmetry.auditing import audit, equivariance_error
 from equifactor.symmetry.canonical import canonical_form, canonical_relabelling, graph_hash
-from equifactor.symmetry.compare import isomorphism
+from equifactor.symmetry.isomorphisms import isomorphism
 from equifactor.symmetry.relabelling import KINDS, Relabelling
 
 __all__ = [

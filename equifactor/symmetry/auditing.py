@@ -12,10 +12,10 @@ import numpy as np
 
 from equifactor.errors import OptionError
 from equifactor.graph.factor_graph import as_graphs
+from equifactor.registry import parse_solver
 from equifactor.result import Task
 from equifactor.solver import Solver, Symmetry
-from equifactor.spec import parse_solver
-from equifactor.symmetry.answers import Dtype, Model, ask
+from equifactor.symmetry.answer_distance import Dtype, Model, ask
 from equifactor.symmetry.apply import relabel
 from equifactor.symmetry.relabelling import KINDS, Relabelling, check_kinds
 

@@ -11,7 +11,7 @@ from equifactor.errors import OptionError
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.structure import Structure
 from equifactor.symmetry.apply import relabel
-from equifactor.symmetry.reduction import canonical_order, coloured_graph
+from equifactor.symmetry.coloured_graph import canonical_order, coloured_graph
 from equifactor.symmetry.refinement import bits, refine
 from equifactor.symmetry.relabelling import Relabelling
 

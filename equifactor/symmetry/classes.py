@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from equifactor.symmetry.canonical import graph_hash
-from equifactor.symmetry.compare import isomorphism
+from equifactor.symmetry.isomorphisms import isomorphism
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from equifactor.training.settings import Settings
+from equifactor.training.training_settings import Settings
 
 if TYPE_CHECKING:
-    from equifactor.training.run import Trained, train
+    from equifactor.training.trainer import Trained, train
 
 __all__ = ["Settings", "Trained", "train"]
 
@@ -21,6 +21,6 @@ __all__ = ["Settings", "Trained", "train"]
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'equifactor.training' has no attribute {name!r}")
-    from equifactor.training import run  # when it is first asked for: `equifactor --help` needs the settings only
+    from equifactor.training import trainer as run
 
     return getattr(run, name)

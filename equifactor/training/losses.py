@@ -6,9 +6,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from equifactor import ops
 from equifactor.graph import FlatGraph
-from equifactor.ops.segments import segment_logsumexp, segment_sum
+from equifactor.numerics import tensors as ops
+from equifactor.numerics.tensors.segments import segment_logsumexp, segment_sum
 
 Flat = FlatGraph[Tensor]
 SMALLEST_SCORE = 1e-3  # errors are relative to the best log score, which is 0 for satisfied constraints

@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from equifactor.neural.network import Network
-from equifactor.neural.wiring import wire
 from equifactor.result import Task
+from equifactor.solvers.learned.network import Network
+from equifactor.solvers.learned.wiring import wire
 from equifactor.training.batches import Batch
 from equifactor.training.losses import kl_per_graph, uai_per_graph
-from equifactor.training.settings import Settings
+from equifactor.training.training_settings import Settings
 
 
 class Objective(nn.Module):

@@ -14,7 +14,7 @@ from equifactor.errors import OptionError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from equifactor.training.settings import Settings
+    from equifactor.training.training_settings import Settings
 
 
 class Processes:

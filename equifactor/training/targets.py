@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor._solve import solve
 from equifactor.clock import Clock
 from equifactor.errors import OptionError
-from equifactor.graph.possible import Reduced, reduce_graphs
+from equifactor.graph.possible_states import Reduced, reduce_graphs
 from equifactor.result import Task
-from equifactor.solve import solve
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from equifactor.data import Instance
     from equifactor.graph import FactorGraph
     from equifactor.result import Result
-    from equifactor.training.sources import Source
+    from equifactor.training.data_sources import Source
 
     FloatArray = NDArray[np.float64]
 
@@ -78,7 +78,7 @@ def _marginals(
     rest = [n for n, i in enumerate(instances) if i is None]
     for run in _runs(graphs, rest):
         if len(run) > 1:
-            from equifactor.exact.batch import exact_marginals
+            from equifactor.solvers.elimination.exact_batch import exact_marginals
 
             probabilities, _ = exact_marginals([graphs[n] for n in run])
             for n, row in zip(run, probabilities, strict=True):
@@ -92,7 +92,7 @@ def _marginals(
 
 def _runs(graphs: list[FactorGraph], numbers: Iterable[int]) -> list[list[int]]:
     """Graphs that can be eliminated together."""
-    from equifactor.exact.batch import same_structure
+    from equifactor.solvers.elimination.exact_batch import same_structure
 
     runs: list[list[int]] = []
     for n in numbers:

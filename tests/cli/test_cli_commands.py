@@ -147,7 +147,7 @@ def test_generate_says_what_is_wrong(command, grid: FactorGraph, arguments: list
 
 def test_solvers_lists_each_and_its_options(command) -> None:
     from equifactor import solver_names
-    from equifactor.spec import solver_class
+    from equifactor.registry import solver_class
 
     lines = command("solvers").out.splitlines()
     assert [line.split()[0] for line in lines] == ["NAME", *solver_names()]

@@ -256,8 +256,8 @@ def test_a_bug_is_one_sentence_too(command, grid: FactorGraph, monkeypatch: pyte
     def broken(*args: object, **options: object) -> None:
         raise ZeroDivisionError("oops")
 
-    # By name from sys.modules: `equifactor.solve` as an attribute is the function.
-    monkeypatch.setattr(sys.modules["equifactor.solve"], "solve", broken)
+    # By name from sys.modules: `equifactor._solve` as an attribute is the function.
+    monkeypatch.setattr(sys.modules["equifactor._solve"], "solve", broken)
     ran = command("solve", "grid.uai")
     assert ran.status == 70
     assert "please report it: ZeroDivisionError: oops" in ran.err
@@ -279,7 +279,7 @@ def test_other_endings(
 def test_ctrl_c_at_the_end_of_a_solved_run_stops_before_the_next_model(
     command, grid: FactorGraph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from equifactor.solvers.exact import Exact
+    from equifactor.solvers.elimination.exact import Exact
 
     run = Exact.run
 

@@ -101,7 +101,7 @@ def test_audit_as_a_table(command, grid: FactorGraph) -> None:
 
 
 def test_audit_fails_a_false_claim(command, grid: FactorGraph, monkeypatch: pytest.MonkeyPatch) -> None:
-    from equifactor.solvers.gibbs import Gibbs
+    from equifactor.solvers.sampling.gibbs import Gibbs
 
     monkeypatch.setattr(Gibbs, "symmetries", frozenset(("variable assignment",)))
     ran = command("audit", "--solver", "gibbs", "grid.uai", "--trials", "1", "--json")
@@ -120,7 +120,7 @@ def test_audit_of_built_in_graphs_names_what_decides_nothing(command) -> None:
 
 def test_audit_leaves_out_built_in_graphs_that_do_not_suit(command, monkeypatch: pytest.MonkeyPatch) -> None:
     from equifactor import ModelError
-    from equifactor.solvers.brute import BruteForce
+    from equifactor.solvers.elimination.brute import BruteForce
 
     plain = BruteForce.run_one
 

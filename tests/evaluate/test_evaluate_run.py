@@ -17,11 +17,11 @@ from equifactor import FormatError, OptionError, solve
 from equifactor.data import Instance, collection
 from equifactor.evaluate import evaluate
 from equifactor.evaluate.jobs import Job, make_jobs
-from equifactor.evaluate.pool import Worker, run_jobs
 from equifactor.evaluate.provenance import code
-from equifactor.evaluate.store import Store
+from equifactor.evaluate.row_store import Store
 from equifactor.evaluate.summary import tables
 from equifactor.evaluate.worker import run_job
+from equifactor.evaluate.worker_pool import Worker, run_jobs
 from equifactor.generators import ising_grid
 from equifactor.io import write_graph
 from equifactor.result import Task
@@ -80,7 +80,7 @@ def test_finished_rows_are_not_run_again(
 
     monkeypatch.setattr(Worker, "run", run)
     assert evaluate(instances, "PR", ["brute"], tmp_path / "out") == first
-    monkeypatch.setattr("equifactor.evaluate.run.code", lambda: "another version")
+    monkeypatch.setattr("equifactor.evaluate.evaluation.code", lambda: "another version")
     assert evaluate(instances, "PR", ["brute"], tmp_path / "out", reuse=True) == first
     with pytest.raises(RuntimeError, match="it ran again"):
         evaluate(instances, "PR", ["brute"], tmp_path / "out")
@@ -167,7 +167,7 @@ def test_overrun_allows_ten_percent_and_a_second(instances: list[Instance]) -> N
 def test_a_dead_worker_is_a_row_and_the_next_job_runs(
     instances: list[Instance], monkeypatch: pytest.MonkeyPatch, body: str, status: str
 ) -> None:
-    monkeypatch.setattr("equifactor.evaluate.pool._GRACE", 0.5)
+    monkeypatch.setattr("equifactor.evaluate.worker_pool._GRACE", 0.5)
     popen = subprocess.Popen
     monkeypatch.setattr(subprocess, "Popen", lambda args, **kw: popen([sys.executable, "-c", body], **kw))
     worker = Worker()

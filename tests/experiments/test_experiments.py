@@ -13,13 +13,13 @@ import pytest
 from equifactor import FormatError, OptionError, SolveError, parse_solver
 from equifactor.cli import main
 from equifactor.clock import Clock
-from equifactor.experiments import runs
-from equifactor.experiments.config import experiment_names, load, selected
-from equifactor.experiments.pool import perform_all
-from equifactor.experiments.report import latex, lines_of, markdown, tuning_table
-from equifactor.experiments.runs import all_runs, tuning_runs
-from equifactor.neural import build
-from equifactor.training.sources import read_source
+from equifactor.solvers.learned import build
+from equifactor.training.data_sources import read_source
+from experiments import runs
+from experiments.config import experiment_names, load, selected
+from experiments.process_pool import perform_all
+from experiments.runs import all_runs, tuning_runs
+from experiments.tables_report import latex, lines_of, markdown, tuning_table
 
 
 @pytest.mark.parametrize("name", experiment_names())

@@ -14,13 +14,19 @@ import pytest
 from equifactor import FactorGraph, FormatError, OptionError, parse_solver, solve
 from equifactor.cli import main
 from equifactor.data import Instance, collection
-from equifactor.experiments.map.cells import cells_of, improved
-from equifactor.experiments.map.config import is_map, load_map, map_experiment_names
-from equifactor.experiments.map.doubles import compute_hashes, doubles, remainder
-from equifactor.experiments.map.parts import Part, parts_of
-from equifactor.experiments.map.report import markdown
-from equifactor.experiments.map.single import describe, single_models
-from equifactor.experiments.map.solving import (
+from equifactor.generators import ising_grid, potts_grid
+from equifactor.io import write_graph
+from equifactor.solvers.learned import build
+from equifactor.training.data_sources import read_source
+from experiments.cells import cells_of, improved
+from experiments.doubles import compute_hashes, doubles, remainder
+from experiments.latex_tables import latex
+from experiments.map_config import is_map, load_map, map_experiment_names
+from experiments.map_report import markdown
+from experiments.map_training import Training, finals, perform, tunings
+from experiments.parts import Part, parts_of
+from experiments.single import describe, single_models
+from experiments.solving import (
     Known,
     Question,
     answers,
@@ -31,12 +37,6 @@ from equifactor.experiments.map.solving import (
     unavailable,
     whole_lines,
 )
-from equifactor.experiments.map.tables import latex
-from equifactor.experiments.map.training import Training, finals, perform, tunings
-from equifactor.generators import ising_grid, potts_grid
-from equifactor.io import write_graph
-from equifactor.neural import build
-from equifactor.training.sources import read_source
 
 QUICK = "BP,BP damped + seq-decoding,MPLP,best-of-grid BP + seq-decoding,auto,BPNN,FE-NBP"
 
@@ -283,7 +283,7 @@ def test_what_was_solved_elsewhere_is_shown_where_the_solver_is_missing(
     parts = parts_of(experiment, folder)[:1]
     asked, _ = questions(experiment, parts, [], tmp_path)
     solve_all([job for jobs in asked[0].jobs for job in jobs], tmp_path, 1, None)
-    monkeypatch.setattr("equifactor.solvers.bp.BeliefPropagation.missing", lambda _: "no such package")
+    monkeypatch.setattr("equifactor.solvers.messages.bp.BeliefPropagation.missing", lambda _: "no such package")
     asked, words = questions(experiment, parts, [], tmp_path)
     assert [q.obstacle for q in asked] == ["no such package"]
     assert not words
@@ -293,7 +293,7 @@ def test_what_was_solved_elsewhere_is_shown_where_the_solver_is_missing(
 
 def test_answers_of_older_shipped_weights_are_not_taken(folder: Path, tmp_path: Path, monkeypatch) -> None:
     (method,) = load_map("uai").selected(None, "FE-Net shipped").methods
-    monkeypatch.setattr("equifactor.neural.solver.WEIGHTS", tmp_path)
+    monkeypatch.setattr("equifactor.solvers.learned.learned_solver.WEIGHTS", tmp_path)
     hashes = []
     for content in (b"old", b"new", b"new"):
         (tmp_path / "fe-net-map.safetensors").write_bytes(content)

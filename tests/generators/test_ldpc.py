@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from equifactor.errors import ModelError, OptionError
 from equifactor.generators import BurstyChannel, LdpcCode, ldpc, ldpc_transmissions
-from equifactor.generators.parity import null_space
+from equifactor.generators.parity_checks import null_space
 from equifactor.testing import assert_same_graph
 
 

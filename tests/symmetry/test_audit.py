@@ -10,7 +10,7 @@ from equifactor.graph.marginals import Marginals
 from equifactor.result import Estimate
 from equifactor.solver import GraphSolver
 from equifactor.symmetry import KINDS, audit
-from equifactor.symmetry.answers import read_answer
+from equifactor.symmetry.answer_distance import read_answer
 from equifactor.symmetry.auditing import measure, rounding_error
 from equifactor.testing import assert_equivariant, contract_graphs
 

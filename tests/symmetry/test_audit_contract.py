@@ -12,7 +12,7 @@ from typing import Literal
 import pytest
 
 from equifactor import Task, parse_solver, solver_names
-from equifactor.spec import solver_class
+from equifactor.registry import solver_class
 from equifactor.symmetry import audit
 from equifactor.symmetry.auditing import TOLERANCE
 from equifactor.testing import contract_graphs

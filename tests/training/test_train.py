@@ -13,11 +13,12 @@ import torch
 
 from equifactor import OptionError, SolveError, generators, parse_solver, solve, train
 from equifactor.errors import FormatError, ModelError
-from equifactor.neural import build, load_model, network_kinds
-from equifactor.neural.network import State
-from equifactor.neural.wiring import wire
 from equifactor.result import Task
-from equifactor.training import Settings, loop
+from equifactor.solvers.learned import build, load_model, network_kinds
+from equifactor.solvers.learned.network import State
+from equifactor.solvers.learned.wiring import wire
+from equifactor.training import Settings
+from equifactor.training import training_loop as loop
 from equifactor.training.batches import Dataset
 from equifactor.training.losses import kl_per_graph
 from equifactor.training.objective import Objective, draw_steps

@@ -11,7 +11,7 @@ from equifactor import FactorGraph, OptionError, generators, solve, write_graph
 from equifactor.clock import Clock
 from equifactor.result import Task
 from equifactor.training import targets
-from equifactor.training.sources import read_source
+from equifactor.training.data_sources import read_source
 from equifactor.training.targets import with_targets
 
 

@@ -1,0 +1,179 @@
+"""The one call: `solve(graph, task, solver) -> Result`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+import numpy as np
+
+from equifactor.clock import Clock
+from equifactor.errors import OptionError, SolveError
+from equifactor.graph import FactorGraph
+from equifactor.graph.factor_graph import as_graphs
+from equifactor.graph.possible_states import reduce_graphs
+from equifactor.graph.scores import log_scores
+from equifactor.registry import parse_solver
+from equifactor.result import Estimate, Result, Status, Task, impossible
+from equifactor.solver import Progress, Run, Solver
+
+if TYPE_CHECKING:
+    from equifactor.graph.inputs import Evidence
+
+_NO_SUPPORT = "The assignment has probability zero: no possible one was found, and there may be none."
+
+
+@overload
+def solve(
+    graph: FactorGraph,
+    task: str = ...,
+    solver: str | Solver = ...,
+    *,
+    evidence: Evidence | None = ...,
+    time_limit: float | None = ...,
+    seed: int = ...,
+    device: str = ...,
+    dtype: Literal["float32", "float64"] = ...,
+    strict: bool = ...,
+    progress: Progress | bool = ...,
+) -> Result: ...
+@overload
+def solve(
+    graph: Sequence[FactorGraph],
+    task: str = ...,
+    solver: str | Solver = ...,
+    *,
+    evidence: Evidence | None = ...,
+    time_limit: float | None = ...,
+    seed: int = ...,
+    device: str = ...,
+    dtype: Literal["float32", "float64"] = ...,
+    strict: bool = ...,
+    progress: Progress | bool = ...,
+) -> list[Result]: ...
+def solve(
+    graph: FactorGraph | Sequence[FactorGraph],
+    task: str = "MAR",
+    solver: str | Solver = "auto",
+    *,
+    evidence: Evidence | None = None,
+    time_limit: float | None = None,
+    seed: int = 0,
+    device: str = "cpu",
+    dtype: Literal["float32", "float64"] = "float64",
+    strict: bool = False,
+    progress: Progress | bool = False,
+) -> Result | list[Result]:
+    """Marginals (MAR), ln Z (PR) or the most probable assignment (MAP) of a factor graph.
+
+    Args:
+        graph: one graph, or several different ones to be solved as one batch (one Result each).
+        task: "MAR", "PR" or "MAP".
+        solver: text such as `"bp(damping=0.5)"`, or a solver object; `equifactor solvers` lists them.
+        evidence: states, or one weight per state for soft evidence, by variable; see `FactorGraph.condition`.
+        time_limit: seconds; at the deadline the best answer so far comes back with status `time-limit`.
+        seed: for solvers that draw random numbers.
+        device: "cpu" or "cuda"; solvers without a GPU engine ignore it.
+        dtype: float type of the torch engine.
+        strict: raise `SolveError` unless the status is exact, optimal or converged.
+        progress: True for a bar on stderr, or a callable `(done, total, note)`.
+
+    Ctrl-C stops the run and returns the best answer so far with status `interrupted`; a second one raises.
+    """
+    graphs = as_graphs(graph)
+    wanted = parse_task(task)
+    method = parse_solver(solver)
+    method.check_task(wanted)
+    if time_limit is not None and not (isinstance(time_limit, Real) and time_limit >= 0):
+        raise OptionError(f"the time limit must be a number of seconds >= 0, found {time_limit!r}")
+    if not isinstance(seed, (int, np.integer)):
+        raise OptionError(f"the seed must be a whole number, found {seed!r}")
+    if not isinstance(device, str):
+        raise OptionError(f"the device must be a name such as cpu or cuda, found {device!r}")
+    if dtype not in ("float32", "float64"):
+        raise OptionError(f"dtype must be float32 or float64, found {dtype!r}")
+    if evidence is not None:
+        graphs = [g.condition(evidence) for g in graphs]
+
+    clock = Clock(time_limit)
+    with clock.catch_interrupt(), _progress_bar(progress, str(method)) as report:
+        run = Run(clock=clock, seed=seed, device=device, dtype=dtype, progress=report)
+        estimates = _run(method, graphs, wanted, run)
+    share = clock.seconds / max(1, len(graphs))
+    results = _results(estimates, graphs, task=wanted, solver=str(method), seconds=share)
+    if strict:
+        for result in results:
+            if not result.status.solved:
+                raise SolveError(f"{result.graph.name or 'graph'}: {result.message or result.status.advice}")
+    return results[0] if isinstance(graph, FactorGraph) else results
+
+
+def parse_task(task: str) -> Task:
+    """A task by name, in any case; MPE is another name of MAP."""
+    name = str(task).upper()
+    if name == "MPE":
+        return Task.MAP
+    if name not in Task.__members__:
+        raise OptionError(f"there is no task {task!r}; choose from: {', '.join(Task)}")
+    return Task(name)
+
+
+def _run(method: Solver, graphs: list[FactorGraph], task: Task, run: Run) -> list[Estimate]:
+    """Run the method on the graphs that can have an answer; the others are impossible by inspection."""
+    if not graphs or _is_plain(graphs):
+        return method.run(graphs, task, run) if graphs else []
+    reduced = reduce_graphs(graphs)
+    possible = [r for r in reduced if r is not None]
+    found = iter(method.run([r.graph for r in possible], task, run) if possible else ())
+    return [impossible() if r is None else r.restored(next(found)) for r in reduced]
+
+
+def _is_plain(graphs: list[FactorGraph]) -> bool:
+    """No zeros and no variables of one state anywhere: nothing to simplify, found at once for a whole batch."""
+    if np.any(np.concatenate([g.structure.card for g in graphs]) == 1):
+        return False
+    return not np.isneginf(np.concatenate([g.log_phi for g in graphs])).any()
+
+
+def _results(estimates: list[Estimate], graphs: list[FactorGraph], *, task: Task, **common: Any) -> list[Result]:
+    """Each estimate with its graph, its score and what is common to the batch."""
+    estimates = _without_nan(estimates)
+    found = [(g, e.assignment) for g, e in zip(graphs, estimates, strict=True) if e.assignment is not None]
+    scores = iter(log_scores(*zip(*found, strict=True)) if found else ())
+    results = []
+    for estimate, graph in zip(estimates, graphs, strict=True):
+        fields = {**vars(estimate), **common, "graph": graph, "task": task}
+        if estimate.assignment is not None:
+            score = fields["log_score"] = next(scores)
+            if task is Task.MAP and score == -math.inf:
+                fields["message"] = f"{estimate.message} {_NO_SUPPORT}".strip()
+            elif task is Task.MAP and estimate.lower_bound is None:
+                fields["lower_bound"] = score  # any assignment bounds the best one from below
+        results.append(Result.of(fields))
+    return results
+
+
+def _without_nan(estimates: list[Estimate]) -> list[Estimate]:
+    """Keep NaN from the user: the number goes, the status says so. Looked for in all marginals of a batch at once."""
+    found = [e.marginals.values for e in estimates if e.marginals is not None]
+    all_finite = not found or math.isfinite(np.concatenate(found).sum())
+    checked = []
+    for estimate in estimates:
+        bad: dict[str, Any] = {}
+        for name in ("log_z", "lower_bound", "upper_bound"):
+            value = getattr(estimate, name)
+            if value != value:  # NaN alone is not itself; None is
+                bad[name] = None
+        if not (all_finite or estimate.marginals is None or math.isfinite(estimate.marginals.values.sum())):
+            bad["marginals"] = None
+        checked.append(replace(estimate, **bad, status=Status.NON_FINITE) if bad else estimate)
+    return checked
+
+
+def _progress_bar(progress: Progress | bool, title: str) -> Any:
+    from equifactor import progress as bars
+
+    return bars.bar(progress, title)

@@ -1,0 +1,131 @@
+"""`equifactor audit`: the symmetries a solver claims, held against measurement."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from equifactor.cli.command_options import Evidence, InputFormat, Sample, example
+from equifactor.cli.exit_status import Exit, say
+from equifactor.cli.model_inputs import Models
+from equifactor.cli.solvers_command import columns
+from equifactor.errors import ModelError, OptionError
+
+if TYPE_CHECKING:
+    from equifactor.graph import FactorGraph
+    from equifactor.solver import Solver
+    from equifactor.symmetry.answer_distance import Dtype
+    from equifactor.symmetry.auditing import Finding
+
+EXAMPLE = example(
+    "equifactor generate ising --rows 4 --cols 4 --seed 3 -o grid.uai",
+    'equifactor audit --solver "bp(damping=0.5)" grid.uai',
+)
+
+
+def audit(
+    models: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[MODEL]...", help="Model files; without any, small built-in graphs of many kinds."),
+    ] = None,
+    solver: Annotated[str, typer.Option(metavar="SPEC", help="Such as bp, or a trained model file.")] = "auto",
+    task: Annotated[
+        str | None, typer.Option(metavar="MAR|PR|MAP", help="Only this task; default all of the solver.")
+    ] = None,
+    trials: Annotated[int, typer.Option(metavar="N", min=1, help="Random relabellings per symmetry and model.")] = 3,
+    seed: Annotated[int, typer.Option(metavar="N", help="Of the relabellings and of the solver.")] = 0,
+    float_type: Annotated[
+        str, typer.Option("--dtype", metavar="float32|float64", help="Of solvers that run in torch.")
+    ] = "float64",
+    tolerance: Annotated[
+        float | None,
+        typer.Option(metavar="X", min=0.0, help="Error up to which a claim holds; 1e-8, or 1e-3 in float32."),
+    ] = None,
+    evidence: Evidence = None,
+    format: InputFormat = None,
+    sample: Sample = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per symmetry.")] = False,
+) -> None:
+    """Relabel models at random and see whether the answers of a solver follow, for each of the three symmetries.
+
+    The error is the largest difference in a probability, in ln Z, in the score of the MAP assignment or in a bound
+    (these relative to their size). Where rounding alone moves an answer by more, because of a tie or because an
+    iteration does not settle, the model decides nothing and is named. Exit status 1: a claim fails.
+    """
+    from equifactor._solve import parse_task
+    from equifactor.registry import parse_solver
+    from equifactor.symmetry.auditing import audit as run
+
+    if float_type not in ("float32", "float64"):
+        raise OptionError(f"dtype must be float32 or float64, found {float_type!r}")
+    dtype = cast("Dtype", float_type)
+    method = parse_solver(solver)
+    if models:
+        failed, graphs = _read(models, evidence, format, sample)
+    elif evidence:
+        raise OptionError("evidence needs a model: name the files it belongs to")
+    else:
+        failed, graphs = 0, _built_in(method, dtype)
+    if failed and not graphs:
+        raise typer.Exit(Exit.BAD_INPUT)
+    findings = run(
+        method, graphs, trials=trials, seed=seed, tasks=None if task is None else [parse_task(task)],
+        dtype=dtype, tolerance=tolerance,
+    )  # fmt: skip
+    _report(str(method), findings, as_json)
+    if failed:
+        raise typer.Exit(Exit.BAD_INPUT)
+    if any(f.failed for f in findings):
+        raise typer.Exit(Exit.NO)
+
+
+def _read(
+    paths: list[str], evidence: list[str] | None, format: str | None, sample: int | None
+) -> tuple[int, list[FactorGraph]]:
+    """How many could not be read, and the others, named by their files."""
+    models = Models(paths, evidence, format, sample)
+    graphs = [graph.renamed(path) for path, graph in models]
+    return models.failed, graphs
+
+
+def _built_in(method: Solver, dtype: Dtype) -> list[FactorGraph]:
+    """The built-in graphs, without those that the solver is not made for, such as other cardinalities."""
+    from equifactor.symmetry.answer_distance import ask
+    from equifactor.testing import contract_graphs
+
+    graphs, reason, task = [], "", method.possible_tasks()[0]
+    built_in = contract_graphs().values()
+    for graph in built_in:
+        try:
+            ask(method, graph, task, 0, dtype)
+        except ModelError as error:
+            reason = reason or str(error)
+        else:
+            graphs.append(graph)
+    if not graphs:
+        raise ModelError(f"no built-in graph suits this solver, name models of your own: {reason}")
+    if reason:
+        say(f"{len(built_in) - len(graphs)} of {len(built_in)} built-in graphs are left out: {reason}")
+    return graphs
+
+
+def _report(solver: str, findings: list[Finding], as_json: bool) -> None:
+    if as_json:
+        for f in findings:
+            print(json.dumps({"solver": solver, **f.to_dict()}, allow_nan=False))
+        return
+    rows = [
+        (
+            f.violation.kind,
+            "yes" if f.claimed else "no",
+            f"{f.violation.error:.1e}" if f.cases else "-",
+            f.verdict,
+            f.violation.where,
+        )
+        for f in findings
+    ]
+    print(columns([("SYMMETRY", "CLAIMED", "ERROR", "VERDICT", "LARGEST IN"), *rows]))
+    for where in dict.fromkeys(v.where for f in findings for v in f.set_aside):
+        say(f"{where}: rounding alone moves it (a tie, or an iteration that does not settle), so it decides nothing")

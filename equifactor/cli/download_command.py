@@ -1,0 +1,42 @@
+"""`equifactor download`: the public collections, into a folder."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Annotated
+
+import typer
+
+from equifactor.cli.command_options import example
+from equifactor.cli.exit_status import say
+from equifactor.errors import OptionError
+
+EXAMPLE = example("equifactor download --list")
+
+
+def download(
+    folder: Annotated[
+        str | None, typer.Argument(metavar="FOLDER", help="Where to put them; made when missing.")
+    ] = None,
+    collection: Annotated[
+        str | None, typer.Option(metavar="NAME,..", help="Only these, such as Grids or MAR; default all.")
+    ] = None,
+    show: Annotated[bool, typer.Option("--list", help="List the collections and fetch nothing.")] = False,
+) -> None:
+    """Fetch the public UAI models and their known answers; run it again to go on after a failure.
+
+    For example equifactor download models --collection Grids,MAR, then equifactor evaluate models. Every file is
+    checked against its recorded hash. docs/data.md says what the collections hold.
+    """
+    from equifactor.data.public import download as fetch
+    from equifactor.data.public import manifest
+
+    if show:
+        for name, count in Counter(record["collection"] for record in manifest()).items():
+            print(f"{name:12}{count:4} models")
+        return
+    if folder is None:
+        raise OptionError("name the folder the models should go to, or ask for --list")
+    names = [n.strip() for n in collection.split(",") if n.strip()] if collection else None
+    instances = fetch(folder, names, progress=True)
+    say(f"{len(instances)} models are in {folder}")

@@ -1,0 +1,124 @@
+"""`equifactor evaluate`: solvers compared on a folder of models with known answers."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from equifactor.cli.command_options import example
+from equifactor.cli.exit_status import say
+from equifactor.errors import OptionError
+
+if TYPE_CHECKING:
+    from equifactor.data import Instance
+    from equifactor.result import Task
+    from equifactor.solver import Progress
+
+EXAMPLE = example(
+    "equifactor generate ising --rows 6 --cols 6 --count 3 -o grids",
+    'equifactor evaluate grids --task MAP --solver exact --solver "bp(damping=0.5)" --time-limit 5',
+)
+
+
+def evaluate(
+    folder: Annotated[
+        str | None,
+        typer.Argument(metavar="[FOLDER]", help="Models, with index.json where answers are known; or EQUIFACTOR_DATA."),
+    ] = None,
+    collection: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,..", help="Only these collections of the folder, such as MAR or Grids,DBN."),
+    ] = None,
+    task: Annotated[str, typer.Option(metavar="MAR|PR|MAP", help="What is asked of the solvers.")] = "MAR",
+    solver: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SPEC", help="Such as bp; give it several times to compare. Default auto."),
+    ] = None,
+    time_limit: Annotated[
+        float, typer.Option(metavar="S", help="Seconds per model and solver; 0 for no limit.")
+    ] = 20.0,
+    jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Processes at once; times want a core for each.")] = 1,
+    split: Annotated[str | None, typer.Option(metavar="train|test", help="Only this part of the collections.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Only the first N models of each family.")
+    ] = None,
+    memory: Annotated[
+        float, typer.Option(metavar="GIB", min=0, help="Memory per process on Linux; 0 for no limit.")
+    ] = 8.0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Of solvers that draw random numbers.")] = 0,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="DIR", help="For the results; default results/NAME-TASK.")
+    ] = None,
+    reuse: Annotated[
+        bool, typer.Option("--reuse", help="Also take finished rows of other versions of the code.")
+    ] = False,
+) -> None:
+    """Run solvers on models with known answers and print one table per solver, a row per family.
+
+    Scores are those of the UAI-2022 competition: 100 is right, 0 no better than a trivial answer (docs/evaluate.md).
+    Every finished run is kept in DIR/rows.jsonl; the same command goes on where it was stopped. DIR/results.json and
+    DIR/results.csv hold all numbers.
+    """
+    from equifactor._solve import parse_task
+    from equifactor.data import collection as read_collection
+    from equifactor.evaluate import evaluate as run
+    from equifactor.evaluate.summary import tables
+
+    wanted = parse_task(task)
+    if not time_limit >= 0:
+        raise OptionError(f"the time limit must be a number of seconds >= 0, found {time_limit}")
+    names = [n.strip() for n in collection.split(",") if n.strip()] if collection else None
+    instances = _chosen(read_collection(folder, names), wanted, split, limit)
+    target = output or f"results/{'-'.join(dict.fromkeys(i.collection for i in instances))}-{wanted}"
+    with _watched(len(instances) * len(solver or [""])) as report:
+        rows = run(
+            instances, wanted, solver or ["auto"], target, time_limit=time_limit or None, seed=seed, processes=jobs,
+            memory_limit=memory, reuse=reuse, progress=report,
+        )  # fmt: skip
+    print(tables(rows, wanted), end="")
+    say(f"all numbers are in {target}/results.json and results.csv")
+
+
+def _chosen(instances: Sequence[Instance], task: Task, split: str | None, limit: int | None) -> list[Instance]:
+    """Instances of the split, those with a known answer where there are any, the first few of each family."""
+    from equifactor.evaluate.jobs import has_reference
+
+    chosen = list(instances)
+    if split is not None:
+        splits = {i.split for i in chosen if i.split}
+        if split not in splits:
+            raise OptionError(f"there is no split {split!r} here; found: {', '.join(sorted(splits)) or 'none'}")
+        chosen = [i for i in chosen if i.split == split]
+    known = [i for i in chosen if has_reference(i, task)]
+    if not known:
+        say(f"no right answers for {task} are known here: only times and statuses are shown")
+    elif len(known) < len(chosen):
+        say(f"{len(chosen) - len(known)} of {len(chosen)} models have no known answer for {task} and are left out")
+        chosen = known
+    if limit is not None:
+        taken: Counter[str] = Counter()
+        chosen = [i for i in chosen if taken[i.family] < limit and not taken.update((i.family,))]
+    return chosen
+
+
+@contextlib.contextmanager
+def _watched(total: int) -> Iterator[Progress]:
+    """A bar on a terminal; elsewhere a line per finished run, for the log of a long one."""
+    from equifactor.progress import bar
+
+    with bar(True, "evaluating") as report:
+        if report is not None:
+            report(0, total, "")
+            yield report
+            return
+
+        def log(done: int, total: int | None, note: str) -> None:
+            if note:
+                print(f"{done}/{total} {note}", file=sys.stderr, flush=True)
+
+        yield log

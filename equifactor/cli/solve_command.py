@@ -1,0 +1,137 @@
+"""`equifactor solve`: answers for models, in UAI format or as JSON lines."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from equifactor.cli.answer_output import Answers
+from equifactor.cli.command_options import Evidence, InputFormat, Sample, example
+from equifactor.cli.command_options import Models as ModelPaths
+from equifactor.cli.exit_status import Exit, say
+from equifactor.cli.model_inputs import Models
+from equifactor.errors import EquifactorError, OptionError
+from equifactor.result import Task
+
+if TYPE_CHECKING:
+    from equifactor.result import Result
+    from equifactor.solver import Progress
+
+EXAMPLE = example(
+    "equifactor generate ising --rows 5 --cols 5 --seed 3 -o grid.uai",
+    "equifactor solve grid.uai --task MAP",
+    'equifactor solve grid.uai --solver "bp(damping=0.5)" --json -o grid.jsonl',
+)
+
+
+def solve(
+    models: ModelPaths,
+    evidence: Evidence = None,
+    task: Annotated[
+        str, typer.Option(metavar="MAR|PR|MAP", help="Marginals, ln Z, or the most probable assignment.")
+    ] = "MAR",
+    solver: Annotated[
+        str, typer.Option(metavar="SPEC", help='Such as bp or "bp(damping=0.5)"; see equifactor solvers.')
+    ] = "auto",
+    time_limit: Annotated[
+        float | None,
+        typer.Option(metavar="S", help="Seconds per model; then the best answer so far is given."),
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Of solvers that draw random numbers.")] = 0,
+    device: Annotated[str, typer.Option(metavar="D", help="cpu, cuda or cuda:0.")] = "cpu",
+    dtype: Annotated[str, typer.Option(metavar="TYPE", help="float64 or float32, of the torch engine.")] = "float64",
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write here instead of to stdout.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object per line and model, logarithms natural.")
+    ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with 1 unless every status is exact, optimal or converged.")
+    ] = False,
+    format: InputFormat = None,
+    sample: Sample = None,
+) -> None:
+    """Answer models: one answer each, in order.
+
+    Answers are in the format of the UAI competitions (PR in log10), or JSON lines with --json.
+
+    \b
+    Exit status:
+      0    done
+      1    under --strict a status that is not solved, or -o FILE lacks an answer
+      2    wrong usage
+      3    unreadable or invalid input, unwritable output
+      130  interrupted, after the best answer so far
+    """
+    from equifactor._solve import solve as solve_graph
+    from equifactor.clock import Clock
+
+    options: dict[str, Any] = {
+        "task": task, "solver": solver, "time_limit": time_limit, "seed": seed, "device": device, "dtype": dtype
+    }  # fmt: skip
+    solve_graph([], **options)  # checks the options before any file is read
+    graphs = Models(models, evidence, format, sample)
+    unsolved = False
+    interrupts = Clock.interrupts
+    with Answers(output, expected=len(graphs)) as answers, _bar_over(graphs, answers) as report:
+        for n, (path, graph) in enumerate(graphs):
+            try:
+                result = solve_graph(graph, **options, progress=len(graphs) == 1)
+            except OptionError:
+                raise
+            except (EquifactorError, MemoryError) as error:
+                graphs.fail(path, error)
+            else:
+                _give(result, path, answers, as_json)
+                unsolved |= not result.status.solved
+            if Clock.interrupts > interrupts:  # whatever the status: the run may have been as good as done
+                if n + 1 + graphs.failed < len(graphs):
+                    say(f"interrupted after {path}: the models that follow it were not solved")
+                raise typer.Exit(Exit.INTERRUPTED)
+            if report is not None:
+                report(n + 1, len(graphs), path)
+    if graphs.failed:
+        raise typer.Exit(Exit.BAD_INPUT)
+    if (strict and unsolved) or (output is not None and not answers.complete):
+        raise typer.Exit(Exit.UNSOLVED)
+
+
+def _give(result: Result, path: str, answers: Answers, as_json: bool) -> None:
+    """Hand one answer on, and say on stderr what the reader should know about it."""
+    if as_json:
+        answers.add(json.dumps({**result.to_dict(), "model": path}, allow_nan=False) + "\n")
+    elif result.answered:
+        answers.add(_as_text(result))
+    if not result.status.solved or result.log_score == -math.inf:
+        say(f"{path}: {result.status}: {result.message or result.status.advice}")
+    elif sys.stderr is not None and sys.stderr.isatty() and not as_json:
+        say(f"{path}: {result}")
+
+
+def _as_text(result: Result) -> str:
+    """The answer in the format of the UAI competitions."""
+    from equifactor.io.results import format_map, format_mar, format_pr
+
+    if result.task is Task.MAR and result.marginals is not None:
+        return format_mar(result.marginals)
+    if result.task is Task.MAP and result.assignment is not None:
+        return format_map(result.assignment, "MAP")
+    assert result.log_z is not None  # the caller has asked `answered`
+    return format_pr(result.log_z)
+
+
+@contextlib.contextmanager
+def _bar_over(graphs: Models, answers: Answers) -> Iterator[Progress | None]:
+    """A bar over many models, unless the answers themselves scroll by; one model has the solver's own bar."""
+    from equifactor.progress import bar
+
+    to_terminal = answers.path is None and answers.stream is not None and answers.stream.isatty()
+    with bar(len(graphs) > 1 and not to_terminal, "solving") as report:
+        yield report

@@ -1,0 +1,82 @@
+"""`equifactor solvers`: which solvers there are, and the options of each."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from equifactor.cli.command_options import example
+
+if TYPE_CHECKING:
+    from equifactor.solver import Solver
+
+EXAMPLE = example("equifactor solvers", "equifactor solvers bp")
+
+_ALL = ("global", "local variable", "variable assignment")
+
+
+def solvers(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Show the options of this solver.")] = None,
+) -> None:
+    """List the solvers: name, tasks, symmetries and one line; with NAME, its options.
+
+    Symmetries are the relabellings that the answers follow: of variables and factors (global), of the order of
+    each factor's variables (local variable), and of the states of each variable (variable assignment).
+    """
+    from equifactor.registry import solver_class, solver_names
+
+    if name is not None:
+        print(_describe(solver_class(name)))
+        return
+    classes = [solver_class(n) for n in solver_names()]
+    rows = [(c.name, " ".join(c.tasks), _symmetries(c), c.summary()) for c in classes]
+    print(columns([("NAME", "TASKS", "SYMMETRIES", ""), *rows]))
+
+
+def _symmetries(cls: type[Solver]) -> str:
+    if cls.symmetries >= set(_ALL):
+        return "all"
+    return ", ".join(s for s in _ALL if s in cls.symmetries) or "none"
+
+
+def _describe(cls: type[Solver]) -> str:
+    """Text of the class, then one row per option."""
+    text = "\n".join(line.removeprefix("    ") for line in (cls.__doc__ or "").strip().splitlines())
+    head = f"{cls.name}: {text}\n\nTasks: {' '.join(cls.tasks)}\nSymmetries: {_symmetries(cls)}\n"
+    head += f"Takes: {cls.takes}\n\n" if cls.takes else "\n"
+    hints = typing.get_type_hints(cls)
+    rows = [
+        (f.name, _kind(hints[f.name]), _value(f.default), _range(f.metadata), f.metadata.get("help", ""))
+        for f in dataclasses.fields(cls)
+    ]
+    if not rows:
+        return f"{head}It has no options."
+    return head + columns([("OPTION", "TYPE", "DEFAULT", "RANGE", ""), *rows])
+
+
+def _kind(hint: Any) -> str:
+    if typing.get_origin(hint) is typing.Literal:
+        return "|".join(map(str, typing.get_args(hint)))
+    members = [t for t in typing.get_args(hint) if t is not type(None)]
+    return " or ".join(_kind(t) for t in members) if members else str(getattr(hint, "__name__", hint))
+
+
+def _value(value: Any) -> str:
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+
+
+def _range(meta: typing.Mapping[str, Any]) -> str:
+    """`0 <= x < 1`, with the ends that there are."""
+    low, high, below = meta.get("low"), meta.get("high"), meta.get("below")
+    end = f" <= {high:g}" if high is not None else f" < {below:g}" if below is not None else ""
+    return (f"{low:g} <= x" if low is not None else "x" if end else "") + end
+
+
+def columns(rows: list[tuple[str, ...]]) -> str:
+    """Left-aligned columns, two blanks apart, nothing wrapped: it can be read, cut and searched."""
+    widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(line.rstrip() for line in lines)

@@ -1,0 +1,109 @@
+"""`equifactor train`: a model file from data. The flags of a run are the fields of `train.Settings`."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import sys
+import typing
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+import typer
+
+from equifactor.cli.command_options import example
+from equifactor.cli.exit_status import Exit
+from equifactor.clock import Clock
+from equifactor.errors import OptionError
+from equifactor.registry import parse_value
+from equifactor.training.training_settings import Settings
+
+EXAMPLE = example('equifactor train fe-nbp --task MAR --data "ising(4x4, n=200)" --epochs 3 --out mine.safetensors')
+
+
+def _run(
+    kind: Annotated[
+        str, typer.Argument(metavar="KIND", help="fe-nbp, fe-gnn, fe-net, or a baseline: bpnn, nebp, ggnn, fgnn.")
+    ],
+    data: Annotated[
+        list[str],
+        typer.Option(
+            "--data",
+            metavar="DATA",
+            help='A folder of models (FOLDER:Grids,DBN:train for collections and a split), or a generator: "ising(4x4, '
+            'n=1000)". May be repeated.',
+        ),
+    ],
+    out: Annotated[
+        str, typer.Option("--out", "-o", metavar="FILE", help="Model file; the log and the checkpoint go beside it.")
+    ],
+    task: Annotated[str, typer.Option("--task", "-t", metavar="TASK", help="MAR or MAP.")] = "MAR",
+    network: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the network; may be repeated."),
+    ] = None,
+    start: Annotated[
+        str | None, typer.Option("--start", metavar="FILE", help="Start from the weights of this model file.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint beside FILE.")] = False,
+    **settings: Any,
+) -> None:
+    from equifactor.training.trainer import train as run_training
+
+    before = Clock.interrupts
+    trained = run_training(
+        kind, data, task, out,
+        network=_network_settings(kind, network or []), start=start, resume=resume, progress=True, **settings,
+    )  # fmt: skip
+    if not trained.is_first:
+        return
+    for sentence in trained.left_out:
+        print(f"left out {sentence}", file=sys.stderr)
+    measures = ", ".join(f"{name} {value:.6g}" for name, value in trained.metrics.items() if name != "epoch")
+    untrained = "" if trained.metrics["epoch"] else " (the untrained network: nothing did better)"
+    print(f"{trained.path}: best in epoch {trained.metrics['epoch']}{untrained}, validation {measures}")
+    if not trained.finished:
+        print(f"stopped before the end: add --resume to go on from {trained.path}", file=sys.stderr)
+        raise typer.Exit(Exit.INTERRUPTED if Clock.interrupts > before else Exit.UNSOLVED)
+
+
+def _network_settings(kind: str, texts: list[str]) -> dict[str, Any]:
+    settings = {}
+    for text in texts:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not equals:
+            raise OptionError(f"--set takes NAME=VALUE, such as channels=32; found {text!r} for {kind}")
+        settings[name] = parse_value(value)
+    return settings
+
+
+def _with_settings(function: Callable[..., None]) -> Callable[..., None]:
+    """The function with one option per field of `Settings` in place of its `**settings`."""
+    hints = typing.get_type_hints(Settings)
+    known = typing.get_type_hints(function, include_extras=True)
+    own = [p for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD]
+    parameters = [p.replace(kind=p.KEYWORD_ONLY, annotation=known[p.name]) for p in own]
+    for field in dataclasses.fields(Settings):
+        hint, flag = hints[field.name], "--" + field.name.replace("_", "-")
+        text = field.metadata["help"]
+        given: dict[str, Any] = {"help": text[:1].upper() + text[1:] + "."}
+        if typing.get_origin(hint) is Literal:
+            given["metavar"] = "|".join(typing.get_args(hint))
+            hint = str
+        option = typer.Option(flag, **given)
+        parameters.append(
+            inspect.Parameter(
+                field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=Annotated[hint, option]
+            )
+        )
+
+    def train(**given: Any) -> None:
+        function(**given)
+
+    train.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    train.__annotations__ = {p.name: p.annotation for p in parameters}
+    train.__doc__ = "Train a network on models whose answers are computed exactly; for MAP, on their best known scores."
+    return train
+
+
+train = _with_settings(_run)

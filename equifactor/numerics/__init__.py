@@ -1,0 +1,1 @@
+"""Numbers that more than one family of solvers computes: compiled loops and tensor operations."""

@@ -1,0 +1,64 @@
+"""Numba loops only. Importing this package imports Numba (half a second): do it inside functions."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import numba
+from numba.core import event
+
+from equifactor.clock import Pause
+
+# What loops over floating-point numbers need in order to vectorise: fused multiply-adds, division without Python's
+# test for zero, minima and maxima without NaN (no kernel makes one). Sums keep their order: results are repeatable.
+_FAST: dict[str, Any] = {"error_model": "numpy", "fastmath": {"contract", "nsz", "arcp", "nnan"}}
+
+
+class _Announcer(event.Listener):
+    """Says once that machine code is being made, and stops the clocks: it would look like a hang and eat deadlines."""
+
+    def on_start(self, event: event.Event) -> None:
+        Pause.begin()
+        if not self.told:
+            self.told = True
+            logging.getLogger("equifactor").info("compiling kernels: takes some seconds once, then they are cached")
+
+    def on_end(self, event: event.Event) -> None:
+        Pause.end()
+
+    told = False
+
+
+event.register("numba:compile", _Announcer())  # type: ignore[no-untyped-call]
+
+
+def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile on first call, without the GIL; the machine code is cached on disk where a folder allows it."""
+    return _compiled(function, {})
+
+
+def fast_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A `kernel` for arithmetic: vectorises, and is exact to rounding instead of bit for bit."""
+    return _compiled(function, _FAST)
+
+
+def reordering_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A `fast_kernel` whose sums may be taken in any order: dot products."""
+    return _compiled(function, {**_FAST, "fastmath": {*_FAST["fastmath"], "reassoc"}})
+
+
+def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A part of a fast kernel, copied into its callers: a call would pass seven words per array."""
+    compiled: Callable[..., Any] = numba.njit(**_FAST, inline="always")(function)
+    return compiled
+
+
+def _compiled(function: Callable[..., Any], options: dict[str, Any]) -> Callable[..., Any]:
+    compiled: Callable[..., Any]
+    try:
+        compiled = numba.njit(**options, cache=True, nogil=True)(function)
+    except RuntimeError:  # neither the package nor the user's cache folder can be written
+        compiled = numba.njit(**options, nogil=True)(function)
+    return compiled

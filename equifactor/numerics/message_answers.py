@@ -1,0 +1,76 @@
+# mypy: ignore-errors
+"""From messages to answers: beliefs, table reductions for ln Z and bounds, states of highest belief."""
+
+import math
+
+import numpy as np
+
+from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE
+from equifactor.numerics.factor_messages import receive, step
+from equifactor.numerics.jit import fast_kernel
+
+NEG_INF = -math.inf
+
+
+@fast_kernel
+def variable_to_factor(edges, msg, total, zeros):
+    """[S] sums of the other factors' messages, not normalised."""
+    out = np.empty_like(msg)
+    for e in range(len(edges)):
+        receive(edges[e, MSG], edges[e, STATE], edges[e, CARD], msg, total, zeros, out)
+    return out
+
+
+@fast_kernel
+def reduce_tables(factors, slots, log_phi, values, is_max):
+    """[F] log-sum-exp (or maximum) over each table of log_phi plus the edge-state values [S] of its slots."""
+    num_factors = len(factors) - 1
+    reduced = np.empty(num_factors)
+    widest = 1
+    for p in range(num_factors):
+        widest = max(widest, factors[p + 1, SLOT] - factors[p, SLOT])
+    at = np.empty(widest, np.int64)
+    for p in range(num_factors):
+        first = factors[p, SLOT]
+        arity = factors[p + 1, SLOT] - first
+        for j in range(arity):
+            at[j] = slots[first + j, MSG]
+        top = NEG_INF
+        scaled = 0.0  # sum of exp(value - top), rescaled whenever the top rises
+        for t in range(factors[p, ENTRY], factors[p + 1, ENTRY]):
+            value = log_phi[t]
+            for j in range(arity):
+                value += values[at[j]]
+            if value > top:
+                scaled = (scaled * math.exp(top - value) if top > NEG_INF else 0.0) + 1.0
+                top = value
+            elif not is_max and value > NEG_INF:
+                scaled += math.exp(value - top)
+            step(slots, first, arity, at)
+        reduced[p] = top if is_max or top == NEG_INF else top + math.log(scaled)
+    return reduced
+
+
+@fast_kernel
+def beliefs(var_ptr, log_b_v):
+    """Normalised probabilities [X], ln of the normaliser [V], and the first state of highest belief [V]."""
+    num_vars = len(var_ptr) - 1
+    p = np.zeros_like(log_b_v)
+    log_z = np.full(num_vars, NEG_INF)
+    best = np.zeros(num_vars, np.int64)
+    for i in range(num_vars):
+        top = NEG_INF
+        for x in range(var_ptr[i], var_ptr[i + 1]):
+            if log_b_v[x] > top:
+                top = log_b_v[x]
+                best[i] = x - var_ptr[i]
+        if top == NEG_INF:
+            continue
+        scale = 0.0
+        for x in range(var_ptr[i], var_ptr[i + 1]):
+            p[x] = math.exp(log_b_v[x] - top)
+            scale += p[x]
+        for x in range(var_ptr[i], var_ptr[i + 1]):
+            p[x] /= scale
+        log_z[i] = top + math.log(scale)
+    return p, log_z, best

@@ -1,0 +1,39 @@
+"""Tensor operations on a FlatGraph: the torch engine. Batched, differentiable, on any device.
+
+Symbols: msg_fv [S] factor-to-variable and msg_vf [S] variable-to-factor log messages, log_b_v [X] log beliefs.
+True zeros are -inf and stay so: leave-one-out sums count infinities instead of subtracting them.
+"""
+
+from equifactor.numerics.tensors.tensor_beliefs import (
+    bethe_log_z,
+    log_scores,
+    max_states,
+    probabilities,
+    variable_log_beliefs,
+)
+from equifactor.numerics.tensors.tensor_bounds import map_upper_bound
+from equifactor.numerics.tensors.tensor_messages import (
+    change_per_graph,
+    damp,
+    first_messages,
+    hold_above,
+    marginalize_tables,
+    reduce_tables,
+    sum_of_other_factors,
+)
+
+__all__ = [
+    "bethe_log_z",
+    "change_per_graph",
+    "damp",
+    "first_messages",
+    "hold_above",
+    "log_scores",
+    "map_upper_bound",
+    "marginalize_tables",
+    "max_states",
+    "probabilities",
+    "reduce_tables",
+    "sum_of_other_factors",
+    "variable_log_beliefs",
+]

@@ -1,0 +1,74 @@
+"""Beliefs and the Bethe estimate of ln Z from factor-to-variable messages."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from equifactor.graph import FlatGraph
+from equifactor.numerics.tensors.segments import logsumexp, segment_logsumexp, segment_max, segment_sum
+from equifactor.numerics.tensors.tensor_messages import sum_of_other_factors
+
+Flat = FlatGraph[Tensor]
+
+
+def variable_log_beliefs(g: Flat, msg_fv: Float[Tensor, " S"]) -> Float[Tensor, " X"]:
+    """log b_i(x) = sum over the factors a of i of m_{a->i}(x), not normalised."""
+    return segment_sum(msg_fv, g.state_of_edge_state, g.num_states)  # -inf plus a number is -inf: no NaN here
+
+
+def probabilities(g: Flat, log_b_v: Float[Tensor, " X"]) -> Float[Tensor, " X"]:
+    """Normalised beliefs; all zero for a variable without any possible state."""
+    scale = segment_logsumexp(log_b_v, g.var_of_state, g.num_vars)
+    scale = torch.where(torch.isneginf(scale), 0.0, scale)
+    return (log_b_v - scale.index_select(0, g.var_of_state)).exp()
+
+
+def max_states(g: Flat, log_b_v: Float[Tensor, " X"]) -> Int[Tensor, " V"]:
+    """State of highest belief of each variable, the first on ties."""
+    best = segment_max(log_b_v, g.var_of_state, g.num_vars)
+    position = torch.arange(g.num_states, device=log_b_v.device)
+    candidate = torch.where(log_b_v >= best[g.var_of_state], position, g.num_states)
+    first = torch.full((g.num_vars,), g.num_states, device=log_b_v.device)
+    first = first.scatter_reduce(0, g.var_of_state, candidate, "amin")
+    return first - g.var_ptr[:-1]
+
+
+def log_scores(g: Flat, states: Int[Tensor, " V"]) -> Float[Tensor, " G"]:
+    """Log score of one assignment per graph: the table entries it picks, added up; cost O(E)."""
+    score = g.log_phi.new_zeros(g.num_graphs)
+    for group in g.groups:
+        picked = torch.zeros(group.num_factors, dtype=torch.int64, device=score.device)
+        for j, d in enumerate(group.shape):
+            picked = picked * d + states[g.var_of_edge[group.edges[j]]]
+        table = group.table(g.log_phi).reshape(group.num_factors, -1)
+        graph = g.graph_of_factor[torch.as_tensor(group.factors, device=score.device)]
+        score = score + segment_sum(table.gather(1, picked[:, None]).squeeze(1), graph, g.num_graphs)
+    return score
+
+
+def bethe_log_z(g: Flat, msg_fv: Float[Tensor, " S"]) -> Float[Tensor, " G"]:
+    """Bethe estimate ln Z = sum_a ln Z_a + sum_i (1 - d_i) ln Z_i for each graph; exact on forests.
+
+    Z_a = sum_{x_a} f_a prod_i m_{i->a} and Z_i = sum_x prod_a m_{a->i}, d_i the number of factors of i. This
+    form is stationary in the messages at a fixed point, so small message errors enter squared, and its gradient
+    with respect to log_phi is the factor belief.
+    """
+    log_z_i = segment_logsumexp(variable_log_beliefs(g, msg_fv), g.var_of_state, g.num_vars)
+    degree = segment_sum(torch.ones_like(g.var_of_edge), g.var_of_edge, g.num_vars)
+    terms = torch.where(degree == 1, 0.0, (1 - degree) * log_z_i)  # 0 times -inf is meant as 0
+    log_z = segment_sum(terms, g.graph_of_var, g.num_graphs)
+
+    msg_vf = sum_of_other_factors(g, msg_fv)
+    for group in g.groups:
+        belief = group.table(g.log_phi)
+        for j in range(len(group.shape)):
+            message = group.message(msg_vf, j)
+            axes = [1] * j + [group.shape[j]] + [1] * (len(group.shape) - 1 - j)
+            belief = belief + message.reshape(-1, *axes)
+        log_z_a = logsumexp(belief.reshape(group.num_factors, -1), -1)
+        graph = g.graph_of_factor[torch.as_tensor(group.factors, device=log_z.device)]
+        log_z = log_z + segment_sum(log_z_a, graph, g.num_graphs)
+    # A factor without support makes Z zero; its variables then hold +inf from (1 - d_i) ln 0.
+    return torch.where(torch.isnan(log_z) | torch.isposinf(log_z), -torch.inf, log_z)

@@ -1,0 +1,133 @@
+"""The default: look at the graph, then pick."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from equifactor.registry import option, parse_solver, register
+from equifactor.result import Estimate, Status, Task, impossible
+from equifactor.solver import Run, Solver
+from equifactor.solvers.elimination.brute import BruteForce
+from equifactor.solvers.elimination.exact import Exact
+
+if TYPE_CHECKING:
+    from equifactor.graph import FactorGraph
+
+_FEW_STATES = 2**14  # enumeration answers before the kernels of elimination are loaded
+_MOST = 0.75  # of the time left after which exact is stopped, whatever its estimate: the mix must give some answer
+_SHARE = 2 / 3  # of that, which exact may take by its own estimate
+_QUICK = 0.1  # seconds of exact MAP above which bounds are tried before ...
+_BEFORE = 0.25  # ... for this share of them: they often prove an assignment sooner
+_UNLIMITED = 60.0  # seconds that exact may take when there is no deadline
+
+
+@register("auto")
+@dataclass(frozen=True, kw_only=True)
+class Auto(Solver):
+    """Exact where its plan fits time and memory; else BP with bounds, or for MAP search with bounds.
+
+    Marginals are those of `fe-net` where no run of BP settles or its beliefs vanish.
+    The message says what was chosen and why. MAP without a proof goes on to the time limit, or for `seconds`.
+    """
+
+    exact_on = "trees"  # and wherever it picks exact
+    symmetries = frozenset()  # search and dual bounds follow the order of the model
+
+    memory_limit: float = option(4.0, "GiB that exact may use", low=0.0)
+    seconds: float = option(10.0, "time for MAP search when there is no time limit", low=0.0)
+    gap: float = option(1e-7, "relative gap between bound and score that counts as optimal", low=0.0)
+
+    def run(self, graphs: Sequence[FactorGraph], task: Task, run: Run) -> list[Estimate]:
+        """Runs of graphs that share a structure are planned once; what exact refuses goes to the mix of the task."""
+        from equifactor.solvers.elimination.exact_batch import same_structure
+
+        answers: list[Estimate] = []
+        rest: list[int] = []  # graphs for the mix, with a place held in `answers`
+        reasons: list[str] = []
+        start = 0
+        for stop in range(1, len(graphs) + 1):
+            if stop < len(graphs) and same_structure(graphs[start], graphs[stop]):
+                continue
+            group = graphs[start:stop]
+            found = self._exact(group, task, replace(run, clock=run.clock.part(_MOST)))
+            for n, answer in enumerate([found] * len(group) if isinstance(found, str) else found):
+                if isinstance(answer, str):
+                    rest.append(start + n)
+                    reasons.append(answer)
+                    answer = Estimate(status=Status.TIME_LIMIT)
+                answers.append(answer)
+            start = stop
+        if rest:
+            for n, estimate in zip(rest, self._mix([graphs[n] for n in rest], reasons, task, run), strict=True):
+                answers[n] = estimate
+        return answers
+
+    def _exact(self, group: Sequence[FactorGraph], task: Task, run: Run) -> Sequence[Estimate | str] | str:
+        """Exact answers for graphs of one structure, or why there are none, for one graph or for all."""
+        states = group[0].num_joint_states
+        if states * len(group) <= _FEW_STATES:
+            brute = BruteForce()
+            return _unless_stopped(brute.run(group, task, run), brute, f"there are {states:,} joint states")
+        solver = Exact(memory_limit=self.memory_limit)
+        plan = solver.plan(group[0], task, run)
+        if plan.reduction.impossible:
+            return solver.run(group, task, run)
+        budget = _UNLIMITED if run.clock.time_limit is None else _SHARE * run.clock.left
+        if not plan.finished:
+            return f"no elimination order within {self.memory_limit:g} GiB was found, given up at width {plan.width}"
+        if not plan.fits(self.memory_limit, task):
+            return f"exact would need {plan.cost_of(task)}"
+        if plan.seconds(task) * len(group) > budget:
+            return f"exact would take about {plan.seconds(task) * len(group):.2g} s"
+        if task is Task.MAP and len(group) == 1 and plan.seconds(task) > _QUICK:
+            why = f"exact would take about {plan.seconds(task):.2g} s"
+            estimate = self._search(group[0], why, _BEFORE * plan.seconds(task), run)
+            if estimate.status is Status.OPTIMAL or run.clock.stopped:
+                return [estimate]
+        estimates = [solver.run_plan(group[0], plan, task, run)] if len(group) == 1 else solver.run(group, task, run)
+        return _unless_stopped(estimates, solver, f"it needs {plan.cost_of(task)}")
+
+    def _mix(self, graphs: Sequence[FactorGraph], reasons: list[str], task: Task, run: Run) -> list[Estimate]:
+        if task is Task.MAP:
+            return [self._best_assignment(g, why, run) for g, why in zip(graphs, reasons, strict=True)]
+        from equifactor.solvers.auto.sum_portfolio import FAILED, LEARNED, estimates, with_bounds
+
+        answers = []
+        for (estimate, spec), graph, why in zip(estimates(graphs, task, run), graphs, reasons, strict=True):
+            if task is Task.PR and len(graphs) == 1 and estimate.log_z is not None:
+                estimate = with_bounds(estimate, graph, run)
+            answers.append(_say(estimate, parse_solver(spec), f"{why}, and {FAILED}" if spec == LEARNED else why))
+        return answers
+
+    def _best_assignment(self, graph: FactorGraph, why: str, run: Run) -> Estimate:
+        seconds = self.seconds if run.clock.time_limit is None else run.clock.left
+        return self._search(graph, why, seconds, run)
+
+    def _search(self, graph: FactorGraph, why: str, seconds: float, run: Run) -> Estimate:
+        """MAP by the mix, for so long at most."""
+        from equifactor.solvers.auto.map_portfolio import MapMix, without_cheap_variables
+
+        shrunk = without_cheap_variables(graph)
+        if shrunk is None:
+            return impossible()
+        if not shrunk.graph.num_vars:
+            estimate = shrunk.estimate()
+            late = run.clock.status  # the answer is the same, but whoever set a deadline wants to know
+            estimate = estimate if late is None else replace(estimate, status=late)
+            return _say(estimate, "elimination", "every variable was cheap to eliminate")
+        return _say(MapMix(shrunk, run, self.gap).solve(seconds), "search with bounds", why)
+
+
+def _unless_stopped(estimates: Sequence[Estimate], solver: Solver, why: str) -> list[Estimate | str]:
+    """Exact answers, or for those that were cut short, which are none, the reason for the mix to give one."""
+    stopped = (Status.TIME_LIMIT, Status.INTERRUPTED)
+    return [
+        f"{solver.name} was stopped before its end" if e.status in stopped else _say(e, solver, why) for e in estimates
+    ]
+
+
+def _say(estimate: Estimate, chosen: Solver | str, why: str) -> Estimate:
+    message = f"auto chose {chosen}: {why}. {estimate.message or estimate.status.advice}"
+    return replace(estimate, message=message, stats={**estimate.stats, "chosen": str(chosen)})

@@ -1,0 +1,196 @@
+"""MAP by a mix of methods that help each other: belief propagation starts, search improves, bounds certify."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from equifactor.graph import compile
+from equifactor.graph.search_model import SearchModel
+from equifactor.result import Estimate, Status, impossible
+from equifactor.solvers.auto.branching import Branching
+from equifactor.solvers.elimination.shrink import Shrunk, shrink
+from equifactor.solvers.messages.bp_engine import Settings, new_engine
+from equifactor.solvers.messages.sequential_decoding import sequential_states
+from equifactor.solvers.optimise.annealing import LocalSearch
+from equifactor.solvers.optimise.ascent import VariableAscent
+from equifactor.solvers.optimise.cycle_ascent import CycleAscent
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from equifactor.graph import FactorGraph
+    from equifactor.solver import Run
+
+    IntArray = NDArray[np.int64]
+    Worker = Literal["search", "dual", "branching"]
+
+_BP_ITERATIONS = 200
+_STALL = {VariableAscent: 20, CycleAscent: 300}  # sweeps over which a bound has to fall by ...
+_LEAST_FALL = 1e-3  # ... this share of the gap
+_SWEEPS = 300  # after which branch and bound begins although the bound still falls
+_PATIENCE = 400  # search phases without success after which it counts as done
+
+
+def without_cheap_variables(graph: FactorGraph) -> Shrunk | None:
+    """The graph that the mix works on; None when no assignment is possible.
+
+    A graph of pairs stays one of pairs: cycles of pairs give the best bounds there.
+    """
+    pairs = int(np.diff(graph.structure.scope_ptr).max(initial=0)) <= 2
+    return shrink(graph, widest=2) if pairs else shrink(graph)
+
+
+class MapMix:
+    """The state of the mix on one graph: the best assignment, the lowest bound, and who works on them.
+
+    It works on what is left of the graph when cheap variables are eliminated; answers go back through `shrunk`.
+
+    Args:
+        shrunk: what is left, with at least one variable.
+        run: seed and clock.
+        gap: relative gap between bound and score that counts as none.
+    """
+
+    def __init__(self, shrunk: Shrunk, run: Run, gap: float) -> None:
+        self.shrunk = shrunk
+        self.run = run
+        self.gap = gap
+        self.flat = compile(shrunk.graph)
+        self.pairwise = all(len(g.shape) <= 2 for g in self.flat.groups)
+        self.bound = np.inf
+        self.search = LocalSearch(SearchModel(self.flat), self._start(), run.seed)
+        self._renew_score()
+        self.plain = VariableAscent(self.flat)
+        self.dual: VariableAscent | CycleAscent | None = self.plain
+        self.branching: Branching | None = None  # begins when the first bound has stalled
+        self.falls: list[float] = []  # bounds of the present dual, sweep by sweep
+        self.sweeps = 0
+        self.idle = 0  # search phases since the last success
+        self.spent: dict[Worker, float] = {"search": 0.0, "dual": 0.0, "branching": 0.0}  # seconds
+
+    def solve(self, seconds: float) -> Estimate:
+        """Search and bound by turns of equal time, until they meet or time is up; may be called again to go on.
+
+        Without a deadline it also ends when nobody has moved for long; with one, the time is there to be used.
+        """
+        clock = self.run.clock
+        end = clock.seconds + seconds
+        patience = _PATIENCE if clock.time_limit is None else np.inf
+        status: Status | None = None
+        while status is None:
+            if self.proven:
+                status = Status.OPTIMAL
+            elif clock.stopped:
+                status = clock.status
+            elif clock.seconds >= end or (self.idle >= patience and self._is_stuck(end - clock.seconds)):
+                status = Status.CONVERGED
+            else:
+                self._turn(end - clock.seconds)
+                if np.isneginf(self.bound):
+                    return impossible("a variable has no state that its factors allow")
+                self.run.report(int(clock.seconds - end + seconds), int(seconds), f"gap {self.bound - self.score:.3g}")
+        return self._estimate(status)
+
+    @property
+    def proven(self) -> bool:
+        """The bound has come down to the score."""
+        return np.isfinite(self.bound) and self.bound - self.score <= self.gap * max(1.0, abs(self.bound))
+
+    def _is_stuck(self, left: float) -> bool:
+        """No bound will come down any more within so many seconds."""
+        return (
+            self.dual is None and self.branching is not None and self.branching.hopeless(self.bound, self.score, left)
+        )
+
+    def _renew_score(self) -> None:
+        """The log score of the best assignment in full precision, -inf when it has probability zero."""
+        self.score = self.shrunk.source.log_score(self.shrunk.assignment(self.search.best))
+
+    def _start(self) -> IntArray:
+        """The better decoding of damped max-product messages."""
+        settings = Settings("max", "parallel", 0.5, 1e-6, self.run.seed)
+        engine = new_engine(self.flat, settings, self.run, "numba")
+        change = np.inf
+        for _ in range(_BP_ITERATIONS // 20):
+            if change <= settings.tolerance or self.run.clock.stopped:
+                break
+            change = float(engine.sweep(20).max(initial=0.0))
+        decodings = [engine.answers().states, sequential_states(self.flat, engine.messages())]
+        return max(decodings, key=self.shrunk.graph.log_score)
+
+    def _turn(self, left: float) -> None:
+        """The worker that has had the least time for its weight goes on."""
+        weight: dict[Worker, float] = {"search": 1.0}
+        if self.dual is not None:
+            weight["dual"] = 1.0
+        if self.branching is not None:
+            least = 0.0 if self.dual is not None else 1.0  # then nobody else can close the gap
+            weight["branching"] = max(least, self.branching.weight(self.bound, self.score, left))
+        worker = min(weight, key=lambda w: self.spent[w] / weight[w])
+        start = self.run.clock.seconds  # which stands still while kernels compile
+        if worker == "dual":
+            self._lower_bound_once()
+        elif worker == "branching":
+            self._branch()
+        else:
+            self.idle += 1
+            if self.search.step():
+                self.idle = 0
+                self._renew_score()
+        self.spent[worker] += self.run.clock.seconds - start
+
+    def _lower_bound_once(self) -> None:
+        assert self.dual is not None
+        self.sweeps += 1
+        self.bound = min(self.bound, self.dual.sweep())
+        self.falls.append(self.bound)
+        if np.isneginf(self.bound):
+            return  # nothing is possible: there is no assignment to read off
+        if self.sweeps & (self.sweeps - 1) == 0 or self.sweeps % 32 == 0:  # often at first, then less
+            self._offer(self.dual.candidates())
+        stall = _STALL[type(self.dual)]
+        fallen = self.falls[-1 - stall] - self.bound if len(self.falls) > stall else np.inf
+        if fallen <= _LEAST_FALL * (self.bound - self.score) or fallen <= 1e-12 * abs(self.bound):
+            self._next_dual()
+        if self.branching is None and (self.dual is not self.plain or self.sweeps >= _SWEEPS):
+            self.branching = Branching(self.shrunk.graph, self.plain, self.gap, self.run.clock)
+            self.spent["branching"] = min(self.spent.values())
+
+    def _next_dual(self) -> None:
+        """A stalled bound is tightened along frustrated cycles, where all factors are pairs; then it stays."""
+        self.dual = CycleAscent(self.flat) if self.pairwise and isinstance(self.dual, VariableAscent) else None
+        self.falls.clear()
+
+    def _branch(self) -> None:
+        assert self.branching is not None
+        found = self.branching.work(self.search.best, self.score)
+        self._offer([] if found is None else [found])
+        self.bound = min(self.bound, self.branching.bound)
+
+    def _offer(self, candidates: list[IntArray]) -> None:
+        taken = [self.search.offer(states) for states in candidates]
+        if any(taken):
+            self._renew_score()
+
+    def _estimate(self, status: Status | None) -> Estimate:
+        assignment = self.shrunk.assignment(self.search.best)
+        score = self.shrunk.source.log_score(assignment)
+        bound = max(self.bound, score) if np.isfinite(self.bound) else None
+        gap = None if bound is None else bound - score
+        shown = "no bound" if gap is None else f"gap {gap:.3g}"
+        nodes = 0 if self.branching is None else self.branching.nodes
+        return Estimate(
+            status=status or Status.CONVERGED,
+            message=f"best of max-product decoding, local search and {nodes:,} nodes of branch and bound, dual bound "
+            f"by {self.sweeps} sweeps: {shown}",
+            assignment=assignment,
+            lower_bound=score,
+            upper_bound=bound,
+            iterations=self.sweeps,
+            stats={
+                "gap": gap, "search_phases": self.search.phases, "dual_sweeps": self.sweeps, "nodes": nodes,
+                "variables": self.flat.num_vars,
+            },
+        )  # fmt: skip

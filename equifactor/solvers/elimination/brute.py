@@ -1,0 +1,83 @@
+"""Enumeration of all assignments: the oracle every other solver is measured against."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.graph import compile
+from equifactor.registry import option, register
+from equifactor.result import Estimate, Status, Task, impossible
+from equifactor.solver import GraphSolver, Run
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from equifactor.graph import FactorGraph
+
+
+@register("brute")
+@dataclass(frozen=True, kw_only=True)
+class BruteForce(GraphSolver):
+    """Exact by summing over all joint states; refuses above 2^22 of them.
+
+    Builds the joint log table factor by factor and reads every answer off it. Cost O(F prod_i |X_i|).
+    """
+
+    exact_on = "all"
+
+    limit: int = option(2**22, "most joint states", low=1, high=2**28)
+
+    def run_one(self, graph: FactorGraph, task: Task, run: Run) -> Estimate:
+        """All answers at once; at the deadline there is none, since a partial product means nothing."""
+        states = graph.num_joint_states
+        if states > self.limit:
+            return Estimate(
+                status=Status.TOO_LARGE,
+                message=f"enumeration needs {_power(states)} joint states and the limit is {_power(self.limit)}: "
+                "use exact or bp",
+            )
+        joint = self._joint(graph, run)
+        if joint is None:
+            return Estimate(status=run.clock.status or Status.TIME_LIMIT)
+        top = joint.max()
+        if np.isneginf(top):
+            return impossible()
+        if task is Task.MAP:
+            best = np.array(np.unravel_index(int(np.argmax(joint)), joint.shape), np.int64)
+            assignment = compile(graph).assignments(best)[0]
+            return Estimate(
+                status=Status.OPTIMAL, assignment=assignment, lower_bound=float(top), upper_bound=float(top)
+            )
+        weight = np.exp(joint - top)
+        total = weight.sum()
+        log_z = float(top + np.log(total))
+        axes = range(joint.ndim)
+        by_axis = [weight.sum(axis=tuple(a for a in axes if a != i)) / total for i in axes]
+        return Estimate(
+            status=Status.EXACT,
+            marginals=compile(graph).marginals(np.concatenate(by_axis) if by_axis else np.zeros(0))[0],
+            log_z=log_z,
+            lower_bound=log_z,
+            upper_bound=log_z,
+        )
+
+    def _joint(self, graph: FactorGraph, run: Run) -> NDArray[np.float64] | None:
+        """Log table over the free variables, one axis each; None at the deadline."""
+        axis_of_var = {v: n for n, v in enumerate(graph.free_vars.tolist())}
+        joint = np.zeros(tuple(graph.card[graph.free_vars]))
+        for a in range(graph.num_factors):
+            if run.clock.stopped:
+                return None
+            axes = [axis_of_var[i] for i in graph.structure.scope(a).tolist()]
+            table = graph.log_table(a).transpose(np.argsort(axes))
+            joint += table.reshape([d if n in axes else 1 for n, d in enumerate(joint.shape)])
+        return joint
+
+
+def _power(n: int) -> str:
+    if n & (n - 1) == 0:
+        return f"2^{n.bit_length() - 1}"
+    return f"about 2^{np.log2(float(n)):.1f}" if n.bit_length() < 1000 else f"over 2^{n.bit_length() - 1}"

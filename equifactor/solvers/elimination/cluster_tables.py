@@ -1,0 +1,114 @@
+# mypy: ignore-errors
+"""Tables of an elimination: filling them from factors, scaling them, moving them between the domains."""
+
+import math
+
+from equifactor.numerics.fastmath import bits_of, from_bits, get, put
+from equifactor.numerics.jit import fast_kernel
+
+NEG_INF = -math.inf
+WIDE = 600.0  # natural-log range of a table above which it is kept in logs
+_INFINITY = 0x7FF0000000000000  # bits of the floating-point infinity
+
+
+@fast_kernel
+def fill_groups(log_phi, table_ptr, members, member_ptr, step_ptr, steps, axis_ptr, axis_dim, op_start, arena, digit):
+    """Sum the log tables of each group's factors into its table."""
+    for g in range(len(member_ptr) - 1):
+        first, num_axes = axis_ptr[g], axis_ptr[g + 1] - axis_ptr[g]
+        row = axis_dim[first + num_axes - 1]
+        start, end = op_start[g], op_start[g]
+        for m in range(member_ptr[g], member_ptr[g + 1]):
+            for k in range(num_axes):
+                digit[k] = 0
+            at = table_ptr[members[m]]
+            step = steps[step_ptr[m] + num_axes - 1]
+            end = start
+            while True:
+                if m == member_ptr[g]:
+                    for x in range(row):
+                        arena[end + x] = log_phi[at + x * step]
+                else:
+                    for x in range(row):
+                        arena[end + x] += log_phi[at + x * step]
+                end += row
+                k = num_axes - 2
+                while k >= 0:
+                    digit[k] += 1
+                    at += steps[step_ptr[m] + k]
+                    if digit[k] < axis_dim[first + k]:
+                        break
+                    at -= digit[k] * steps[step_ptr[m] + k]
+                    digit[k] = 0
+                    k -= 1
+                if k < 0:
+                    break
+
+
+@fast_kernel
+def scale_log(arena, start, size, op, is_log, low):
+    """Take the largest entry out of a log table and make it linear if its range allows; what was taken out."""
+    top, least = NEG_INF, 0.0
+    for t in range(start, start + size):
+        top = max(top, arena[t])
+    if top == NEG_INF:
+        return top
+    for t in range(start, start + size):
+        arena[t] -= top
+        if arena[t] > NEG_INF:
+            least = min(least, arena[t])
+    is_log[op] = least < -WIDE
+    low[op] = 0.0
+    if least >= -WIDE:
+        for t in range(start, start + size):
+            arena[t] = math.exp(arena[t])
+        low[op] = math.exp(least)
+    return top
+
+
+@fast_kernel
+def scale_groups(op_start, op_size, num_groups, arena, is_log, low, scale):
+    """Make the tables of all groups ready for sums; what is taken out adds to scale[0]. False if one is all zero."""
+    for g in range(num_groups):
+        taken = scale_log(arena, op_start[g], op_size[g], g, is_log, low)
+        if taken == NEG_INF:
+            return False
+        scale[0] += taken
+    return True
+
+
+@fast_kernel
+def scale_linear(arena, start, size, op, is_log, low):
+    """Divide a linear message by a power of two (exactly) so that its largest entry is in [1/2, 1)."""
+    top, least = 0, _INFINITY  # positive numbers are ordered like their bits, and integers are compared in lanes
+    for t in range(size):
+        b = bits_of(get(arena, start + t))
+        top = max(top, b)
+        least = min(least, b if b > 0 else _INFINITY)
+    if top == 0:
+        return NEG_INF
+    exponent = math.frexp(from_bits(top))[1]
+    factor = math.ldexp(1.0, -exponent)
+    for t in range(size):
+        put(arena, start + t, get(arena, start + t) * factor)
+    is_log[op] = False
+    low[op] = from_bits(least) * factor
+    return exponent * math.log(2.0)
+
+
+@fast_kernel
+def to_log(arena, start, size):
+    """A linear table to logs, in place."""
+    for t in range(start, start + size):
+        arena[t] = math.log(arena[t]) if arena[t] > 0.0 else NEG_INF
+
+
+@fast_kernel
+def normalise(state_start, dim, p):
+    """Probabilities to sum 1 exactly up to rounding: the way down has multiplied many of them."""
+    for n in range(len(dim)):
+        total = 0.0
+        for x in range(state_start[n], state_start[n] + dim[n]):
+            total += p[x]
+        for x in range(state_start[n], state_start[n] + dim[n]):
+            p[x] /= total

@@ -1,0 +1,206 @@
+"""What exact inference will cost, known before it runs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.result import Task
+from equifactor.solvers.elimination.orders import Hopeless, Limits, Order, best_order
+from equifactor.solvers.elimination.program import Program, build_program
+from equifactor.solvers.elimination.reduction import Reduction, reduce_graph
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from equifactor.graph import FactorGraph
+
+_BYTES = 8  # float64
+_KEPT_BYTES = {Task.MAR: 8, Task.PR: 0, Task.MAP: 1}  # per message entry to the end: itself, nothing, the best state
+_SECONDS_PER_ENTRY = {Task.MAR: 8e-9, Task.PR: 3e-9, Task.MAP: 4e-9}  # measured on one core at 2.8 GHz
+_MOST_BITS = 1000.0  # keeps powers of two finite
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """An elimination order with its clusters. Variables are numbered as in the graph.
+
+    Cluster n holds `order[n]`, eliminated there, and its separator: the neighbours it still has. The message over the
+    separator goes to `parent[n]`, the cluster of the separator variable that is eliminated first. Variables that are
+    observed, or that zeros leave one state, have no cluster, and states that zeros rule out are not counted.
+
+    A plan made under a memory limit may be unfinished: then no order within the limit was found, the clusters are
+    missing, and width and sizes are what the most hopeful try had met when it was given up.
+    """
+
+    reduction: Reduction = field(repr=False)
+    found: Order | Hopeless = field(repr=False)
+
+    @property
+    def finished(self) -> bool:
+        """Whether there is an order to run."""
+        return isinstance(self.found, Order)
+
+    @cached_property
+    def order(self) -> tuple[int, ...]:
+        """Variables in the order of elimination."""
+        return tuple(self.reduction.variables[self.found.variables].tolist()) if isinstance(self.found, Order) else ()
+
+    @cached_property
+    def clusters(self) -> tuple[tuple[int, ...], ...]:
+        """Variables of each cluster: its separator, latest elimination first; then the variable itself."""
+        if not isinstance(self.found, Order):
+            return ()
+        separators = self.reduction.variables[self.found.variables[self.found.separators]].tolist()
+        bounds = pairwise(self.found.sep_ptr.tolist())
+        return tuple((*separators[a:b], v) for (a, b), v in zip(bounds, self.order, strict=True))
+
+    @cached_property
+    def parent(self) -> tuple[int, ...]:
+        """Cluster that receives each cluster's message; -1 at a root, one per connected component."""
+        return tuple(self.found.parent.tolist()) if isinstance(self.found, Order) else ()
+
+    @cached_property
+    def _bits(self) -> tuple[np.ndarray, np.ndarray]:
+        """log2 of the states of each cluster's variable, and of the entries of its message."""
+        if not isinstance(self.found, Order):
+            return np.zeros(0), np.zeros(0)
+        own = np.log2(self.reduction.card[self.found.variables])
+        running = np.concatenate(([0.0], np.cumsum(own[self.found.separators])))
+        return own, running[self.found.sep_ptr[1:]] - running[self.found.sep_ptr[:-1]]
+
+    @cached_property
+    def log2_sizes(self) -> tuple[float, ...]:
+        """log2 of the entries of each cluster table."""
+        own, message = self._bits
+        return tuple((own + message).tolist())
+
+    @property
+    def width(self) -> int:
+        """Most variables in a separator: the induced width of this order."""
+        if isinstance(self.found, Hopeless):
+            return math.ceil(self.found.bits / math.log2(self.reduction.card.max())) - 1
+        return int(np.diff(self.found.sep_ptr).max(initial=0))
+
+    @cached_property
+    def log2_largest(self) -> float:
+        """log2 of the entries of the largest cluster table."""
+        return self.found.bits if isinstance(self.found, Hopeless) else max(self.log2_sizes, default=0.0)
+
+    @cached_property
+    def entries(self) -> float:
+        """Entries of all cluster tables together: the work of one pass (at most 2^1000)."""
+        if not self.finished:
+            return 2.0 ** min(self.log2_largest, _MOST_BITS)
+        return float(np.exp2(np.minimum(self.log2_sizes, _MOST_BITS)).sum()) if self.log2_sizes else 0.0
+
+    @property
+    def memory(self) -> float:
+        """Bytes for all marginals: every message is kept for the way back, beside those that one cluster receives."""
+        return self.memory_for(Task.MAR)
+
+    def memory_for(self, task: Task) -> float:
+        """Bytes for one task; ln Z alone and MAP overwrite messages that have been read."""
+        if not isinstance(self.found, Order):
+            return _BYTES * 2.0 ** min(self.log2_largest - math.log2(self.reduction.card.max()), _MOST_BITS)
+        message = np.exp2(np.minimum(self._bits[1], _MOST_BITS))
+        tables = 2.0 * float(self.reduction.table_ptr[-1])
+        if task is Task.MAR or self.log2_largest > 40:  # above, no task can run: no need for the finer sum
+            parent = self.found.parent
+            received = np.bincount(parent[parent >= 0], message[parent >= 0])
+            return _BYTES * (float(message.sum()) + float(received.max(initial=0.0)) + tables)
+        kept = _KEPT_BYTES[task] * float(message.sum())
+        return _BYTES * (self.program.starts(reuse=True)[1] + tables) + kept
+
+    def fits(self, gib: float, task: Task = Task.MAR) -> bool:
+        """Whether there is an order and its memory stays below so many GiB."""
+        return self.finished and self.memory_for(task) <= gib * 2**30
+
+    def seconds(self, task: Task = Task.MAR) -> float:
+        """Time on one core, within a factor of two or three."""
+        return self.entries * _SECONDS_PER_ENTRY[task]
+
+    @cached_property
+    def program(self) -> Program:
+        """Index arrays for the kernels; made once."""
+        if not isinstance(self.found, Order):
+            raise ValueError("an unfinished plan cannot be run")
+        return build_program(self.reduction, self.found)
+
+    @property
+    def cost(self) -> str:
+        """Width, largest table and memory for all marginals, in words."""
+        return self.cost_of(Task.MAR)
+
+    def cost_of(self, task: Task) -> str:
+        """The same for any task."""
+        at_least = "" if self.finished else "at least "
+        return (
+            f"{at_least}width {self.width}, largest table 2^{self.log2_largest:.1f}, "
+            f"{at_least}{format_bytes(self.memory_for(task))}"
+        )
+
+    def __str__(self) -> str:
+        count = len(self.reduction.variables)
+        return f"elimination of {count} variables: {self.cost}, {2 * self.entries:.3g} entries of work"
+
+    def __rich__(self) -> RenderableType:
+        from rich.table import Table
+
+        at_least = "" if self.finished else "at least "
+        table = Table(title="Elimination plan", show_header=False)
+        for label, value in (
+            ("variables", f"{len(self.reduction.variables):,}"),
+            ("width", f"{at_least}{self.width}"),
+            ("largest table", f"{at_least}2^{self.log2_largest:.1f} entries"),
+            ("entries of work", f"{at_least}{2 * self.entries:.3g}"),
+            ("memory, all marginals", f"{at_least}{format_bytes(self.memory)}"),
+            ("time, one core", f"{at_least}{self.seconds():.2g} s"),
+            ("orders tried", f"{self.found.tries}"),
+        ):
+            table.add_row(label, value)
+        return table
+
+
+def plan(
+    graph: FactorGraph | Reduction,
+    *,
+    memory_limit: float | None = None,
+    task: Task = Task.MAR,
+    tries: int | None = None,
+    most_work: float = math.inf,
+    seed: int = 0,
+) -> Plan:
+    """Plan the elimination of all free variables of a graph.
+
+    Args:
+        graph: the model, evidence already sliced away; or what is left of it after a reduction.
+        memory_limit: GiB above which planning stops: a large loopy graph is refused after a few cheap tries.
+        task: what the memory is needed for.
+        tries: most orders to try; by default 32, or 256 where a memory limit keeps out the hopeless ones.
+        most_work: list operations after which planning ends, about 1e8 per second.
+        seed: of the random choices. The same graph and arguments give the same plan.
+    """
+    reduction = graph if isinstance(graph, Reduction) else reduce_graph(graph)
+    limit = math.inf if memory_limit is None else memory_limit * 2**30
+    if tries is None:
+        tries = 32 if memory_limit is None else 256
+    kept = limit / _KEPT_BYTES[task] if _KEPT_BYTES[task] else math.inf
+    limits = Limits(tries=tries, kept=kept, message=limit / _BYTES, work=most_work)
+    return Plan(reduction, best_order(reduction, limits, seed))
+
+
+def format_bytes(n: float) -> str:
+    """`3.4 GiB`; very large numbers as powers of two."""
+    if n >= 2**70:
+        return f"2^{np.log2(n):.0f} bytes"
+    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
+        if n < 1024 or unit == "TiB":
+            return f"{n:.3g} {unit}"
+        n /= 1024
+    raise AssertionError("unreachable")

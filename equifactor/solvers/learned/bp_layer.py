@@ -1,0 +1,207 @@
+"""Belief propagation as a differentiable layer: marginals and ln Z as functions of the potentials.
+
+flat = compile(graphs).to(device, dtype)             # the structure, once
+answer = beliefs(flat, log_phi)                      # log_phi [T] from any network, in flat order
+loss = (answer.log_z - ops.log_scores(flat.with_log_phi(log_phi), labels)).mean()
+loss.backward()
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Literal, NamedTuple, get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from equifactor.errors import ModelError, OptionError
+from equifactor.numerics import tensors as ops
+from equifactor.numerics.tensors.segments import finite, logsumexp, segment_logsumexp, segment_max, segment_sum
+from equifactor.numerics.tensors.tensor_messages import Semiring
+from equifactor.solvers.learned.wiring import Flat, Wiring, wire
+
+Gradient = Literal["unrolled", "implicit"]
+
+
+class Beliefs(NamedTuple):
+    """What `beliefs` returns; everything but the last two carries a gradient."""
+
+    log_probabilities: Float[Tensor, " X"]  # of every variable's states; -inf where a state is impossible
+    log_factors: Float[Tensor, " T"]  # log belief of every table entry, in flat order
+    log_z: Float[Tensor, " G"]  # Bethe ln Z of each graph; for `max` the log score of the best assignment
+    change: Float[Tensor, " G"]  # largest change of a message in the last step, in probability; near 0: settled
+    iterations: int
+
+    @property
+    def probabilities(self) -> Float[Tensor, " X"]:
+        """Marginals; for a cross-entropy use `log_probabilities`, which loses no digits."""
+        return self.log_probabilities.exp()
+
+    @property
+    def factors(self) -> Float[Tensor, " T"]:
+        """Joint marginals of the variables of each factor."""
+        return self.log_factors.exp()
+
+
+def beliefs(
+    flat: Flat,
+    log_phi: Float[Tensor, " T"],
+    *,
+    damping: float = 0.5,
+    iterations: int = 50,
+    tolerance: float = 1e-6,
+    semiring: Semiring = "sum",
+    gradient: Gradient = "unrolled",
+) -> Beliefs:
+    """Beliefs and the Bethe ln Z of damped parallel BP (Eq. 2 to 6 of the paper); exact on forests.
+
+    Args:
+        flat: structure of one graph or a batch, `compile(graphs).to(device, dtype)`; its own potentials are not used.
+        log_phi: potentials in flat order, `-inf` for true zeros; tables written one after the other in the graphs' own
+            order become this by `tables[torch.tensor(flat.entry_order)]`.
+        damping: share of the old log message that is kept.
+        iterations: steps; on a tree with damping 0 as many as its diameter are exact.
+        tolerance: `implicit` stops when no message changes by more, in probability.
+        semiring: `sum` for marginals; `max` for max-marginals, scaled to sum to 1, and the best score.
+        gradient: how the gradient is had, see below. Values are the same up to `tolerance`.
+
+    `unrolled` runs all steps and differentiates them one by one: the derivative of exactly what was computed, settled
+    or not, of any order. Memory O(iterations T). It never stops early, because derivatives settle after the values:
+    uniform potentials settle at once, while what one of them does to its neighbours takes many steps.
+
+    `implicit` runs without a record until the messages settle, and differentiates the fixed point: with J the Jacobian
+    of one step, v = g + J^T v is iterated from the incoming gradient g until it settles. Memory O(T). The Bethe ln Z is
+    stationary in the messages there, so its gradient is simply `factors` and costs no iteration. First derivatives
+    only, and wrong where BP did not settle: look at `change`.
+    """
+    _check(flat, log_phi, damping, iterations, tolerance, semiring, gradient)
+    flat = replace(flat.with_log_phi(log_phi), has_zeros=flat.has_zeros or _has_zeros(log_phi))
+    wiring = wire(flat, semiring)
+    keep = log_phi.new_full((), damping)
+    if gradient == "unrolled":
+        old, msg, done = _iterate(wiring, keep, iterations)
+        seen_by_log_z = msg_fv = wiring.messages(msg)
+    else:
+        with torch.no_grad():
+            _, old, done = _iterate(wiring, keep, iterations - 1, tolerance * (1.0 - damping))
+        msg, done = _fixed_point(wiring, old, keep, iterations, tolerance), done + 1
+        msg_fv = wiring.messages(msg)
+        seen_by_log_z = msg_fv.detach()
+    log_b_v = ops.variable_log_beliefs(flat, msg_fv)
+    scale = finite(segment_logsumexp(log_b_v, flat.var_of_state, flat.num_vars))
+    log_b_v = log_b_v - scale.index_select(0, flat.var_of_state)
+    log_factors, _ = _factor_beliefs(flat, msg_fv, semiring)
+    with torch.no_grad():
+        change = segment_max((msg.exp() - old.exp()).abs(), wiring.graph, flat.num_graphs, empty=0.0)
+    # What is left of the old message hides part of the change: that of the undamped step is this much larger.
+    return Beliefs(log_b_v, log_factors, _log_z(flat, seen_by_log_z, semiring), change / (1.0 - damping), done)
+
+
+# ---- the iteration --------------------------------------------------------------------------------------
+
+
+def _step(wiring: Wiring, msg: Tensor, keep: Tensor) -> Tensor:
+    """One damped update of all messages [S'] of the factors of two variables and more."""
+    return wiring.damp(wiring.normalize(wiring.reduce(wiring.outgoing(msg))), msg, keep)
+
+
+def _iterate(wiring: Wiring, keep: Tensor, iterations: int, tolerance: float = 0.0) -> tuple[Tensor, Tensor, int]:
+    """The last two messages and the number of steps; every few of them it looks whether they settled, if at all."""
+    old = msg = wiring.uniform_messages()
+    for n in range(1, iterations + 1):
+        old, msg = msg, _step(wiring, msg, keep)
+        look = tolerance > 0 and n % _LOOK_EVERY == 0  # each look waits for the device
+        if look and (msg.numel() == 0 or bool((msg.exp() - old.exp()).abs().amax() <= tolerance)):
+            return old, msg, n
+    return old, msg, iterations
+
+
+_LOOK_EVERY = 4
+
+
+def _fixed_point(wiring: Wiring, msg: Tensor, keep: Tensor, iterations: int, tolerance: float) -> Tensor:
+    """Messages [S'] one step after those at a fixed point, with the gradient of the fixed point."""
+    last = _step(wiring, msg, keep)
+    if not last.requires_grad:
+        return last
+    point = msg.detach().requires_grad_()
+    after = _step(wiring, point, keep)  # for J^T; a record of its own, since the hook below would run within itself
+
+    def solve(g: Tensor) -> Tensor:
+        v = g
+        for n in range(1, iterations + 1):
+            old, v = v, g + torch.autograd.grad(after, point, v, retain_graph=True)[0]
+            if n % _LOOK_EVERY == 0 and bool((v - old).abs().amax() <= tolerance * v.abs().amax()):
+                break
+        return v
+
+    last.register_hook(solve)  # type: ignore[no-untyped-call]
+    return last
+
+
+# ---- answers --------------------------------------------------------------------------------------------
+
+
+def _factor_beliefs(flat: Flat, msg_fv: Tensor, semiring: Semiring) -> tuple[Tensor, Tensor]:
+    """Normalised log belief of every table entry [T], and ln Z_a (for `max` the best entry) added up per graph [G]."""
+    msg_vf = ops.sum_of_other_factors(flat, msg_fv)
+    blocks, log_z = [], msg_fv.new_zeros(flat.num_graphs)
+    for group in flat.groups:
+        log_b = group.table(flat.log_phi)
+        for j, d in enumerate(group.shape):
+            after = [1] * (len(group.shape) - 1 - j)
+            log_b = log_b + group.message(msg_vf, j).reshape(-1, *[1] * j, d, *after)
+        log_b = log_b.reshape(group.num_factors, -1)
+        total = logsumexp(log_b, -1)
+        blocks.append((log_b - finite(total)[:, None]).reshape(-1))
+        log_z_a = log_b.amax(-1) if semiring == "max" else total
+        log_z = log_z + segment_sum(log_z_a, flat.graph_of_factor[group.factors], flat.num_graphs)
+    return torch.cat(blocks) if blocks else msg_fv.new_zeros(0), log_z
+
+
+def _log_z(flat: Flat, msg_fv: Tensor, semiring: Semiring) -> Float[Tensor, " G"]:
+    """`ops.bethe_log_z`, for both semirings."""
+    if semiring == "sum":
+        return ops.bethe_log_z(flat, msg_fv)
+    best = segment_max(ops.variable_log_beliefs(flat, msg_fv), flat.var_of_state, flat.num_vars)
+    degree = segment_sum(torch.ones_like(flat.var_of_edge), flat.var_of_edge, flat.num_vars)
+    terms = torch.where(degree == 1, 0.0, (1 - degree) * best)  # 0 times -inf is meant as 0
+    of_vars = segment_sum(terms, flat.graph_of_var, flat.num_graphs)
+    log_z = _factor_beliefs(flat, msg_fv, semiring)[1] + of_vars
+    return torch.where(torch.isnan(log_z) | torch.isposinf(log_z), -torch.inf, log_z)
+
+
+# ---- checks ---------------------------------------------------------------------------------------------
+
+
+def _has_zeros(log_phi: Tensor) -> bool:
+    """Whether there are true zeros; while a CUDA graph is captured nobody can look, and those of `flat` count."""
+    if log_phi.device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+        return False
+    return bool(torch.isneginf(log_phi).any())
+
+
+def _check(
+    flat: Flat, log_phi: Tensor, damping: float, iterations: int, tolerance: float, semiring: str, gradient: str
+) -> None:
+    if not isinstance(flat.log_phi, Tensor):
+        raise ModelError("beliefs needs a graph of tensors, found one of numpy arrays: compile(graphs).to(device)")
+    if not isinstance(log_phi, Tensor) or log_phi.shape != flat.log_phi.shape:
+        found = f"shape {tuple(log_phi.shape)}" if isinstance(log_phi, Tensor) else type(log_phi).__name__
+        raise ModelError(f"log_phi must be a tensor of shape ({flat.num_entries},), one per table entry; found {found}")
+    if log_phi.device != flat.log_phi.device or not log_phi.is_floating_point():
+        raise ModelError(
+            f"log_phi must be floating point on {flat.log_phi.device}, where the graph is; "
+            f"found {log_phi.dtype} on {log_phi.device}"
+        )
+    if not 0 <= damping < 1:
+        raise OptionError(f"beliefs: damping must be at least 0 and below 1, found {damping}")
+    if iterations < 1:
+        raise OptionError(f"beliefs: iterations must be at least 1, found {iterations}")
+    if not 0 <= tolerance < math.inf:
+        raise OptionError(f"beliefs: tolerance must be a number of at least 0, found {tolerance}")
+    for name, value, known in (("semiring", semiring, Semiring), ("gradient", gradient, Gradient)):
+        if value not in get_args(known):
+            raise OptionError(f"beliefs: {name} must be one of {', '.join(get_args(known))}, found {value!r}")

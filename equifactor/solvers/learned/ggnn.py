@@ -1,0 +1,105 @@
+"""GGNN: a gated graph network on the variables, or on variables and factors [Yoon18]."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from equifactor.numerics.tensors.segments import segment_sum
+from equifactor.registry import option
+from equifactor.solvers.learned.layers import mlp
+from equifactor.solvers.learned.network import Config, Network, State, one_cardinality, register_network
+from equifactor.solvers.learned.table_features import (
+    edge_tables,
+    factor_of_edge,
+    largest_arity,
+    rule_out,
+    unary_features,
+    variable_of_edge,
+    with_support,
+)
+from equifactor.solvers.learned.wiring import Flat, Wiring
+
+
+@dataclass(frozen=True, kw_only=True)
+class GGNNConfig(Config):
+    """Settings of GGNN; the defaults are the published ones."""
+
+    card: int = option(2, "number of states of every variable", low=2)
+    graph: Literal["variables", "bipartite"] = option("variables", "nodes are the variables, or variables and factors")
+    arity: int = option(2, "bipartite: variables of the largest factor; tables are seen as card^arity numbers", low=2)
+    channels: int = option(5, "size D of the hidden vectors and messages", low=1)
+    hidden: int = option(64, "width of the two hidden layers of each network", low=1)
+    orient: bool = option(False, "show each variable the table with its own axis first")
+
+
+@register_network("ggnn")
+class GGNN(Network):
+    """`h_i = GRU(sum_j MLP1[h_i, h_j, b_i, b_j, table], h_i)`, beliefs MLP2[h_i, b_i].
+
+    `graph=variables` joins the variables of each pair. `graph=bipartite` has factors as nodes too: the messages
+    MLP1[h of the receiver, h of the sender, direction, b_i, table] go both ways, and the first channel of h starts at 1
+    for factors. As published, both ends of a pair see the same table and cannot know which axis is theirs; `orient`
+    tells them. Respects global symmetry; with `orient` and arity 2 local variable symmetry too.
+    """
+
+    config_class = GGNNConfig
+    symmetries = frozenset(("global",))
+    estimates_log_z = False  # it passes vectors of its own, no messages of BP
+
+    def __init__(self, config: GGNNConfig) -> None:
+        super().__init__(config)
+        X, D, H = config.card, config.channels, config.hidden
+        self.card, self.channels, self.orient = X, D, config.orient
+        self.bipartite = config.graph == "bipartite"
+        self.arity = config.arity if self.bipartite else 2
+        if self.orient and self.arity == 2:
+            self.symmetries = frozenset(("global", "local variable"))  # type: ignore[misc]
+        seen = X**self.arity + (X + 1 if self.bipartite else 2 * X)
+        self.mlp1 = mlp((2 * D + seen, H, H, D), nn.ReLU)
+        self.gru = nn.GRUCell(D, D)
+        self.mlp2 = mlp((D + X, H, H, X), nn.ReLU)
+
+    def check(self, flat: Flat) -> None:
+        """One cardinality per model, and no factor larger than it was made for."""
+        one_cardinality(flat, self.kind, self.card)
+        advice = "raise its setting arity" if self.bipartite else "use graph=bipartite"
+        largest_arity(flat, self.kind, self.arity, f"{advice}, or fe-net, which takes any")
+
+    def start(self, wiring: Wiring) -> State:
+        """Hidden: h of the nodes; what every directed edge sees; its receiver; its sender."""
+        b, table = unary_features(wiring, self.card), edge_tables(wiring, self.card, self.arity, self.orient)
+        variable = variable_of_edge(wiring)
+        if self.bipartite:
+            factor, num_factors = factor_of_edge(wiring)
+            h = table.new_zeros(len(b) + num_factors, self.channels)
+            h[len(b) :, 0] = 1.0
+            ends = variable, len(b) + factor
+            seen = torch.cat((b[variable], table), dim=1)
+            direction = torch.arange(2, device=h.device, dtype=h.dtype).repeat_interleave(len(variable))
+            seen = torch.cat((direction[:, None], seen.repeat(2, 1)), dim=1)
+            receiver, sender = torch.cat(ends), torch.cat(ends[::-1])
+        else:
+            h = table.new_zeros(len(b), self.channels)
+            # The edges of a group of pairs are those of slot 0, then those of slot 1: turned round, the other ends.
+            blocks = [variable[g.edges[1 - slot]] for g in wiring.groups for slot in range(2)]
+            receiver, sender = variable, torch.cat(blocks) if blocks else variable
+            seen = torch.cat((b[receiver], b[sender], table), dim=1)
+        return State(wiring, wiring.uniform_messages(), (h, seen, receiver, sender))
+
+    def step(self, state: State) -> State:
+        """Messages along all edges, summed at each node, through the GRU."""
+        h, seen, receiver, sender = state.hidden
+        message = self.mlp1(torch.cat((h[receiver], h[sender], seen), dim=1))
+        h = self.gru(segment_sum(message, receiver, len(h)), h)
+        return State(state.wiring, rule_out(state.wiring, state.msg_fv), (h, seen, receiver, sender))
+
+    def log_beliefs(self, state: State) -> Float[Tensor, " X"]:
+        """MLP2 of hidden vector and unary factors; impossible states stay impossible."""
+        b = unary_features(state.wiring, self.card)
+        out = self.mlp2(torch.cat((state.hidden[0][: len(b)], b), dim=1)).reshape(-1)
+        return with_support(state.wiring, state.msg_fv, out)

@@ -1,0 +1,256 @@
+"""Trained networks as solvers: which weights, the steps, and what the answers are. Torch is imported when one runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from equifactor._version import __version__
+from equifactor.errors import FormatError, OptionError
+from equifactor.registry import option
+from equifactor.result import Estimate, Status, Task, impossible
+from equifactor.solver import Ending, IterativeSolver, Run
+from equifactor.solvers.learned.model_card import read_card
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from equifactor.graph import FactorGraph, FlatGraph
+    from equifactor.solvers.learned.network import Network
+    from equifactor.solvers.learned.network_run import NetworkRun
+
+WEIGHTS = Path(__file__).parent / "weights"  # the trained models that come with the package
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeuralSolver(IterativeSolver["NetworkRun"]):
+    """A trained network, run for the steps it was trained for.
+
+    It stops early, as `converged`, once neither a belief nor a message moves by more than `tolerance`. After its last
+    step the status is `iteration-limit` and the message says how far that step moved the beliefs: a network promises
+    a good answer after T steps, not a fixed point.
+    """
+
+    iterations: int = option(0, "message-passing steps; 0: as many as it was trained for", low=0)
+    tolerance: float = option(1e-6, "stop when no belief and no message changes by more, in probability", low=0.0)
+    weights: str | None = option(None, "model file (.safetensors); none: the one that comes with the package")
+    untrained: bool = option(False, "take the starting weights instead of trained ones")
+    tighten: int = option(0, "MAP: passes of dual ascent from its messages, for a lower upper bound", low=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.weights is not None:
+            if self.untrained:
+                raise OptionError(f"{self.name}: weights and untrained exclude each other; give one of them")
+            if "'" in self.weights and '"' in self.weights:
+                raise OptionError(f"{self.name}: rename {self.weights}: with both kinds of quotes it has no text form")
+            kind = read_card(
+                self.weights
+            ).kind  # a file that is missing or foreign is named now, not at the first graph
+            if kind != self.name:
+                raise OptionError(f"{self.name}: {self.weights} holds a {kind}; use it as solver {self.weights}")
+        if self.tighten:  # dual ascent goes through the variables in some order
+            object.__setattr__(self, "symmetries", self.symmetries - {"global"})
+
+    @classmethod
+    def missing(cls) -> str | None:
+        """A sentence where no weights come with the package for any of its tasks."""
+        shipped = any(shipped_weights(cls.name, task).is_file() for task in cls.tasks)
+        return None if shipped else _not_shipped(cls.name, cls.tasks[0])
+
+    def check_task(self, task: Task) -> None:
+        """Raise `OptionError` where the weights are for another task, or there are none."""
+        super().check_task(task)
+        if self.untrained:
+            return
+        path = self.weights or shipped_weights(self.name, task)
+        if self.weights is None and not Path(path).is_file():
+            raise OptionError(_not_shipped(self.name, task))
+        trained = read_card(path).task
+        if trained is not _trained_task(task):
+            raise OptionError(
+                f"{path} was trained for {trained} and cannot do {task}; train one for {_trained_task(task)}, "
+                "or use another solver"
+            )
+
+    def fingerprint(self) -> str:
+        """Of the model file, or of those that come with the package: they may be trained anew under the same name."""
+        if self.untrained:
+            return ""
+        shipped = [shipped_weights(self.name, task) for task in (Task.MAR, Task.MAP)]
+        files = [Path(self.weights)] if self.weights else [path for path in shipped if path.is_file()]
+        return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
+
+    def network(self, task: Task, run: Run) -> Network:
+        """The network with its weights, where and in the type it will run."""
+        from equifactor.solvers.learned.network import build
+
+        if self.untrained:
+            return build(self.name, self.untrained_settings(), seed=run.seed).to(run.device, _dtype(run.dtype)).eval()
+        path = os.fspath(self.weights or shipped_weights(self.name, task))
+        try:
+            changed = Path(path).stat().st_mtime_ns
+        except OSError:
+            changed = 0  # reading it will say what is wrong
+        return _loaded(path, changed, run.device, run.dtype)
+
+    def untrained_settings(self) -> dict[str, Any]:
+        """Settings of the network under `untrained`."""
+        return {}
+
+    def run(self, graphs: Sequence[FactorGraph], task: Task, run: Run) -> list[Estimate]:
+        """All graphs as one batch; in halves where that does not fit into memory."""
+        from equifactor.torch_device import check_device
+
+        self.check_task(task)
+        check_device(run.device)
+        network = self.network(task, run)
+        solver = self if self.iterations else dataclasses.replace(self, iterations=network.config.steps)
+        return solver._run_in_memory(graphs, task, run)
+
+    def _run_in_memory(self, graphs: Sequence[FactorGraph], task: Task, run: Run) -> list[Estimate]:
+        import torch
+
+        try:
+            return super().run(graphs, task, run)
+        except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+            if not isinstance(error, (torch.OutOfMemoryError, MemoryError)) and "allocate memory" not in str(error):
+                raise
+        if len(graphs) == 1:
+            message = f"The network does not fit into the memory of {run.device} on a model of this size; use bp."
+            return [Estimate(status=Status.TOO_LARGE, message=message)]
+        half = len(graphs) // 2
+        return self._run_in_memory(graphs[:half], task, run) + self._run_in_memory(graphs[half:], task, run)
+
+    def init(self, flat: FlatGraph[np.ndarray], task: Task, run: Run) -> NetworkRun:
+        """The network before its first step."""
+        from equifactor.solvers.learned.network_run import NetworkRun
+
+        return NetworkRun(self.network(task, run), flat, task, run)
+
+    def step(self, state: NetworkRun, count: int) -> NDArray[np.float64]:
+        """Steps of the network."""
+        return state.advance(count, watched=self.tolerance > 0)
+
+    def states(self, state: NetworkRun) -> NDArray[np.int64]:
+        """[V] states of the MAP assignment: of the highest belief."""
+        return state.best_states()
+
+    def finish(self, flat: FlatGraph[np.ndarray], state: NetworkRun, task: Task, ending: Ending) -> list[Estimate]:
+        """Beliefs, then ln Z or an assignment with its bound."""
+        found: dict[str, Sequence[Any]] = {}
+        if task is Task.MAP:
+            bound = state.upper_bound(self.tighten).tolist()
+            found = {"assignment": flat.assignments(self.states(state)), "upper_bound": bound}
+        else:
+            found["marginals"] = flat.marginals(state.probabilities())
+            if state.network.estimates_log_z:
+                found["log_z"] = state.log_z().tolist()
+        possible, finite = state.possible(), state.finite()
+        estimates = []
+        for g, (status, change) in enumerate(zip(ending.status, ending.residual.tolist(), strict=True)):
+            if not finite[g] or status is Status.NON_FINITE:
+                estimates.append(Estimate(status=Status.NON_FINITE, iterations=ending.iterations))
+            elif not possible[g]:
+                estimates.append(impossible())
+            else:
+                answer = {name: values[g] for name, values in found.items()}
+                estimates.append(
+                    Estimate(
+                        status=status, message=self._message(state, status, ending.iterations, change),
+                        iterations=ending.iterations, stats={"change": change}, **answer,
+                    )
+                )  # fmt: skip
+        return estimates
+
+    def _message(self, state: NetworkRun, status: Status, steps: int, change: float) -> str:
+        trained = state.network.config.steps
+        if status is Status.CONVERGED and steps > trained and getattr(state.network.config, "settle", 0.0) > 0.0:
+            return f"It came to rest: after the {trained} steps it is made for it moves less and less by itself."
+        if status is not Status.ITERATION_LIMIT:
+            return ""
+        which = f"the {steps} steps it is made for" if steps == trained else f"{steps} steps (it is made for {trained})"
+        return f"It ran {which}" + (f"; the last one moved a belief by {change:.1g}." if np.isfinite(change) else ".")
+
+
+_DAMPING = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeuralBP(NeuralSolver):
+    """A network whose messages are those of belief propagation, improved."""
+
+    damping: float = option(_DAMPING, "of the untrained network, which damps as BP does", low=0.0, below=1.0)
+    decode: Literal["argmax", "sequential"] = option(
+        "argmax", "MAP: each variable alone, or factor by factor in agreement"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.damping != _DAMPING and not self.untrained:
+            raise OptionError(f"{self.name}: damping is for untrained; a trained network chooses its own")
+        if self.decode != "argmax":  # goes through the factors in some order
+            object.__setattr__(self, "symmetries", self.symmetries - {"global"})
+
+    def untrained_settings(self) -> dict[str, Any]:
+        """The damping it starts with."""
+        return {"damping": self.damping}
+
+    def states(self, state: NetworkRun) -> NDArray[np.int64]:
+        """[V] states of the MAP assignment, decoded as asked for."""
+        if self.decode == "argmax":
+            return state.best_states()
+        from equifactor.solvers.messages.sequential_decoding import sequential_states
+
+        return sequential_states(state.compiled, state.messages().cpu().numpy())
+
+
+def shipped_weights(kind: str, task: Task) -> Path:
+    """The file of the package with weights for a task; PR uses those of MAR."""
+    return WEIGHTS / f"{kind}-{_trained_task(task).lower()}.safetensors"
+
+
+def model_kind(path: str) -> str:
+    """The solver that runs a model file."""
+    from equifactor.registry import solver_names
+
+    card = read_card(path)
+    if card.kind not in solver_names():
+        raise FormatError(
+            f"{path}: holds a model of the kind {card.kind!r}, made by equifactor {card.version}, "
+            f"which version {__version__} does not have"
+        )
+    return card.kind
+
+
+def _trained_task(task: Task) -> Task:
+    return Task.MAR if task is Task.PR else task
+
+
+def _not_shipped(kind: str, task: Task) -> str:
+    return (
+        f"no weights for {kind} and {_trained_task(task)} come with this package: train some with equifactor train "
+        f"{kind} --task {_trained_task(task)}, or use {kind}(untrained)"
+    )
+
+
+def _dtype(name: str) -> Any:
+    import torch
+
+    return getattr(torch, name)
+
+
+@functools.lru_cache(maxsize=16)
+def _loaded(path: str, changed: int, device: str, dtype: str) -> Network:
+    """Read once per process, file version, device and type."""
+    from equifactor.solvers.learned.model_files import load_model
+
+    return load_model(path)[0].to(device, _dtype(dtype)).eval().requires_grad_(False)

@@ -1,0 +1,209 @@
+"""What short loops say that single messages cannot: the correction of belief propagation around each of them.
+
+A loop c of pair factors, with the messages that reach it from outside, is a small model that can be solved exactly:
+
+    q_{c->i}(x_i) = sum over the other corners of prod of c's tables times prod_{j in c, j != i} cavity_{j->c}(x_j),
+
+where cavity_{j->c} is the product of all messages to j but those of the two factors of c at j. BP believes instead that
+these two factors a and b say independent things. Their disagreement is the correction
+
+    delta_{c->i} = q_{c->i} - (m_{a->i} + m_{b->i})          (in the log),
+
+zero where BP is right, as on a loop that a strong field cuts open. Half of it goes to either factor.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from equifactor.graph.flat_graph import FactorGroup
+from equifactor.graph.short_loops import Pairs, Rings, find_rings
+from equifactor.numerics import tensors as ops
+from equifactor.numerics.tensors.segments import finite, segment_max, segment_sum
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from equifactor.solvers.learned.wiring import Flat, Wiring
+
+    IntArray = NDArray[np.int64]
+
+
+@dataclass(eq=False)
+class LoopIndex:
+    """Index arrays of all loops of a batch; S_L states of loop corners, S' edge states of `Wiring`."""
+
+    groups: tuple[FactorGroup, ...]
+    entries: tuple[tuple[Tensor, ...], ...]  # of each group and side, [N, d_k, d_{k+1}] in log_phi
+    state: Tensor  # [S_L] variable state
+    corner: Tensor  # [S_L] corner of a loop, from 0
+    num_corners: int
+    inside: tuple[Tensor, Tensor]  # [S_L] edge states of the loop's own two factors
+    share: Tensor  # [S'] of the sum of corrections of an edge state
+    mean: Tensor  # [X] one over the number of loops of a variable state, 0 where there are none
+
+
+@dataclass(eq=False)
+class Loops:
+    """The loops of a batch and their joint tables."""
+
+    index: LoopIndex
+    tables: Tensor  # [T_L]
+
+    def corrections(
+        self, wiring: Wiring, msg_fv: Float[Tensor, " S'"], new: Float[Tensor, " S'"]
+    ) -> tuple[Float[Tensor, " S'"], Float[Tensor, " X"]]:
+        """Of the messages `new` that follow from `msg_fv`, half of each correction, and the mean for variable states.
+
+        Where an edge is on more than two loops, unlike in a grid, they no longer add up but share. A state that is
+        possible by itself but not around the loop is driven out, as far as finite numbers go.
+        """
+        index = self.index
+        a, b = index.inside
+        unary, floor = wiring.unary, wiring.floor
+        if wiring.has_zeros:
+            msg_fv, new, unary = (t.clamp_min(floor) for t in (msg_fv, new, unary))
+        belief = unary + segment_sum(msg_fv, wiring.state, wiring.num_states)
+        cavity = belief.index_select(0, index.state) - msg_fv.index_select(0, a) - msg_fv.index_select(0, b)
+        q = ops.reduce_tables(index.groups, self.tables, cavity, wiring.semiring, zeros=False)
+        said = new.index_select(0, a) + new.index_select(0, b)
+        by_pairs = self._gauge(said + cavity)
+        delta = self._gauge(q + cavity) - by_pairs
+        if wiring.has_zeros:
+            delta = torch.where(by_pairs > 0.5 * floor, delta.clamp_min(0.5 * floor), 0.0)
+        count = len(wiring.state)
+        total = segment_sum(delta, a, count) + segment_sum(delta, b, count)
+        share, mean = index.share.to(delta.dtype), index.mean.to(delta.dtype)
+        return 0.5 * share * total, mean * segment_sum(delta, index.state, wiring.num_states)
+
+    def _gauge(self, values: Tensor) -> Tensor:
+        """Less the largest of each corner: what is compared is a belief, whatever the scale of the tables."""
+        top = segment_max(values.detach(), self.index.corner, self.index.num_corners)
+        return values - top.index_select(0, self.index.corner)
+
+
+def loops_of(wiring: Wiring) -> Loops | None:
+    """The loops of a batch, None where there are none; they are searched for once for all potentials of a structure."""
+    flat = wiring.flat
+    if "loops" not in flat.cache:
+        with torch.inference_mode(False), torch.no_grad():  # the next to ask may want gradients
+            flat.cache["loops"] = _index(flat, wiring)
+    index: LoopIndex | None = flat.cache["loops"]
+    if index is None:
+        return None
+    joint = [_joint(wiring, group, sides) for group, sides in zip(index.groups, index.entries, strict=True)]
+    return Loops(index, torch.cat(joint))
+
+
+def _joint(wiring: Wiring, group: FactorGroup, sides: tuple[Tensor, ...]) -> Tensor:
+    """[N d_1 .. d_L] the pair tables around each loop, added up; with zeros each less its largest entry, and finite."""
+    length = len(group.shape)
+    total: Any = 0.0
+    for k, entries in enumerate(sides):
+        table = wiring.log_phi[entries]  # [N, d_k, d_{k+1}]
+        if wiring.has_zeros:
+            table = (table - finite(table.detach().amax((1, 2), keepdim=True))).clamp_min(wiring.floor)
+        here, after = k, (k + 1) % length
+        if after < here:
+            table = table.transpose(1, 2)
+        shape = [group.shape[n] if n in (here, after) else 1 for n in range(length)]
+        total = total + table.reshape(-1, *shape)
+    return total.reshape(-1)
+
+
+def _index(flat: Flat, wiring: Wiring) -> LoopIndex | None:
+    """Search the loops and lay out their corners, slot after slot as in a FlatGraph."""
+    places = _places(flat, wiring)
+    var_ptr = _numpy(flat.var_ptr)
+    pairs = Pairs(places.variables, np.diff(var_ptr), _numpy(flat.graph_of_var))
+    rings = find_rings(pairs)
+    if not rings:
+        return None
+    groups: list[FactorGroup] = []
+    entries: list[tuple[Tensor, ...]] = []
+    state: list[IntArray] = []
+    before: list[IntArray] = []
+    after: list[IntArray] = []
+    corner = slot = entry = 0  # the first of the next block
+    for ring in rings:
+        number = len(ring.corners)
+        slots, edges = [], []
+        for k, d in enumerate(ring.shape):
+            here = ring.corners[:, k]
+            state.append(_spread(var_ptr[here], d))
+            before.append(_spread(places.edge_states(ring.sides[:, k - 1], here), d))
+            after.append(_spread(places.edge_states(ring.sides[:, k], here), d))
+            slots.append(slice(slot, slot + number * d))
+            edges.append(slice(corner, corner + number))
+            slot, corner = slots[k].stop, edges[k].stop
+        block = slice(entry, entry + number * math.prod(ring.shape))
+        groups.append(FactorGroup(ring.shape, np.arange(number), block, tuple(slots), tuple(edges)))
+        entries.append(tuple(_tensor(places.entries(ring, k), flat) for k in range(len(ring.shape))))
+        entry = block.stop
+    states, a, b = (np.concatenate(parts) for parts in (state, before, after))
+    loops_of_edge = np.bincount(np.concatenate((a, b)), minlength=len(wiring.state))
+    loops_of_state = np.bincount(states, minlength=flat.num_states)
+    corners = [np.repeat(np.arange(e.start, e.stop), d) for g in groups for e, d in zip(g.edges, g.shape, strict=True)]
+    return LoopIndex(
+        groups=tuple(groups),
+        entries=tuple(entries),
+        state=_tensor(states, flat),
+        corner=_tensor(np.concatenate(corners), flat),
+        num_corners=corner,
+        inside=(_tensor(a, flat), _tensor(b, flat)),
+        share=_tensor(np.minimum(1.0, 2.0 / np.maximum(loops_of_edge, 1)), flat),
+        mean=_tensor((loops_of_state > 0) / np.maximum(loops_of_state, 1), flat),
+    )
+
+
+class _Places(NamedTuple):
+    """Where the pair factors of a batch have their tables and messages."""
+
+    variables: IntArray  # [P, 2]
+    table: IntArray  # [P] first entry in log_phi
+    block: IntArray  # [P, 2] first edge state of either variable, as the wiring counts
+
+    def edge_states(self, pair: IntArray, variable: IntArray) -> IntArray:
+        """[N] the first edge state of each pair at one of its variables."""
+        return self.block[pair, (self.variables[pair, 1] == variable).astype(np.int64)]
+
+    def entries(self, ring: Rings, k: int) -> IntArray:
+        """[N, d_k, d_{k+1}] where the table of side k has its entries, seen from corner k."""
+        side = ring.sides[:, k]
+        here, after = ring.shape[k], ring.shape[(k + 1) % len(ring.shape)]
+        straight = (self.variables[side, 0] == ring.corners[:, k])[:, None, None]
+        x, y = np.arange(here)[:, None], np.arange(after)
+        return self.table[side][:, None, None] + np.where(straight, x * after + y, y * here + x)
+
+
+def _places(flat: Flat, wiring: Wiring) -> _Places:
+    var_of_edge = _numpy(flat.var_of_edge)
+    variables, table, block = [np.zeros((0, 2), np.int64)], [np.zeros(0, np.int64)], [np.zeros((0, 2), np.int64)]
+    larger = [g for g in flat.groups if len(g.shape) >= 2]
+    for group, own in zip(larger, wiring.groups, strict=True):  # the wiring counts edge states from the first of them
+        if len(group.shape) == 2:
+            n = np.arange(group.num_factors)
+            variables.append(np.stack([var_of_edge[e] for e in group.edges], 1))
+            table.append(group.entries.start + n * math.prod(group.shape))
+            block.append(np.stack([own.slots[j].start + n * group.shape[j] for j in (0, 1)], 1))
+    return _Places(*(np.concatenate(parts) for parts in (variables, table, block)))
+
+
+def _spread(start: IntArray, count: int) -> IntArray:
+    """start, start + 1, .., start + count - 1 for each."""
+    return (start[:, None] + np.arange(count)).ravel()
+
+
+def _numpy(values: Any) -> NDArray[Any]:
+    return values if isinstance(values, np.ndarray) else values.cpu().numpy()
+
+
+def _tensor(values: NDArray[Any], flat: Flat) -> Tensor:
+    return torch.tensor(values, device=flat.log_phi.device)

@@ -1,0 +1,84 @@
+"""Model files: the weights of a network and its card in one `.safetensors` file. Nothing is ever unpickled."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+
+from equifactor.errors import EquifactorError, FormatError, ModelError
+from equifactor.io.files import PathLike, reason, write_bytes
+from equifactor.solvers.learned.model_card import KEY, ModelCard, read_card
+from equifactor.solvers.learned.network import Network, build, network_kinds
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def save_model(path: PathLike, network: Network, card: ModelCard) -> None:
+    """Write a network with its card (`ModelCard.of`), all at once or not at all.
+
+    Raises `ModelError` where a weight is not finite: such a file would only fail later, and elsewhere.
+    """
+    tensors = {name: t.detach().cpu().contiguous() for name, t in network.state_dict().items()}
+    if name := _not_finite(tensors):
+        raise ModelError(f"{os.fspath(path)}: not written, the weights {name} of the {card.kind} are not finite")
+    write_bytes(path, save(tensors, {KEY: card.to_json()}))
+
+
+def load_model(path: PathLike) -> tuple[Network, ModelCard]:
+    """The network of a file, on the CPU, in the float type it was saved in, and its card.
+
+    Raises `FormatError` with one sentence for whatever is wrong with the file.
+    """
+    where = os.fspath(path)
+    card = read_card(path)
+    check_kind(card, where)
+    try:
+        # A skeleton without memory: absurd settings cost nothing, and no random number is drawn.
+        with torch.device("meta"):
+            network = build(card.kind, card.settings)
+    except (EquifactorError, RuntimeError) as error:  # torch: sizes beyond all numbers
+        raise FormatError(f"{where}: its settings are not those of a {card.kind} of this version: {error}") from None
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - a path of any kind
+            tensors = load(file.read())
+    except OSError as error:
+        raise FormatError(f"{where}: cannot read it: {reason(error)}") from None
+    except SafetensorError as error:
+        raise FormatError(f"{where}: its safetensors header is damaged ({error})") from None
+    if mismatch := _mismatch(network.state_dict(), tensors):
+        raise FormatError(f"{where}: the weights do not fit the settings of this {card.kind}: {mismatch}")
+    if name := _not_finite(tensors):
+        raise FormatError(f"{where}: the weights {name} are not finite; train the model again")
+    network.load_state_dict(tensors, assign=True)
+    return network, card
+
+
+def check_kind(card: ModelCard, where: str) -> None:
+    """Raise `FormatError` for a kind of network that this version does not have."""
+    kinds = network_kinds()
+    if card.kind not in kinds:
+        raise FormatError(
+            f"{where}: holds a model of the kind {card.kind!r}, made by equifactor {card.version}; "
+            f"this version knows {', '.join(kinds)}"
+        )
+
+
+def _mismatch(wanted: dict[str, Tensor], found: dict[str, Tensor]) -> str:
+    """The first difference in names or shapes, in words; empty where there is none."""
+    for name, tensor in wanted.items():
+        if name not in found:
+            return f"{name} is missing"
+        if tensor.shape != found[name].shape:
+            return f"{name} has shape {list(found[name].shape)}, expected {list(tensor.shape)}"
+        if tensor.is_floating_point() != found[name].is_floating_point():
+            return f"{name} has the type {found[name].dtype}, expected {tensor.dtype}"
+    return next((f"there is no place for {name}" for name in sorted(found) if name not in wanted), "")
+
+
+def _not_finite(tensors: dict[str, Tensor]) -> str:
+    return next((name for name, t in tensors.items() if not bool(t.isfinite().all())), "")

@@ -1,0 +1,131 @@
+"""One run of a network on a batch: where it stands, how far the last step moved it, and what it says."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from equifactor.numerics import tensors as ops
+from equifactor.numerics.tensors.segments import segment_max
+from equifactor.result import Task
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from equifactor.graph import FlatGraph
+    from equifactor.solver import Run
+    from equifactor.solvers.learned.network import Network
+
+
+class NetworkRun:
+    """Steps in the float type of the run; answers in double precision, for a bound must hold to the last digits.
+
+    Messages that are not finite are taken as uniform where answers are made from them, so that one graph of a batch
+    that left the range of numbers troubles no other; `finite` tells which.
+    """
+
+    def __init__(self, network: Network, compiled: FlatGraph[np.ndarray], task: Task, run: Run) -> None:
+        self.network, self.compiled, self.run = network, compiled, run
+        self._last: tuple[Tensor, Tensor] | None = None  # what the last watched step led to
+        self.flat = compiled.to(run.device, run.dtype)
+        with torch.inference_mode():
+            self.state = network.begin(self.flat, "max" if task is Task.MAP else "sum")
+
+    # ---- steps ------------------------------------------------------------------------------------------
+
+    def advance(self, count: int, watched: bool = True) -> NDArray[np.float64]:
+        """So many steps; [G] largest change of a belief or message in the last one, in probability.
+
+        Without `watched` nobody asks and it is infinite: looking costs a readout and waits for the device.
+        """
+        with torch.inference_mode():
+            for _ in range(count - 1):
+                self.state = self.network.step(self.state)
+            if not watched:
+                self.state = self.network.step(self.state)
+                return np.full(self.flat.num_graphs, np.inf)
+            before = self._probabilities() if self._last is None or count > 1 else self._last
+            self.state = self.network.step(self.state)
+            self._last = self._probabilities()
+            change = [
+                segment_max((p - q).abs(), graph, self.flat.num_graphs, empty=0.0)
+                for p, q, graph in zip(self._last, before, self._graph_of, strict=True)
+            ]
+            return _numpy(torch.maximum(*change))
+
+    def _probabilities(self) -> tuple[Tensor, Tensor]:
+        """Beliefs [X] and messages [S'] outside the log; what a network makes of messages need not be normalised."""
+        beliefs = ops.probabilities(self.flat, self.network.log_beliefs(self.state))
+        return beliefs, self.state.wiring.normalize(self.state.msg_fv).exp()
+
+    @functools.cached_property
+    def _graph_of(self) -> tuple[Tensor, Tensor]:
+        """Graph of each variable state [X] and of each edge state [S']."""
+        return self.flat.graph_of_var[self.flat.var_of_state], self.state.wiring.graph
+
+    # ---- answers ----------------------------------------------------------------------------------------
+
+    def log_beliefs(self) -> Tensor:
+        """[X] in double precision, not normalised."""
+        with torch.inference_mode():
+            return self.network.log_beliefs(self.state).double()
+
+    def finite(self) -> NDArray[np.bool_]:
+        """[G] whether all log beliefs are numbers, or -inf for impossible states."""
+        log_b = self.log_beliefs()
+        bad = (torch.isnan(log_b) | torch.isposinf(log_b)).double()
+        return _numpy(segment_max(bad, self._graph_of[0], self.flat.num_graphs, empty=0.0)) == 0.0
+
+    def possible(self) -> NDArray[np.bool_]:
+        """[G] whether every variable has a possible state."""
+        best = segment_max(self.log_beliefs(), self.flat.var_of_state, self.flat.num_vars)
+        none_left = torch.isneginf(best).double()
+        return _numpy(segment_max(none_left, self.flat.graph_of_var, self.flat.num_graphs, empty=0.0)) == 0.0
+
+    def probabilities(self) -> NDArray[np.float64]:
+        """[X] normalised beliefs."""
+        return _numpy(ops.probabilities(self.flat, self.log_beliefs()))
+
+    def best_states(self) -> NDArray[np.int64]:
+        """[V] state of highest belief, the first on ties."""
+        states = ops.max_states(self.flat, self.log_beliefs().nan_to_num(0.0, neginf=-torch.inf))
+        return np.asarray(states.cpu().numpy())
+
+    def messages(self) -> Tensor:
+        """[S] factor-to-variable log messages in flat order, unary factors included, in double precision."""
+        with torch.inference_mode():
+            msg_fv = self.state.wiring.messages(self.state.msg_fv).double()
+            return torch.where(torch.isnan(msg_fv) | torch.isposinf(msg_fv), 0.0, msg_fv)
+
+    def log_z(self) -> NDArray[np.float64]:
+        """[G] Bethe estimate from the messages."""
+        return _numpy(ops.bethe_log_z(self._exact(), self.messages()))
+
+    def upper_bound(self, passes: int = 0) -> NDArray[np.float64]:
+        """[G] on the best log score, from the messages; lower after passes of dual ascent, as many as time allows."""
+        messages = self.messages()
+        bound = _numpy(ops.map_upper_bound(self._exact(), messages))
+        if passes == 0:
+            return bound
+        from equifactor.solvers.optimise.ascent import VariableAscent
+        from equifactor.solvers.optimise.map_bounds import upper_bound_of
+
+        ascent = VariableAscent(self.compiled, _numpy(messages))
+        for _ in range(passes):
+            if self.run.clock.stopped:
+                break
+            ascent.sweep()
+        return np.minimum(bound, upper_bound_of(self.compiled, ascent.layout, ascent.messages))
+
+    def _exact(self) -> FlatGraph[Tensor]:
+        """The batch with its tables in double precision, not as rounded for the network."""
+        return replace(self.flat, log_phi=torch.tensor(self.compiled.log_phi, device=self.flat.log_phi.device))
+
+
+def _numpy(values: Tensor) -> NDArray[np.float64]:
+    return np.asarray(values.double().cpu().numpy())

@@ -1,0 +1,101 @@
+"""What the pure graph networks see of a batch: tables and unary factors as plain feature vectors.
+
+A table is laid out either in the order of its scope, the same for all of its variables ("as published"), or turned so
+that the first axis belongs to the variable at the end of the edge (oriented). Only the second one tells a variable
+which axis of the table is its own.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from equifactor.errors import ModelError
+from equifactor.solvers.learned.wiring import Flat, Wiring
+
+_FLOOR = -30.0  # log values further below the largest of their table, true zeros too, are seen as this
+
+
+def centred(log_values: Float[Tensor, "N D"]) -> Float[Tensor, "N D"]:
+    """Rows relative to their largest entry, held above -30, then minus their mean: no scale, nothing infinite."""
+    top = log_values.amax(1, keepdim=True)
+    top = torch.where(torch.isneginf(top), 0.0, top)
+    bounded = (log_values - top).clamp_min(_FLOOR)
+    return bounded - bounded.mean(1, keepdim=True)
+
+
+def edge_tables(wiring: Wiring, card: int, arity: int, orient: bool) -> Float[Tensor, "E' D"]:
+    """The table of the factor of each edge, D = card^arity numbers; O(E' D).
+
+    A factor of fewer variables is the same function of more, constant in the others: its table is repeated along the
+    missing axes, which come last. With `orient` the axis of the edge's own variable comes first and the others keep
+    their order; so it depends on the order of the scope from three variables on.
+    """
+    blocks = []
+    for group in wiring.groups:
+        table = group.table(wiring.flat.log_phi)
+        k = len(group.shape)
+        for slot in range(k):
+            own = table.movedim(slot + 1, 1) if orient else table
+            wide = own.reshape(*own.shape, *[1] * (arity - k)).expand(-1, *[card] * arity)
+            blocks.append(wide.reshape(group.num_factors, -1))
+    return centred(torch.cat(blocks)) if blocks else wiring.unary.new_zeros(0, card**arity)
+
+
+def factor_of_edge(wiring: Wiring) -> tuple[Int[Tensor, " E'"], int]:
+    """The factor of each edge, counted from 0 over the factors of two variables and more, and how many there are."""
+    blocks, first = [], 0
+    for group in wiring.groups:
+        numbers = torch.arange(first, first + group.num_factors, device=wiring.unary.device)
+        blocks += [numbers] * len(group.shape)
+        first += group.num_factors
+    return torch.cat(blocks) if blocks else wiring.edge.new_zeros(0), first
+
+
+def position_of_edge(wiring: Wiring, arity: int) -> Float[Tensor, "E' A"]:
+    """One-hot place of each edge in the scope of its factor."""
+    eye = torch.eye(arity, dtype=wiring.unary.dtype, device=wiring.unary.device)
+    blocks = [eye[slot].expand(g.num_factors, -1) for g in wiring.groups for slot in range(len(g.shape))]
+    return torch.cat(blocks) if blocks else eye[:0]
+
+
+def variable_of_edge(wiring: Wiring) -> Int[Tensor, " E'"]:
+    """Variable of each edge of the factors of two variables and more."""
+    return wiring.flat.var_of_edge[wiring.flat.num_edges - wiring.num_edges :]
+
+
+def unary_features(wiring: Wiring, card: int) -> Float[Tensor, "V D"]:
+    """b_i: the product of the unary factors of each variable, in the log."""
+    return centred(wiring.unary.reshape(-1, card))
+
+
+@torch.no_grad()
+def rule_out(wiring: Wiring, msg_fv: Float[Tensor, " S'"]) -> Float[Tensor, " S'"]:
+    """Uniform messages, but -inf for the states no factor can agree to: one round of arc consistency.
+
+    A pure network sends no messages of its own, and impossible states must stay impossible in its answers. Nothing is
+    done for graphs without zeros.
+    """
+    if not wiring.flat.has_zeros:
+        return msg_fv
+    impossible = torch.isneginf(wiring.reduce(wiring.outgoing(msg_fv)))
+    return torch.where(impossible, -torch.inf, msg_fv)
+
+
+def with_support(wiring: Wiring, msg_fv: Float[Tensor, " S'"], out: Float[Tensor, " X"]) -> Float[Tensor, " X"]:
+    """Predictions `out` where the messages of `rule_out` leave a state possible, -inf elsewhere."""
+    if not wiring.flat.has_zeros:
+        return out
+    return torch.where(torch.isneginf(wiring.log_beliefs(msg_fv)), -torch.inf, out)
+
+
+def largest_arity(flat: Flat, kind: str, wanted: int, advice: str) -> None:
+    """Raise `ModelError` unless every factor has at most `wanted` variables."""
+    for group in flat.groups:
+        if len(group.shape) > wanted:
+            graph = flat.graphs[int(flat.graph_of_factor[int(group.factors[0])])]
+            raise ModelError(
+                f"{kind} was made for factors of at most {wanted} variables and {graph.name or 'a graph'} has one of "
+                f"{len(group.shape)}: {advice}"
+            )

@@ -1,0 +1,248 @@
+"""What a network sees of a batch: the edge states of its larger factors, and how they hang together.
+
+A unary factor sends the same message for ever, so networks work on the edge states of the factors of two variables and
+more only, S' of the S, and the unary factors enter as one fixed number per variable state. All states of an edge lie
+side by side, and where all edges have d states they are simply rows of `[E', d]`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from equifactor.graph import FlatGraph
+from equifactor.graph.flat_graph import FactorGroup
+from equifactor.numerics import tensors as ops
+from equifactor.numerics.tensors.segments import segment_logsumexp, segment_max, segment_sum
+from equifactor.numerics.tensors.tensor_messages import Semiring
+
+if TYPE_CHECKING:
+    from equifactor.solvers.learned.loop_corrections import Loops
+
+Flat = FlatGraph[Tensor]
+
+
+@dataclass(eq=False)  # not frozen: torch.compile would look into every field of a frozen one, FactorGraphs included
+class Wiring:
+    """Index arrays and fixed numbers of one batch; `wire` makes it, nobody changes it."""
+
+    flat: Flat
+    semiring: Semiring
+    groups: tuple[FactorGroup, ...]  # factors of arity >= 2; slots and edges counted from the first of them
+    card: int | None  # states of every edge, None where they differ
+    unary: Float[Tensor, " X"]  # sum of the messages of unary factors
+    unary_seen: Float[Tensor, " S'"]  # the same at each edge state
+    state: Tensor  # [S'] variable state of each edge state
+    edge: Tensor  # [S'] edge of each edge state, from 0
+    num_edges: int
+    graph: Tensor  # [S'] graph of each edge state
+    unary_messages: Tensor  # [S - S'] the messages left out
+    log_phi: Tensor  # [T] the rest is that of `flat`, at hand
+    has_zeros: bool
+    num_states: int
+    num_vars: int
+    num_graphs: int
+    var_of_state: Tensor  # [X]
+    var_of_edge: Tensor  # [E] of all edges, unary factors included
+    all_groups: tuple[FactorGroup, ...]
+    floor: Tensor  # [] log messages below, true zeros aside, are held here: see `bp.engine.message_floor`
+    loops: Loops | None = None  # for networks that look at them
+
+    # ---- belief propagation -----------------------------------------------------------------------------
+
+    def uniform_messages(self) -> Float[Tensor, " S'"]:
+        """Messages before the first step."""
+        return self.normalize(self.unary.new_zeros(len(self.state)))
+
+    def outgoing(self, msg_fv: Float[Tensor, " S'"]) -> Float[Tensor, " S'"]:
+        """Variable-to-factor messages (Eq. 2 of the paper), not normalised."""
+        if not self.has_zeros:
+            return self.unary_seen + others(msg_fv, self.state, self.num_states)
+        zero = torch.isneginf(msg_fv)
+        finite = torch.where(zero, 0.0, msg_fv)
+        count = others(zero.to(msg_fv.dtype), self.state, self.num_states)
+        total = self.unary_seen + others(finite, self.state, self.num_states)
+        return torch.where(count > 0.5, -torch.inf, total)
+
+    def reduce(self, msg_vf: Float[Tensor, "S' *H"], semiring: Semiring | None = None, log_phi: Any = None) -> Tensor:
+        """Factor-to-variable messages [S', *H] (Eq. 3) of `log_phi` (the tables of the graph), not normalised."""
+        tables = self.log_phi if log_phi is None else log_phi
+        return ops.reduce_tables(self.groups, tables, msg_vf, semiring or self.semiring, zeros=self.has_zeros)
+
+    def normalize(self, log_values: Float[Tensor, "S' *H"], semiring: Semiring | None = None) -> Tensor:
+        """Each edge's states add up to 1 (sum), or the largest is 1 (max); [S', *H], each channel by itself."""
+        if self.card is not None and not self.has_zeros and (semiring or self.semiring) == "sum":
+            return self._rows(log_values).log_softmax(1).reshape(log_values.shape)
+        scale = self.log_total(log_values, semiring)
+        if self.has_zeros:
+            scale = torch.where(torch.isneginf(scale), 0.0, scale)
+        return log_values - scale
+
+    def log_total(self, log_values: Float[Tensor, "S' *H"], semiring: Semiring | None = None) -> Tensor:
+        """ln of the sum (or the largest) over the states of the same edge, repeated for each of them; [S', *H]."""
+        maximum = (semiring or self.semiring) == "max"
+        if self.card is None:
+            reduce = segment_max if maximum else segment_logsumexp
+            return reduce(log_values, self.edge, self.num_edges).index_select(0, self.edge)
+        rows = self._rows(log_values)
+        if maximum:
+            total = rows.amax(1, keepdim=True)
+        elif self.has_zeros:
+            total = ops.segments.logsumexp(rows, 1).unsqueeze(1)
+        else:
+            total = rows.logsumexp(1, keepdim=True)
+        return total.expand(rows.shape).reshape(log_values.shape)
+
+    def damp(self, new: Float[Tensor, " S'"], old: Float[Tensor, " S'"], keep: Tensor) -> Float[Tensor, " S'"]:
+        """Eq. 7 of the paper, `new + keep (old - new)`; a true zero in either stays one, whatever is kept."""
+        if not self.has_zeros:
+            return new + keep * (old - new)
+        zero = torch.isneginf(new) | torch.isneginf(old)
+        new, old = torch.where(zero, 0.0, new).clamp_min(self.floor), torch.where(zero, 0.0, old)
+        return torch.where(zero, -torch.inf, (new + keep * (old - new)).clamp_min(self.floor))
+
+    def log_beliefs(self, msg_fv: Float[Tensor, " S'"]) -> Float[Tensor, " X"]:
+        """Sum of all incoming messages, not normalised (Eq. 4)."""
+        return self.unary + segment_sum(msg_fv, self.state, self.num_states)
+
+    def messages(self, msg_fv: Float[Tensor, " S'"]) -> Float[Tensor, " S"]:
+        """All messages, those of unary factors included, in the order of the FlatGraph."""
+        return torch.cat((self.unary_messages, msg_fv))
+
+    # ---- hidden vectors ---------------------------------------------------------------------------------
+
+    def sum_of_others(self, hidden: Float[Tensor, "S' H"]) -> Float[Tensor, "S' H"]:
+        """For each edge state the sum over the other larger factors of the same variable state."""
+        return others(hidden, self.state, self.num_states)
+
+    def to_states(self, hidden: Float[Tensor, "S' H"]) -> Float[Tensor, "X H"]:
+        """Sum over the larger factors of each variable state."""
+        return segment_sum(hidden, self.state, self.num_states)
+
+    def mean_over_states(self, hidden: Float[Tensor, "S' H"]) -> Float[Tensor, "S' H"]:
+        """Mean over the states of the same edge, repeated for each of them."""
+        if self.card is not None:
+            rows = self._rows(hidden)
+            return rows.mean(1, keepdim=True).expand(rows.shape).reshape(hidden.shape)
+        return _mean(hidden, self.edge, self.num_edges).index_select(0, self.edge)
+
+    def with_mean(self, hidden: Float[Tensor, "S' H"]) -> Float[Tensor, "S' 2*H"]:
+        """Each hidden vector followed by the mean over the states of its edge."""
+        if self.card is None:
+            return torch.cat((hidden, self.mean_over_states(hidden)), dim=1)
+        rows = self._rows(hidden)
+        return torch.cat((rows, rows.mean(1, keepdim=True).expand(rows.shape)), dim=2).reshape(len(hidden), -1)
+
+    def centred(self, values: Float[Tensor, "S' H"]) -> Float[Tensor, "S' H"]:
+        """Less the mean over the states of the same edge."""
+        if self.card is None:
+            return values - self.mean_over_states(values)
+        rows = self._rows(values)
+        return (rows - rows.mean(1, keepdim=True)).reshape(values.shape)
+
+    def mean_of_variable(self, hidden: Float[Tensor, "X H"]) -> Float[Tensor, "X H"]:
+        """Mean over the states of the same variable, repeated for each of them."""
+        return _mean(hidden, self.var_of_state, self.num_vars).index_select(0, self.var_of_state)
+
+    def max_over_states(self, hidden: Float[Tensor, "S' H"]) -> Float[Tensor, "S' H"]:
+        """Largest over the states of the same edge, repeated for each of them."""
+        return self.log_total(hidden, "max")
+
+    def _rows(self, values: Tensor) -> Tensor:
+        """[S', *H] as [E', d, *H]."""
+        assert self.card is not None
+        return values.reshape(-1, self.card, *values.shape[1:])
+
+    def mean_per_graph(self, hidden: Float[Tensor, "S' H"]) -> Float[Tensor, "G H"]:
+        """Mean over all edge states of each graph; graphs of a batch never mix."""
+        if self.num_graphs == 1:
+            return hidden.sum(0, keepdim=True) / max(1, len(hidden))
+        return _mean(hidden, self.graph, self.num_graphs)
+
+    def of_graph(self, values: Float[Tensor, "G H"]) -> Tensor:
+        """The row of its graph for each edge state; [1, H], to be broadcast, where there is only one."""
+        return values if self.num_graphs == 1 else values.index_select(0, self.graph)
+
+    def graph_statistics(self, hidden: Float[Tensor, "S' H"]) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean and variance [G, H] over all edge states of each graph, and [S', H] less the mean."""
+        mean = self.mean_per_graph(hidden)
+        centred = hidden - self.of_graph(mean)
+        return mean, self.mean_per_graph(centred.square()), centred
+
+
+def wire(flat: Flat, semiring: Semiring) -> Wiring:
+    """Look at a compiled batch once; every step of a network uses the result."""
+    larger = [g for g in flat.groups if len(g.shape) >= 2]
+    first = larger[0].slots[0].start if larger else flat.num_edge_states
+    first_edge = larger[0].edges[0].start if larger else flat.num_edges
+    groups = tuple(
+        replace(g, slots=_shift(g.slots, first), edges=_shift(g.edges, first_edge)) for g in larger
+    )  # groups are in order of arity: what is left out is a prefix
+    unary_messages = ops.first_messages(flat, semiring)[:first]
+    cards = {d for g in larger for d in g.shape}
+    unary = segment_sum(unary_messages, flat.state_of_edge_state[:first], flat.num_states)
+    return Wiring(
+        flat=flat,
+        semiring=semiring,
+        groups=groups,
+        card=cards.pop() if len(cards) == 1 else None,
+        unary=unary,
+        unary_seen=unary.index_select(0, flat.state_of_edge_state[first:]),
+        state=flat.state_of_edge_state[first:],
+        edge=flat.edge_of_edge_state[first:] - first_edge,
+        num_edges=flat.num_edges - first_edge,
+        graph=flat.graph_of_var[flat.var_of_edge[flat.edge_of_edge_state[first:]]],
+        unary_messages=unary_messages,
+        log_phi=flat.log_phi,
+        has_zeros=flat.has_zeros,
+        num_states=flat.num_states,
+        num_vars=flat.num_vars,
+        num_graphs=flat.num_graphs,
+        var_of_state=flat.var_of_state,
+        var_of_edge=flat.var_of_edge,
+        all_groups=flat.groups,
+        floor=_floor(flat),
+    )
+
+
+def _floor(flat: Flat) -> Float[Tensor, ""]:
+    """`bp.engine.message_floor` without waiting for the device."""
+    widest = [flat.log_phi.new_full((1,), 10.0)]
+    for group in flat.groups if flat.has_zeros else ():  # without zeros no message can run away
+        table = flat.log_phi.detach()[group.entries].reshape(group.num_factors, -1)
+        low = torch.where(torch.isneginf(table), torch.inf, table).amin(1)
+        widest.append((table.amax(1) - low).nan_to_num(0.0, 0.0, 0.0).amax(0, keepdim=True))
+    return -1e3 * torch.cat(widest).amax()
+
+
+def _mean(values: Tensor, index: Tensor, count: int) -> Tensor:
+    size = segment_sum(torch.ones_like(values[:, :1]), index, count)
+    return segment_sum(values, index, count) / size.clamp_min(1.0)
+
+
+def others(values: Tensor, index: Tensor, count: int) -> Tensor:
+    """Leave-one-out sums: for each row [N] or [N, H] the sum over the other rows with the same index."""
+    return _Others.apply(values, index, count)  # type: ignore[no-untyped-call]
+
+
+class _Others(torch.autograd.Function):
+    """The map is symmetric (each row gets all others), so its gradient is the map itself and nothing is stored."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, index: Tensor, count: int) -> Tensor:
+        ctx.save_for_backward(index)
+        ctx.count = count
+        return segment_sum(values, index, count)[index] - values
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        (index,) = ctx.saved_tensors
+        return others(grads[0], index, ctx.count), None, None
+
+
+def _shift(slices: tuple[slice, ...], by: int) -> tuple[slice, ...]:
+    return tuple(slice(s.start - by, s.stop - by) for s in slices)

@@ -1,0 +1,107 @@
+"""Loopy belief propagation in the log domain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from equifactor.registry import option, register
+from equifactor.result import Estimate, Task, impossible
+from equifactor.solver import ALL_SYMMETRIES, Ending, IterativeSolver, Run
+from equifactor.solvers.messages.bp_engine import Engine, Schedule, Settings, new_engine, table_ranges
+from equifactor.solvers.messages.sequential_decoding import sequential_states
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from equifactor.graph import FlatGraph
+
+
+@register("bp")
+@dataclass(frozen=True, kw_only=True)
+class BeliefPropagation(IterativeSolver[Engine]):
+    """Belief propagation, sum-product for MAR and PR, max-product for MAP; exact on trees.
+
+    On loopy graphs marginals and ln Z are the Bethe estimate, neither bound; for MAP the assignment is a lower
+    bound and the bound of appendix C an upper one. Cost O(T) per iteration (residual: times the neighbours).
+    """
+
+    exact_on = "trees"
+
+    damping: float = option(0.0, "share of the old log message that is kept", low=0.0, below=1.0)
+    schedule: Schedule = option("parallel", "order of the updates; residual takes the largest change first")
+    engine: Literal["auto", "numba", "torch"] = option("auto", "numba on the CPU in float64, torch otherwise")
+    decode: Literal["argmax", "sequential"] = option(
+        "argmax", "MAP: each variable alone, or factor by factor in agreement"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.schedule != "parallel" or self.decode != "argmax":  # these go through the factors in some order
+            object.__setattr__(self, "symmetries", ALL_SYMMETRIES - {"global"})
+
+    def init(self, flat: FlatGraph[np.ndarray], task: Task, run: Run) -> Engine:
+        """Unary factors send their tables, all others uniform messages."""
+        semiring: Literal["sum", "max"] = "max" if task is Task.MAP else "sum"
+        settings = Settings(semiring, self.schedule, self.damping, self.tolerance, run.seed)
+        return new_engine(flat, settings, run, self.engine)
+
+    def step(self, state: Engine, count: int) -> NDArray[np.float64]:
+        """Sweeps over all messages."""
+        return state.sweep(count)
+
+    def finish(self, flat: FlatGraph[np.ndarray], state: Engine, task: Task, ending: Ending) -> list[Estimate]:
+        """Beliefs, then ln Z or an assignment with its bound."""
+        answers = state.answers()
+        mass = np.add.reduceat(answers.probabilities, flat.var_ptr[:-1]) if flat.num_vars else np.zeros(0)
+        without_state = np.zeros(flat.num_graphs, bool)
+        without_state[flat.graph_of_var[mass == 0.0]] = True
+        found: list[dict[str, Any]]
+        if task is Task.MAP:
+            states = answers.states
+            if self.decode == "sequential":
+                states = sequential_states(flat, state.messages())
+            bounds = answers.upper_bound.tolist()
+            found = [{"assignment": x, "upper_bound": u} for x, u in zip(flat.assignments(states), bounds, strict=True)]
+        else:
+            marginals = flat.marginals(answers.probabilities)
+            found = [{"marginals": m, "log_z": z} for m, z in zip(marginals, answers.log_z.tolist(), strict=True)]
+        vanished = _vanished(flat, state, answers.probabilities) if task is not Task.MAP else [0] * flat.num_graphs
+        for fields, status, change, lost in zip(found, ending.status, ending.residual.tolist(), vanished, strict=True):
+            fields.update(status=status, iterations=ending.iterations, stats={"change": change})
+            if lost:
+                fields["stats"]["vanished"] = lost
+                fields["message"] = f"{status.advice} {lost} state{'s' * (lost > 1)} {_VANISHED}"
+        return [
+            impossible() if empty else Estimate.of(fields)
+            for fields, empty in zip(found, without_state.tolist(), strict=True)
+        ]
+
+
+_VANISHED = (
+    "that nothing excludes got a probability below the smallest number: around loops of near-certain factors BP counts "
+    "the same evidence again and again; compare fe-net."
+)
+_SMALLEST = 745.0  # exp(-745) is the last number above 0
+
+
+def _vanished(flat: FlatGraph[np.ndarray], state: Engine, probabilities: NDArray[np.float64]) -> list[int]:
+    """[G] states of belief 0 that neither zeros nor the tables of their variable account for.
+
+    A true zero is right on any graph. Without zeros the log odds of two states are at most the sum of the ranges of the
+    tables around them, so that a state may vanish rightly only where this sum is large.
+    """
+    if not (probabilities == 0.0).any():
+        return [0] * flat.num_graphs
+    zeros = np.bincount(flat.state_of_edge_state, np.isneginf(state.messages()), minlength=flat.num_states)
+    odds = np.zeros(flat.num_vars)
+    for group in flat.groups:
+        ranges = table_ranges(flat, group)
+        for edges in group.edges:
+            odds += np.bincount(flat.var_of_edge[edges], ranges, minlength=flat.num_vars)
+    lost = (probabilities == 0.0) & (zeros == 0.0) & (odds[flat.var_of_state] < _SMALLEST)
+    graph = flat.graph_of_var[flat.var_of_state[lost]]
+    counts: list[int] = np.bincount(graph, minlength=flat.num_graphs).tolist()
+    return counts

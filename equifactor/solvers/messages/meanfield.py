@@ -1,0 +1,156 @@
+"""Naive mean field: independent variables, as close to the model as they come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.registry import option, register
+from equifactor.result import Estimate, Status, Task
+from equifactor.solver import GraphSolver, Run
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from equifactor.graph import FactorGraph, FlatGraph
+
+    FloatArray = NDArray[np.float64]
+
+SOFT_PENALTIES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)  # price of a violated factor, sweep by sweep
+NEGLIGIBLE = 1e-6  # probabilities that are cut to zero before violations are forbidden
+
+
+@register("meanfield")
+@dataclass(frozen=True, kw_only=True)
+class MeanField(GraphSolver):
+    """Naive mean field by coordinate ascent with restarts: ln Z is a guaranteed lower bound.
+
+    q(x) = prod_i q_i(x_i); each q_i in turn takes the value that maximises E_q[ln f] + H(q), which never falls
+    [Koller09]. With zeros in the tables q must avoid them all to have a finite bound: starts pay a growing price per
+    violated factor first, and one start is a decoded assignment. Cost O(T k) per sweep, arity k.
+    """
+
+    tasks = (Task.MAR, Task.PR)
+    symmetries = frozenset()  # sweeps go through the variables in the order of the model
+
+    iterations: int = option(500, "most sweeps per start", low=0)
+    tolerance: float = option(1e-6, "stop when no probability changes by more", low=0.0)
+    starts: int = option(4, "starts: uniform, then random; the best bound wins", low=1)
+
+    def run_one(self, graph: FactorGraph, task: Task, run: Run) -> Estimate:
+        """The best of several starts."""
+        from equifactor.graph import compile
+
+        flat = compile(graph)
+        field = _Field(flat)
+        rng = np.random.default_rng(run.seed)
+        best_q, best, best_done, settled = np.zeros(0), -np.inf, 0, False
+        for n, start in enumerate(field.starts(self.starts, rng)):
+            if n and run.clock.stopped:
+                break
+            q, done, converged = self._ascend(field, start, run)
+            bound = field.bound(q)
+            run.report(n + 1, self.starts, f"bound {bound:.6g}")
+            if n == 0 or bound > best:
+                best_q, best, best_done, settled = q, bound, done, converged
+        status = Status.CONVERGED if settled else run.clock.status or Status.ITERATION_LIMIT
+        found = bool(np.isfinite(best))
+        return Estimate(
+            status=status if found or not status.solved else Status.ITERATION_LIMIT,
+            message="" if found else "no product of marginals that avoids every zero of the tables was found",
+            marginals=flat.marginals(best_q)[0],
+            log_z=best,
+            lower_bound=best if found else None,
+            iterations=best_done,
+        )
+
+    def _ascend(self, field: _Field, q: FloatArray, run: Run) -> tuple[FloatArray, int, bool]:
+        """Sweep until nothing changes: q, sweeps, whether it settled. With zeros, violations are priced, then cut."""
+        q = q.copy()
+        done = 0
+        if field.has_zeros and not np.isfinite(field.bound(q)):
+            for penalty in SOFT_PENALTIES[: self.iterations]:
+                if run.clock.stopped:
+                    return q, done, False
+                field.sweep(q, penalty, hard=False)
+                done += 1
+            q = field.cut(q)
+        while done < self.iterations and not run.clock.stopped:
+            change = field.sweep(q, 0.0, hard=field.has_zeros)
+            done += 1
+            if change <= self.tolerance:
+                return q, done, True
+        return q, done, False
+
+
+class _Field:
+    """One graph as the arrays of the kernels."""
+
+    def __init__(self, flat: FlatGraph[np.ndarray]) -> None:
+        from equifactor.graph.layout import SLOT, VAR, layout_of
+
+        self.flat = flat
+        self.layout = layout_of(flat)
+        self.has_zeros = flat.has_zeros
+        zero = np.isneginf(flat.log_phi)
+        self.finite, self.zero = np.where(zero, 0.0, flat.log_phi), zero.astype(np.float64)
+        self.factor_of_slot = np.repeat(np.arange(flat.num_factors), np.diff(self.layout.factors[:, SLOT]))
+        var = self.layout.slots[:, VAR]
+        self.slots_of_var = np.argsort(var, kind="stable")
+        self.order = np.arange(flat.num_vars)
+
+    def starts(self, count: int, rng: np.random.Generator) -> list[FloatArray]:
+        """Uniform, a decoded assignment where there are zeros, then random."""
+        flat = self.flat
+        card = np.diff(flat.var_ptr)
+        starts = [1.0 / np.repeat(card, card)]
+        if self.has_zeros:
+            starts.append(self._decoded())
+        for _ in range(count - 1):
+            weight = rng.exponential(size=flat.num_states)
+            starts.append(weight / np.repeat(np.add.reduceat(weight, flat.var_ptr[:-1]), card) if len(card) else weight)
+        return starts
+
+    def _decoded(self) -> FloatArray:
+        """All probability on one assignment, of positive probability if a few passes of dual ascent find one."""
+        from equifactor.solvers.optimise.ascent import VariableAscent
+
+        ascent = VariableAscent(self.flat)
+        graph = self.flat.graphs[0]
+        best, best_score = np.zeros(self.flat.num_vars, np.int64), -np.inf
+        for _ in range(10):
+            for states in ascent.candidates():
+                score = graph.log_score(self.flat.assignments(states)[0])
+                if score > best_score:
+                    best, best_score = states, score
+            if np.isfinite(best_score) or np.isneginf(ascent.sweep()):
+                break
+        q = np.zeros(self.flat.num_states)
+        q[self.flat.var_ptr[:-1] + best] = 1.0
+        return q
+
+    def sweep(self, q: FloatArray, penalty: float, *, hard: bool) -> float:
+        """One pass over all variables, in place; the largest change of a probability."""
+        from equifactor.solvers.messages.meanfield_kernels import sweep_mean_field
+
+        lay = self.layout
+        return float(
+            sweep_mean_field(
+                self.order, lay.neighbour_ptr, self.slots_of_var, lay.factors, self.factor_of_slot, lay.slots,
+                self.finite, self.zero, self.flat.var_ptr, q, penalty, hard,
+            )
+        )  # fmt: skip
+
+    def bound(self, q: FloatArray) -> float:
+        """Lower bound on ln Z."""
+        from equifactor.solvers.messages.meanfield_kernels import evidence_lower_bound
+
+        return float(evidence_lower_bound(self.layout.factors, self.layout.slots, self.finite, self.zero, q))
+
+    def cut(self, q: FloatArray) -> FloatArray:
+        """Without the negligible probabilities."""
+        card = np.diff(self.flat.var_ptr)
+        kept = np.where(q < NEGLIGIBLE, 0.0, q)
+        return kept / np.repeat(np.add.reduceat(kept, self.flat.var_ptr[:-1]), card) if len(card) else kept

@@ -1,0 +1,186 @@
+# mypy: ignore-errors
+"""The parallel schedule for any table: a few long loops over all edge states, which the compiler vectorises.
+
+The same update as `schedules`, factor by factor, but exp, log and damping run over whole vectors. The edge states of
+unary factors come first in flat order and never change: loops start behind them, at `start`.
+"""
+
+import math
+
+from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE
+from equifactor.numerics.factor_messages import (
+    MARGIN,
+    NEG_INF,
+    SPREAD,
+    log_messages,
+    max_pair,
+    max_products,
+    normalize_max,
+    receive,
+    sum_products,
+)
+from equifactor.numerics.fastmath import MIN_EXP, TINY, exp_, get, log_, put
+from equifactor.numerics.jit import fast_kernel, reordering_kernel
+from equifactor.solvers.messages.lanes import sum_in_lanes
+from equifactor.solvers.messages.schedule_kernels import add_up
+
+
+@fast_kernel
+def sweep_parallel(
+    count, factors, slots, log_phi, phi, wide, msg, total, zeros, q, out, at, before, damping, floor, start, edges,
+    var_ptr, state_of_edge_state, graph_of_state, change, check, groups, blocks, others,
+):  # fmt: skip
+    """So many sweeps, each updating all messages from the same old sums; `change [G]` is that of the last one.
+
+    No `phi` means the max semiring: decided when the kernel is compiled. groups, blocks, others: see `lanes.Lanes`.
+    """
+    # Loops over what lies behind the unary factors: views, since an index that starts anywhere might be negative.
+    msg_, q_, out_, graph_ = msg[start:], q[start:], out[start:], graph_of_state[start:]
+    for n in range(count):
+        any_zero = add_up(edges, msg, total, zeros)
+        if phi is None:
+            _max_messages(factors, slots, log_phi, msg, total, zeros, q, out, at, before)
+            new_, scratch_ = out_, q_
+        else:
+            if len(at) == 2:
+                flushed = _receive_pairs(var_ptr, state_of_edge_state[start:], msg_, total, zeros, any_zero, q_)
+            else:
+                flushed = _receive_all(slots, msg, total, zeros, q, q_, len(at))
+            least = math.exp(MARGIN - SPREAD / max(1, len(at) - 1)) if flushed else 0.0
+            num_bad = sum_in_lanes(groups, blocks, wide, q, out, least)
+            num_bad += _sum_tables(others, factors, slots, phi, wide, q, out, at, before, least)
+            for x in range(len(out_)):
+                r = out_[x]
+                ln = log_(r if r > 0.0 else 1.0)
+                q_[x] = ln if r > 0.0 else NEG_INF
+            if num_bad > 0:
+                _repair(factors, slots, log_phi, msg, total, zeros, q, out)
+            new_, scratch_ = q_, out_
+        if check and n == count - 1:
+            for x in range(len(msg_)):
+                scratch_[x] = abs(exp_(max(new_[x], MIN_EXP)) - exp_(max(msg_[x], MIN_EXP)))
+            for x in range(len(msg_)):
+                put(change, graph_[x], max(get(change, graph_[x]), scratch_[x]))
+        for x in range(len(msg_)):
+            finite = max(new_[x], floor)
+            gap = msg_[x] - finite
+            kept = damping * gap if (abs(gap) > TINY) & (damping > 0.0) else 0.0
+            msg_[x] = finite + kept if new_[x] > NEG_INF else NEG_INF
+
+
+@fast_kernel
+def _receive_pairs(var_ptr, state, msg, total, zeros, any_zero, q):
+    """Linear incoming messages of pairwise factors; whether one was too small to keep.
+
+    Scaled by the variable's largest sum instead of each message's own: that leaves a largest entry between 1 and the
+    exponential of the table's range, so one flat loop does for all.
+    """
+    for i in range(len(var_ptr) - 1):
+        top = NEG_INF
+        for x in range(var_ptr[i], var_ptr[i + 1]):
+            top = max(top, get(total, x))
+        for x in range(var_ptr[i], var_ptr[i + 1]):
+            put(total, x, get(total, x) - top)
+    if any_zero:
+        for x in range(len(msg)):
+            own = 1 if msg[x] == NEG_INF else 0
+            v = get(total, state[x]) - (0.0 if own else msg[x])
+            q[x] = v if get(zeros, state[x]) == own else NEG_INF
+    else:
+        for x in range(len(msg)):
+            q[x] = get(total, state[x]) - msg[x]
+    flushed = 0
+    for x in range(len(msg)):  # apart from the gather above, so that it vectorises; so does a count, not a minimum
+        v = q[x]
+        flushed += (v <= -SPREAD) & (v > NEG_INF)
+        e = exp_(min(max(v, MIN_EXP), -MIN_EXP))
+        q[x] = e if v > -SPREAD else 0.0
+    return flushed > 0
+
+
+@fast_kernel
+def _receive_all(slots, msg, total, zeros, q, q_, arity):
+    """Linear incoming messages, each scaled to a largest entry of 1; whether one was too small to keep."""
+    for s in range(len(slots)):
+        m, d = slots[s, MSG], slots[s, CARD]
+        top = receive(m, slots[s, STATE], d, msg, total, zeros, q)
+        shift = top if top > NEG_INF else 0.0
+        for x in range(m, m + d):
+            put(q, x, get(q, x) - shift)
+    threshold = -SPREAD / max(1, arity - 1)
+    flushed = 0
+    for x in range(len(q_)):
+        v = q_[x]
+        flushed += (v <= threshold) & (v > NEG_INF)
+        e = exp_(max(v, MIN_EXP))
+        q_[x] = e if v > threshold else 0.0
+    return flushed > 0
+
+
+@reordering_kernel
+def _sum_tables(which, factors, slots, phi, wide, q, out, at, before, least):
+    """Normalised linear messages of some factors; those that underflow may have spoilt are marked by -1 and counted."""
+    num_bad = 0
+    for p in which:
+        first, last = factors[p, SLOT], factors[p + 1, SLOT]
+        entry = factors[p, ENTRY]
+        if last - first == 2:
+            m1, d1 = slots[first, MSG], slots[first, CARD]
+            m2, d2 = slots[first + 1, MSG], slots[first + 1, CARD]
+            for y in range(d2):
+                put(out, m2 + y, 0.0)
+            for x in range(d1):
+                row = entry + x * d2
+                weight = get(q, m1 + x)
+                dot = 0.0
+                for y in range(d2):
+                    t = get(phi, row + y)
+                    dot += t * get(q, m2 + y)
+                    put(out, m2 + y, get(out, m2 + y) + t * weight)
+                put(out, m1 + x, dot)
+        else:
+            sum_products(slots, first, last, phi, entry, factors[p + 1, ENTRY], q, out, at, before)
+        bad = wide[p]
+        for s in range(first, last):
+            m, d = slots[s, MSG], slots[s, CARD]
+            scale = 0.0
+            small = 0
+            for x in range(m, m + d):
+                scale += get(out, x)
+                small += get(out, x) < least
+            bad = bad or scale == 0.0 or small > 0
+            inverse = 1.0 / scale if scale > 0.0 else 0.0
+            for x in range(m, m + d):
+                put(out, x, get(out, x) * inverse)
+        if bad:
+            num_bad += 1
+            put(out, slots[first, MSG], -1.0)
+    return num_bad
+
+
+@fast_kernel
+def _repair(factors, slots, log_phi, msg, total, zeros, q, out):
+    """The slow path for the marked factors: log messages into q, with `out` as scratch."""
+    for p in range(len(factors) - 1):
+        first, last = factors[p, SLOT], factors[p + 1, SLOT]
+        if last - first >= 2 and out[slots[first, MSG]] < 0.0:
+            for s in range(first, last):
+                receive(slots[s, MSG], slots[s, STATE], slots[s, CARD], msg, total, zeros, out)
+            log_messages(slots, first, last, log_phi, factors[p, ENTRY], factors[p + 1, ENTRY], out, q)
+
+
+@fast_kernel
+def _max_messages(factors, slots, log_phi, msg, total, zeros, q, out, at, before):
+    for p in range(len(factors) - 1):
+        first, last = factors[p, SLOT], factors[p + 1, SLOT]
+        if last - first < 2:
+            continue
+        for s in range(first, last):
+            receive(slots[s, MSG], slots[s, STATE], slots[s, CARD], msg, total, zeros, q)
+        if last - first == 2:
+            m1, m2 = slots[first, MSG], slots[first + 1, MSG]
+            max_pair(log_phi, factors[p, ENTRY], m1, slots[first, CARD], m2, slots[first + 1, CARD], q, out)
+        else:
+            max_products(slots, first, last, log_phi, factors[p, ENTRY], factors[p + 1, ENTRY], q, out, at, before)
+        for s in range(first, last):
+            normalize_max(slots[s, MSG], slots[s, CARD], out)

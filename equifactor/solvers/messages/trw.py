@@ -1,0 +1,169 @@
+"""Tree-reweighted belief propagation: an upper bound on ln Z from a convex combination of forests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.registry import option, register
+from equifactor.result import Estimate, Task, impossible
+from equifactor.solver import ALL_SYMMETRIES, Ending, IterativeSolver, Run
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from equifactor.graph import FactorGraph, FlatGraph
+    from equifactor.graph.layout import Layout
+
+    FloatArray = NDArray[np.float64]
+    Forest = tuple[NDArray[np.bool_], NDArray[np.int64]]  # roots, factors with parent slots, leaves first
+
+
+@register("trw")
+@dataclass(frozen=True, kw_only=True)
+class TreeReweighted(IterativeSolver["Reweighting"]):
+    """Tree-reweighted sum-product: ln Z is a guaranteed upper bound, converged or not; exact on trees.
+
+    Random forests of the factor graph, of any arity, cover every factor; rho_a is the share of them that hold factor a.
+    Messages pass through tables f_a^(1/rho_a) and count rho_a times at their variables [Wainwright05]. The model is
+    then a geometric mean of one tree-structured model per forest at *any* messages, so by Hoelder's inequality ln Z is
+    at most the mean of the forests' ln Z, each computed exactly. Cost O(T) per iteration and per forest.
+    """
+
+    tasks = (Task.MAR, Task.PR)
+    symmetries = ALL_SYMMETRIES - {"global", "local variable"}  # forests are random, over the edges in their order
+    exact_on = "trees"
+
+    iterations: int = option(1000, "most iterations", low=0)
+    damping: float = option(0.3, "share of the old log message that is kept, where there are loops", low=0.0, below=1.0)
+    forests: int = option(16, "least number of forests; more are added until every factor is covered", low=1)
+
+    def run(self, graphs: Sequence[FactorGraph], task: Task, run: Run) -> list[Estimate]:
+        """One graph after the other: the forests of a graph must not depend on its company."""
+        return [super(TreeReweighted, self).run([graph], task, run)[0] for graph in graphs]
+
+    def init(self, flat: FlatGraph[np.ndarray], task: Task, run: Run) -> Reweighting:
+        """Draw the forests; uniform messages."""
+        return Reweighting(flat, self.forests, self.damping, run.seed)
+
+    def step(self, state: Reweighting, count: int) -> FloatArray:
+        """Sweeps over all factors, there and back."""
+        return state.sweep(count)
+
+    def finish(self, flat: FlatGraph[np.ndarray], state: Reweighting, task: Task, ending: Ending) -> list[Estimate]:
+        """Pseudo-marginals and the bound."""
+        from equifactor.numerics.message_answers import beliefs
+
+        p, log_z_i, _ = beliefs(flat.var_ptr, state.log_b_v)
+        bound = state.bound()
+        dead = np.isneginf(bound)
+        dead[flat.graph_of_var[np.isneginf(log_z_i)]] = True
+        return [
+            impossible() if dead[n]
+            else Estimate(
+                status=ending.status[n], iterations=ending.iterations, marginals=m, log_z=bound[n].item(),
+                upper_bound=bound[n].item(), stats={"change": float(ending.residual[n]), "forests": len(state.forests)},
+            )
+            for n, m in enumerate(flat.marginals(p))
+        ]  # fmt: skip
+
+
+class Reweighting:
+    """Messages [S], updated in place, and the forests that weight them."""
+
+    def __init__(self, flat: FlatGraph[np.ndarray], least: int, damping: float, seed: int) -> None:
+        from equifactor.graph.layout import SLOT, layout_of, tables_of
+        from equifactor.solvers.messages.numba_engine import first_messages
+
+        self.flat = flat
+        self.layout: Layout = layout_of(flat)
+        arity = np.diff(self.layout.factors[:, SLOT])
+        self.forests, count = draw_forests(flat.num_vars, self.layout, arity, least, seed)
+        self.rho = np.where(arity > 1, count / len(self.forests), 1.0)  # [F] in flat order
+        size = np.diff(self.layout.factors[:, 1])
+        scaled = flat.log_phi / np.repeat(self.rho, size)
+        self.tables = tables_of(flat.with_log_phi(scaled), self.layout)
+        self.msg = first_messages(flat, self.layout, False)
+        for group in flat.groups:
+            if len(group.shape) == 1:
+                self.msg[group.slots[0]] = flat.log_phi[group.entries]  # not normalised: the bound counts it whole
+        self.damping = damping if self.rho.min(initial=1.0) < 1.0 else 0.0
+        self.total, self.zeros = np.zeros(flat.num_states), np.zeros(flat.num_states, np.int64)
+        most = max(1, self.layout.max_arity)
+        self.scratch = np.empty_like(self.msg), np.empty_like(self.msg), np.empty(most, np.int64), np.empty(most + 1)
+        self.orders = self.layout.order, self.layout.order[::-1].copy()
+        self.sweeps = 0
+
+    def sweep(self, count: int) -> FloatArray:
+        """[G] change of the last of so many sweeps."""
+        from equifactor.solvers.messages.trw_kernels import sweep_reweighted
+
+        lay, tab = self.layout, self.tables
+        change = np.zeros(self.flat.num_graphs)
+        for _ in range(count):
+            change[:] = 0.0
+            self._add_up()
+            sweep_reweighted(
+                self.orders[self.sweeps % 2], lay.factors, lay.slots, tab.log_phi, tab.phi, tab.wide, self.rho,
+                self.msg, self.total, self.zeros, *self.scratch, self.damping, lay.graph_of_factor, change,
+            )  # fmt: skip
+            self.sweeps += 1
+        return change
+
+    @property
+    def log_b_v(self) -> FloatArray:
+        """[X] sum_a rho_a m_{a->i}, -inf where ruled out."""
+        self._add_up()
+        return np.where(self.zeros > 0, -np.inf, self.total)
+
+    def bound(self) -> FloatArray:
+        """[G] mean over the forests of their exact ln Z: an upper bound at any messages."""
+        from equifactor.solvers.messages.trw_kernels import forest_log_z
+
+        lay, flat = self.layout, self.flat
+        log_b_v = self.log_b_v
+        log_z = np.zeros(flat.num_graphs)
+        for is_root, order in self.forests:
+            forest_log_z(
+                order, is_root, lay.factors, lay.slots, self.tables.log_phi, self.msg, flat.var_ptr, log_b_v,
+                flat.graph_of_var, log_z,
+            )  # fmt: skip
+        log_z /= len(self.forests)
+        for group in flat.groups:
+            if not group.shape:
+                np.add.at(log_z, flat.graph_of_factor[group.factors], flat.log_phi[group.entries])
+        return log_z
+
+    def _add_up(self) -> None:
+        from equifactor.solvers.messages.trw_kernels import add_up_weighted
+
+        add_up_weighted(self.layout.factors, self.layout.slots, self.rho, self.msg, self.total, self.zeros)
+
+
+def draw_forests(
+    num_vars: int, layout: Layout, arity: NDArray[np.int64], least: int, seed: int
+) -> tuple[list[Forest], NDArray[np.int64]]:
+    """At least so many random forests that together hold every factor, and how many hold each [F].
+
+    The factors held least so far come first, in random order, so that the shares come out even and a graph without
+    cycles needs one forest only. Cost O(E) per forest.
+    """
+    from equifactor.solvers.messages.trw_kernels import grow_forest, orient_forest
+
+    rng = np.random.default_rng(seed)
+    needed = arity > 1
+    count = np.zeros(len(arity), np.int64)
+    forests: list[Forest] = []
+    while not forests or len(forests) < least or not count[needed].all():
+        order = np.lexsort((rng.random(len(arity)), count))
+        chosen = grow_forest(order, layout.factors, layout.slots, num_vars)
+        count += chosen
+        forests.append(
+            orient_forest(chosen, layout.factors, layout.slots, layout.neighbour_ptr, layout.neighbours, num_vars)
+        )
+        if count[needed].all() and len(forests) == 1:
+            break
+    return forests, count

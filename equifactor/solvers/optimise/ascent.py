@@ -1,0 +1,190 @@
+"""The state of dual ascent, and its two ways to sweep: by factors (MPLP) and by variables (SRMP)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.graph.layout import SLOT, VAR, Layout, layout_of
+from equifactor.solvers.messages import decoding_kernels as decode
+from equifactor.solvers.messages.schedule_kernels import add_up
+from equifactor.solvers.optimise import dual_kernels as duals
+from equifactor.solvers.optimise.map_bounds import upper_bound_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from equifactor.graph import FlatGraph
+
+    FloatArray = NDArray[np.float64]
+    IntArray = NDArray[np.int64]
+
+
+class Ascent(ABC):
+    """Messages of one graph (or batch) and a way to lower their bound, in place."""
+
+    def __init__(self, flat: FlatGraph[np.ndarray], messages: FloatArray | None = None) -> None:
+        """Start from given messages [S] as in `map_upper_bound`, or from nothing but the unary tables."""
+        self.flat = flat
+        self.layout: Layout = layout_of(flat)
+        self.log_phi = flat.log_phi
+        self.constant = 0.0  # factors without variables
+        self.unary = np.zeros(flat.num_states)  # [X] sum of the unary tables, which never change
+        start = np.zeros(flat.num_edge_states) if messages is None else np.array(messages, np.float64)
+        for group in flat.groups:
+            if len(group.shape) == 1:
+                start[group.slots[0]] = flat.log_phi[group.entries]
+                np.add.at(self.unary, flat.state_of_edge_state[group.slots[0]], flat.log_phi[group.entries])
+            elif not group.shape:
+                self.constant += float(flat.log_phi[group.entries].sum())
+        self.back = np.where(np.isneginf(start), -np.inf, -start)
+        self.total = np.zeros(flat.num_states)
+        self._renew_total()
+        arity = max(1, self.layout.max_arity)
+        self.out, self.q = np.empty_like(self.back), np.empty_like(self.back)
+        self.at, self.before = np.empty(arity, np.int64), np.empty(arity + 1)
+        self.factor_of_slot = np.repeat(np.arange(flat.num_factors), np.diff(self.layout.factors[:, SLOT]))
+        self.slot_ptr, self.slots_of_var = self._slots_by_variable()
+
+    @abstractmethod
+    def sweep(self) -> float:
+        """Renew every message once; the bound afterwards, up to rounding (-inf: no assignment is possible)."""
+
+    @property
+    def messages(self) -> FloatArray:
+        """[S] messages whose bound is `bound`: -inf at the states that are ruled out."""
+        return np.where(self._ruled_out, -np.inf, -self.back)
+
+    @property
+    def bound(self) -> float:
+        """Upper bound on the best log score, computed afresh from the messages."""
+        return float(upper_bound_of(self.flat, self.layout, self.messages).sum())
+
+    def candidates(self, rng: np.random.Generator | None = None) -> list[IntArray]:
+        """Assignments [V] read off the messages, each improved by single moves."""
+        return [self.polished(states) for states in self.decoded(rng)]
+
+    def decoded(self, rng: np.random.Generator | None = None) -> list[IntArray]:
+        """Assignments [V]: the best state of every variable alone, then one after the other given those before.
+
+        By number, back, and the clearest first; with `rng` in three random orders instead.
+        """
+        count = self.flat.num_vars
+        if rng is not None:
+            return [self._in_order(rng.permutation(count)) for _ in range(3)]
+        ascending = np.arange(count)
+        alone, margin = best_states(self.total, self.flat.var_ptr)
+        orders = ascending, ascending[::-1].copy(), np.argsort(-margin, kind="stable")
+        return [alone, *map(self._in_order, orders)]
+
+    def polished(self, states: IntArray) -> IntArray:
+        """The assignment after single moves that improve the score, in place."""
+        ascending = np.arange(self.flat.num_vars)
+        decode.polish(ascending, *self._walk, self.flat.log_phi, self.flat.var_ptr, self.unary, states)
+        return states
+
+    def _in_order(self, order: IntArray) -> IntArray:
+        states = np.full(self.flat.num_vars, -1)
+        values = np.where(self._ruled_out, -np.inf, self.back)
+        decode.decode_in_order(order, *self._walk, self.log_phi, self.flat.var_ptr, self.total, values, states)
+        return states
+
+    @property
+    def _walk(self) -> tuple[IntArray, ...]:
+        return self.slot_ptr, self.slots_of_var, self.layout.factors, self.factor_of_slot, self.layout.slots
+
+    @property
+    def _ruled_out(self) -> NDArray[np.bool_]:
+        return np.isneginf(self.total)[self.flat.state_of_edge_state]
+
+    def _renew_total(self) -> None:
+        """total = sum of messages, from scratch; what is ruled out anywhere is ruled out everywhere."""
+        zeros = np.zeros(self.flat.num_states, np.int64)
+        add_up(self.layout.edges, np.where(np.isneginf(self.back), -np.inf, -self.back), self.total, zeros)
+        self.total[zeros > 0] = -np.inf
+        duals.rule_out(self.layout.edges, self.back, self.total)
+
+    def _slots_by_variable(self) -> tuple[IntArray, IntArray]:
+        """ptr [V+1] and slots of the factors of arity above 1 around each variable."""
+        arity = np.diff(self.layout.factors[:, SLOT])
+        slots = np.flatnonzero(arity[self.factor_of_slot] > 1)
+        var = self.layout.slots[slots, VAR]
+        ptr = np.concatenate(([0], np.cumsum(np.bincount(var, minlength=self.flat.num_vars))))
+        return ptr, slots[np.argsort(var, kind="stable")]
+
+
+class FactorAscent(Ascent):
+    """MPLP: factor after factor in the order of the model."""
+
+    def sweep(self) -> float:
+        """One block minimum per factor."""
+        lay = self.layout
+        self._renew_total()
+        duals.sweep_factors(
+            lay.order,
+            lay.factors,
+            lay.slots,
+            self.log_phi,
+            self.back,
+            self.total,
+            self.q,
+            self.out,
+            self.at,
+            self.before,
+        )
+        return float(duals.sum_of_maxima(self.flat.var_ptr, self.total)) + self.constant
+
+
+class VariableAscent(Ascent):
+    """SRMP: variable after variable, forward by number and then back.
+
+    At a variable, the factors that reach further along the direction of the sweep get equal shares of what it has
+    collected, the others nothing: 1 / max(factors ahead, factors behind), which on pairwise graphs is TRW-S.
+    """
+
+    def __init__(self, flat: FlatGraph[np.ndarray], messages: FloatArray | None = None) -> None:
+        super().__init__(flat, messages)
+        var = self.layout.slots[:, VAR]
+        lowest, highest = np.full(flat.num_factors, flat.num_vars), np.full(flat.num_factors, -1)
+        np.minimum.at(lowest, self.factor_of_slot, var)
+        np.maximum.at(highest, self.factor_of_slot, var)
+        first, last = var == lowest[self.factor_of_slot], var == highest[self.factor_of_slot]
+        ahead = np.bincount(var[~last], minlength=flat.num_vars)
+        behind = np.bincount(var[~first], minlength=flat.num_vars)
+        share = 1.0 / np.maximum(1, np.maximum(ahead, behind))[var]
+        # (variables in order, slots to renew, weights): a slot that is first in its direction has just been renewed.
+        ascending = np.arange(flat.num_vars)
+        forward = ascending, ~first, np.where(last, 0.0, share)
+        backward = ascending[::-1].copy(), ~last, np.where(first, 0.0, share)
+        self.directions = [forward, backward]
+        self.sweeps = 0
+        self.stale = True  # tables or messages come from elsewhere: renew all
+
+    def sweep(self) -> float:
+        """A pass in one direction."""
+        lay = self.layout
+        order, renew, weight = self.directions[self.sweeps % 2]
+        if self.stale:
+            renew = np.ones_like(renew)
+        self.stale = False
+        self.sweeps += 1
+        bound = duals.sweep_variables(
+            order, self.slot_ptr, self.slots_of_var, renew, weight, lay.factors, self.factor_of_slot, lay.slots,
+            self.log_phi, self.flat.var_ptr, self.unary, self.back, self.total, self.out, self.at,
+        )  # fmt: skip
+        return float(bound) + self.constant
+
+
+def best_states(values: FloatArray, ptr: IntArray) -> tuple[IntArray, FloatArray]:
+    """[V] first state of the largest value of every variable, and by how much it leads."""
+    from equifactor.numerics.message_answers import beliefs
+
+    if len(ptr) == 1:
+        return np.zeros(0, np.int64), np.zeros(0)
+    states = np.asarray(beliefs(ptr, values)[2])
+    top = values[ptr[:-1] + states]
+    rest = values.copy()
+    rest[ptr[:-1] + states] = -np.inf
+    return states, top - np.maximum.reduceat(rest, ptr[:-1])

@@ -1,0 +1,30 @@
+"""MAP by best-first search: a beam of one state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from equifactor.registry import option, register
+from equifactor.result import Estimate, Task
+from equifactor.solver import GraphSolver, Run
+from equifactor.solvers.optimise.beam_search import beam_search
+
+if TYPE_CHECKING:
+    from equifactor.graph import FactorGraph
+
+
+@register("best-first")
+@dataclass(frozen=True, kw_only=True)
+class BestFirst(GraphSolver):
+    """Moves to the best single-variable neighbour until none is better: beam search of width 1."""
+
+    tasks = (Task.MAP,)
+    symmetries = frozenset()  # it starts from a random state
+
+    steps: int = option(100_000, "most steps", low=0)
+    count_zeros: bool = option(False, "prefer impossible states with fewer zeros, instead of all alike")
+
+    def run_one(self, graph: FactorGraph, task: Task, run: Run) -> Estimate:
+        """See `beam_search`."""
+        return beam_search(graph, 1, self.steps, self.count_zeros, run)

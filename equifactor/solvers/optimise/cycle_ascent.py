@@ -1,0 +1,207 @@
+"""Dual ascent beyond the local linear program: triplets of variables along frustrated cycles."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.graph import FactorGraph, FlatGraph, compile
+from equifactor.graph.layout import ENTRY
+from equifactor.graph.structure import Structure
+from equifactor.solvers.optimise import cycle_kernels as kernels
+from equifactor.solvers.optimise import dual_kernels as duals
+from equifactor.solvers.optimise.ascent import VariableAscent, best_states
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    FloatArray = NDArray[np.float64]
+    IntArray = NDArray[np.int64]
+
+SHORTEST, LONGEST = 4, 24  # variables of the cycles searched for: short ones first, they cost the fewest triplets
+VISITS = 4000  # nodes of one search
+CHECK = 10  # sweeps between looks at the progress
+SLOW = 0.03  # share of the progress since the last search: below it, search again
+
+
+class CycleAscent:
+    """SRMP on a graph that grows: every few sweeps, cycles on which the pair tables contradict each other get triplets.
+
+    A cycle is cut into triangles by chords, pair factors of ones; each triangle is a triplet that makes its three pairs
+    agree on one joint state [Sontag08, Sontag12]. Tables are reparametrised in place: score(x) is at all times the sum
+    of `unary`, the tables and minus the messages `lam` of the triplets, so the sum of their maxima is a bound.
+    """
+
+    def __init__(self, flat: FlatGraph[np.ndarray]) -> None:
+        """One graph."""
+        self.flat = flat
+        self.plain = VariableAscent(flat)
+        self.sweeps = 0
+        self.longest = SHORTEST
+        self.history: list[float] = []  # bounds since the last search
+        self.card = np.diff(flat.var_ptr)
+        self.scopes, log_phi, self.pair_of = _merged(flat)
+        self.triplets = np.zeros((0, 3), np.int64)  # pair factors (i, j), (j, k), (i, k) of i < j < k
+        self.seen: set[tuple[int, int, int]] = set()
+        self.lam = np.zeros(0)
+        self._build(log_phi, self.plain.unary.copy())
+
+    @property
+    def bound(self) -> float:
+        """Sum of the maxima of all parts."""
+        top_i = duals.sum_of_maxima(self.flat.var_ptr, self.unary)
+        starts = self.inner.layout.factors[:-1, ENTRY]
+        top_a = np.maximum.reduceat(self.log_phi, starts).sum() if len(starts) else 0.0
+        top_c = kernels.sum_of_triplet_maxima(self.shapes, self.lam_ptr, self.lam)
+        return float(top_i + top_a + top_c) + self.plain.constant
+
+    def sweep(self) -> float:
+        """Forward and back over the variables, then over the triplets; now and then a search for cycles."""
+        if self._is_slow():
+            self._grow()
+            self.history.clear()
+        self.sweeps += 1
+        inner = self.inner
+        inner.stale = True
+        if np.isneginf(inner.sweep()) or np.isneginf(bound := inner.sweep()):
+            return -np.inf
+        duals.rule_out(inner.layout.edges, inner.back, inner.total)
+        kernels.absorb(inner.layout.factors, inner.layout.slots, self.log_phi, inner.back, inner.at)
+        self.unary[:] = inner.total
+        order = np.arange(len(self.triplets))[:: 1 if self.sweeps % 2 else -1].copy()
+        kernels.sweep_triplets(order, self.entries, self.shapes, self.lam_ptr, self.lam, self.log_phi, self.scratch)
+        self.history.append(bound)
+        return bound + self.plain.constant
+
+    def _is_slow(self) -> bool:
+        h = self.history
+        return len(h) > CHECK and len(h) % CHECK == 1 and h[-1 - CHECK] - h[-1] <= SLOW * (h[0] - h[-1])
+
+    def candidates(self, rng: np.random.Generator | None = None) -> list[IntArray]:
+        """Assignments decoded from the tightened tables, improved on the original ones."""
+        self.inner.total[:] = self.unary
+        return [self.plain.polished(states) for states in self.inner.decoded(rng)]
+
+    def _build(self, log_phi: FloatArray, unary: FloatArray) -> None:
+        """Compile the grown graph; log_phi in the order of `scopes`."""
+        ptr = np.cumsum([0, *map(len, self.scopes)])
+        scope_vars = np.array([i for scope in self.scopes for i in scope], np.int64)
+        structure = Structure.build(self.card, ptr, scope_vars)
+        graph = FactorGraph.trusted(structure, log_phi)
+        flat = compile(graph)
+        self.inner = VariableAscent(flat)
+        self.order = flat.entry_order
+        self.log_phi = self.inner.log_phi = np.array(flat.log_phi)  # reparametrised in place from now on
+        self.unary = self.inner.unary = unary
+        self.inner.total[:] = unary
+        place = np.empty(len(self.order), np.int64)
+        place[self.order] = np.arange(len(self.order))
+        first = place[structure.table_ptr[:-1]] if len(place) else np.zeros(0, np.int64)
+        self.pairs = np.array(list(self.pair_of), np.int64).reshape(-1, 2)
+        self.pair_entries = first[list(self.pair_of.values())] if self.pair_of else np.zeros(0, np.int64)
+        self.entries = first[self.triplets] if len(self.triplets) else self.triplets
+        i, j, k = self._corners()
+        self.shapes = np.stack([self.card[i], self.card[j], self.card[k]], axis=1)
+        di, dj, dk = self.shapes.T
+        sizes = di * dj + dj * dk + di * dk
+        self.lam_ptr = np.concatenate(([0], np.cumsum(sizes)))
+        self.lam = np.concatenate([self.lam, np.zeros(self.lam_ptr[-1] - len(self.lam))])
+        self.scratch = np.empty(sizes.max(initial=0))
+
+    def _corners(self) -> tuple[IntArray, IntArray, IntArray]:
+        if not len(self.triplets):
+            none = np.zeros(0, np.int64)
+            return none, none, none
+        ij = np.array([self.scopes[a] for a in self.triplets[:, 0]])
+        jk = np.array([self.scopes[a] for a in self.triplets[:, 1]])
+        return ij[:, 0], ij[:, 1], jk[:, 1]
+
+    def _grow(self) -> None:
+        """Find cycles, add their chords and triplets, and compile anew."""
+        count = len(self.pairs)
+        if not count:
+            return
+        states, _ = best_states(self.unary, self.flat.var_ptr)
+        sign = kernels.pair_signs(self.pairs, self.pair_entries, self.flat.var_ptr, self.log_phi, states)
+        pair_order = np.argsort(-np.abs(sign), kind="stable")
+        owner = self.pairs.T.ravel()
+        pair_ptr = np.concatenate(([0], np.cumsum(np.bincount(owner, minlength=len(self.card)))))
+        pairs_of_var = np.argsort(owner, kind="stable") % count
+        least = 1e-9 * max(1.0, abs(self.bound)) / len(self.card)
+        cycles, found = kernels.frustrated_cycles(
+            pair_order,
+            self.pairs,
+            sign,
+            pair_ptr,
+            pairs_of_var,
+            least,
+            self.longest,
+            VISITS,
+            max(20, len(self.card) // 4),
+        )
+        graph_order = np.empty_like(self.log_phi)
+        graph_order[self.order] = self.log_phi
+        tables = [graph_order]
+        new = []
+        for cycle in cycles[:found]:
+            new += self._triangles(cycle[cycle >= 0].tolist(), tables)
+        if len(new) < max(3, len(self.card) // 50):
+            self.longest = min(2 * self.longest, LONGEST)
+        if new:
+            self.triplets = np.concatenate([self.triplets, np.array(new, np.int64)])
+            self._build(np.concatenate(tables), self.unary.copy())
+
+    def _triangles(self, cycle: list[int], tables: list[FloatArray]) -> list[tuple[int, int, int]]:
+        """The triplets of one cycle that are not there yet; appends chords where needed.
+
+        A fan from the variable that needs the fewest new triplets, the first among equals.
+        """
+        fans = [_fan(cycle[n:] + cycle[:n]) for n in range(len(cycle))]
+        missing = min(([corners for corners in fan if corners not in self.seen] for fan in fans), key=len)
+        self.seen.update(missing)
+        return [(self._pair(i, j, tables), self._pair(j, k, tables), self._pair(i, k, tables)) for i, j, k in missing]
+
+    def _pair(self, i: int, j: int, tables: list[FloatArray]) -> int:
+        if (i, j) not in self.pair_of:
+            self.pair_of[i, j] = len(self.scopes)
+            self.scopes.append((i, j))
+            tables.append(np.zeros(int(self.card[i] * self.card[j])))
+        return self.pair_of[i, j]
+
+
+def _fan(cycle: list[int]) -> list[tuple[int, int, int]]:
+    """The triangles from the first variable of a cycle, corners sorted."""
+    triangles = []
+    for b, c in itertools.pairwise(cycle[1:]):
+        i, j, k = sorted((cycle[0], b, c))
+        triangles.append((i, j, k))
+    return triangles
+
+
+def _merged(
+    flat: FlatGraph[np.ndarray],
+) -> tuple[list[tuple[int, ...]], FloatArray, dict[tuple[int, int], int]]:
+    """Scopes and tables of the factors of arity 2 and more, one pair factor (i < j) for all over the same pair."""
+    scopes: list[tuple[int, ...]] = []
+    tables: list[FloatArray] = []
+    pair_of: dict[tuple[int, int], int] = {}
+    for group in flat.groups:
+        if len(group.shape) < 2:
+            continue
+        scope = np.stack([flat.var_of_edge[edges] for edges in group.edges], axis=1)
+        for variables, table in zip(scope.tolist(), group.table(flat.log_phi), strict=True):
+            if len(variables) > 2:
+                scopes.append(tuple(variables))
+                tables.append(table.ravel())
+                continue
+            i, j = sorted(variables)
+            table = (table if variables[0] == i else table.T).ravel()
+            if (i, j) in pair_of:
+                tables[pair_of[i, j]] = tables[pair_of[i, j]] + table
+            else:
+                pair_of[i, j] = len(scopes)
+                scopes.append((i, j))
+                tables.append(table)
+    return scopes, np.concatenate(tables) if tables else np.zeros(0), pair_of

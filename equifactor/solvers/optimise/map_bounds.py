@@ -1,0 +1,92 @@
+"""Bounds that hold for arbitrary messages (appendix C of the paper), in numpy; `ops.map_upper_bound` for torch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.graph import FactorGraph, FlatGraph, compile
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from equifactor.graph.layout import Layout
+
+    FloatArray = NDArray[np.float64]
+
+
+def map_upper_bound(
+    graph: FactorGraph | Sequence[FactorGraph] | FlatGraph[np.ndarray], messages: FloatArray
+) -> FloatArray:
+    """Upper bound on the best log score of each graph, from any factor-to-variable log messages.
+
+    sum_a max_{x_a} (log f_a(x_a) - sum_i m_{a->i}(x_i)) + sum_i max_x sum_a m_{a->i}(x): what a message takes from its
+    factor it adds to its variable, so no score changes, and a sum of maxima is at least the maximum of the sum.
+
+    Args:
+        graph: a graph, several, or what `compile` made of them.
+        messages: [S] in the order of the compiled graph, unary factors included; normalised or not. An entry of -inf
+            must be a proof that no assignment of positive probability has this state, as every -inf of max-product
+            from uniform messages is; the state is then left out of all terms.
+
+    Returns:
+        [G], -inf where the messages prove that every assignment has probability zero.
+
+    Cost O(T). Raises ValueError for messages of another shape, or with NaN or +inf.
+    """
+    from equifactor.graph.layout import layout_of
+
+    flat = graph if isinstance(graph, FlatGraph) else compile(graph)
+    return upper_bound_of(flat, layout_of(flat), _checked(flat, messages))
+
+
+def upper_bound_of(flat: FlatGraph[np.ndarray], layout: Layout, messages: FloatArray) -> FloatArray:
+    """`map_upper_bound` for callers that hold the layout and know their messages to be sound."""
+    from equifactor.numerics.message_answers import reduce_tables
+    from equifactor.solvers.messages.schedule_kernels import add_up
+
+    total, zeros = np.zeros(flat.num_states), np.zeros(flat.num_states, np.int64)
+    add_up(layout.edges, messages, total, zeros)
+    log_b_v = np.where(zeros > 0, -np.inf, total)
+    given_back = np.where(np.isneginf(log_b_v)[flat.state_of_edge_state], -np.inf, -messages)
+    best_a = reduce_tables(layout.factors, layout.slots, flat.log_phi, given_back, True)
+    best_i = np.maximum.reduceat(log_b_v, flat.var_ptr[:-1]) if flat.num_vars else np.zeros(0)
+    of_factors = np.bincount(layout.graph_of_factor, best_a, flat.num_graphs)
+    of_variables = np.bincount(flat.graph_of_var, best_i, flat.num_graphs)
+    return np.asarray(of_factors + of_variables, np.float64)  # of nothing at all, bincount makes integers
+
+
+def tighten(
+    graph: FactorGraph | Sequence[FactorGraph] | FlatGraph[np.ndarray], messages: FloatArray, passes: int = 10
+) -> tuple[FloatArray, FloatArray]:
+    """Messages with a lower bound, by passes of sequential dual ascent (`srmp`) from any messages.
+
+    Args:
+        graph: as in `map_upper_bound`.
+        messages: [S] as in `map_upper_bound`; those of unary factors are replaced by their tables.
+        passes: over all variables, forward and back in turn.
+
+    Returns:
+        messages [S], and their `map_upper_bound` [G], which is never above that of the given ones up to rounding.
+
+    Cost O(T (k - 1)) per pass for arity k.
+    """
+    from equifactor.solvers.optimise.ascent import VariableAscent
+
+    flat = graph if isinstance(graph, FlatGraph) else compile(graph)
+    ascent = VariableAscent(flat, _checked(flat, messages))
+    for _ in range(passes):
+        ascent.sweep()
+    return ascent.messages, upper_bound_of(flat, ascent.layout, ascent.messages)
+
+
+def _checked(flat: FlatGraph[np.ndarray], messages: FloatArray) -> FloatArray:
+    messages = np.asarray(messages, np.float64)
+    if messages.shape != (flat.num_edge_states,):
+        raise ValueError(f"messages need shape ({flat.num_edge_states},), found {messages.shape}")
+    if np.isnan(messages).any() or np.isposinf(messages).any():
+        raise ValueError("messages must be natural logs: finite, or -inf for an impossible state; found NaN or +inf")
+    return messages

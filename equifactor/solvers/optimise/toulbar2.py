@@ -1,0 +1,179 @@
+"""Proven MAP by toulbar2's branch and bound, through its Python package."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import importlib.util
+import math
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from equifactor.errors import OptionError
+from equifactor.registry import option, register
+from equifactor.result import Estimate, Status, Task, impossible
+from equifactor.solver import GraphSolver, Run
+from equifactor.solvers.elimination.reduction import Reduction, reduce_graph
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from equifactor.graph import FactorGraph
+
+    FloatArray = NDArray[np.float64]
+
+_MOST_COST = 2.0**52  # sum of the largest costs: whole in floating point, and far below toulbar2's own top
+_MOST_DIGITS = 12
+_NEVER = 10**8  # seconds
+_ALARM_SECONDS = 0.01  # an alarm needs a positive time
+
+
+@register("toulbar2")
+@dataclass(frozen=True, kw_only=True)
+class Toulbar2(GraphSolver):
+    """MAP proven by toulbar2 (branch and bound with soft local consistency); needs the extra `toulbar2`.
+
+    Log tables become whole costs `round(10^k (max - log))`, with k as large as the range of the model allows; what
+    rounding can hide, `factors / 10^k`, is added to the upper bound.
+    """
+
+    tasks = (Task.MAP,)
+    exact_on = "all"
+
+    vac: bool = option(False, "virtual arc consistency before the search: slower to start, tighter bounds")
+
+    @classmethod
+    def missing(cls) -> str | None:
+        """Why it cannot run here, in a sentence; None when it can."""
+        if importlib.util.find_spec("pytoulbar2") is None:
+            return "the solver toulbar2 needs the package pytoulbar2: pip install 'equifactor[toulbar2]'"
+        return None
+
+    def run_one(self, graph: FactorGraph, task: Task, run: Run) -> Estimate:
+        """The best assignment, proven unless time runs out; then the best one found, and bounds."""
+        missing = self.missing()
+        if missing is not None:
+            raise OptionError(missing)
+        if run.clock.stopped:
+            return Estimate(status=run.clock.status or Status.TIME_LIMIT)
+        left = reduce_graph(graph)
+        if left.impossible:
+            return impossible()
+        problem = Costs.of(left, left.log_phi(graph))
+        with _silence():
+            states, dual, proven, nodes = self._search(left, problem, run)
+        if states is None and proven:
+            return impossible()
+        if not proven and run.clock.left > _ALARM_SECONDS:
+            run.clock.interrupted = True  # nothing else stops a search before its time
+        upper = problem.score(dual) + problem.slack
+        stats = {"nodes": nodes, "digits": problem.digits}
+        ending = run.clock.status or Status.TIME_LIMIT
+        if states is None:
+            return Estimate(status=ending, upper_bound=upper, stats=stats)
+        assignment = left.assignment(graph, states)
+        score = graph.log_score(assignment)
+        return Estimate(
+            status=Status.OPTIMAL if proven else ending,
+            assignment=assignment,
+            lower_bound=score,
+            upper_bound=max(score, upper),
+            stats=stats,
+        )
+
+    def _search(self, left: Reduction, problem: Costs, run: Run) -> tuple[NDArray[np.int64] | None, float, bool, int]:
+        """Best states found [v], dual bound in costs, whether the search was finished, nodes."""
+        toulbar2: Any = importlib.import_module("pytoulbar2")
+        cfn = toulbar2.CFN(resolution=0, vac=int(self.vac), seed=1 + run.seed % 2**30, verbose=-1)
+        for i, d in enumerate(left.card.tolist()):
+            cfn.AddVariable(f"x{i}", range(d))
+        for scope, costs in zip(problem.scopes, problem.tables, strict=True):
+            cfn.AddFunction(scope, costs)
+        with _alarm(cfn, run.clock.left):
+            solution = cfn.Solve()
+        states = None if solution is None else np.array(solution[0], np.int64)
+        return states, float(cfn.GetDDualBound()), not cfn.Option.limited, int(cfn.GetNbNodes())
+
+
+@dataclass(frozen=True)
+class Costs:
+    """A graph as whole costs: `score = best - cost / 10^digits`."""
+
+    scopes: list[list[int]]
+    tables: list[list[float]]  # whole numbers, infinite where a table is zero
+    best: float  # sum of the largest entries of all tables
+    digits: int
+
+    @classmethod
+    def of(cls, left: Reduction, log_phi: FloatArray) -> Costs:
+        """Costs of what is left of a graph, at the finest scale its range allows."""
+        starts = left.table_ptr[:-1]
+        top = np.maximum.reduceat(log_phi, starts) if len(starts) else np.zeros(0)
+        low = np.minimum.reduceat(np.where(np.isneginf(log_phi), np.inf, log_phi), starts) if len(starts) else top
+        total = float((top - low).sum())
+        digits = min(_MOST_DIGITS, math.floor(math.log10(_MOST_COST / max(total, 1e-9))))
+        costs = np.rint((np.repeat(top, np.diff(left.table_ptr)) - log_phi) * 10.0**digits)
+        scopes, tables = [], []
+        for a in np.flatnonzero(np.diff(left.scope_ptr)).tolist():
+            scopes.append(left.scope_vars[left.scope_ptr[a] : left.scope_ptr[a + 1]].tolist())
+            tables.append(costs[left.table_ptr[a] : left.table_ptr[a + 1]].tolist())
+        return cls(scopes, tables, float(top.sum()), digits)
+
+    def score(self, cost: float) -> float:
+        """Log score of a cost."""
+        return self.best - cost / 10.0**self.digits
+
+    @property
+    def slack(self) -> float:
+        """How far rounding to whole costs can have moved a score."""
+        return 0.5 * len(self.tables) / 10.0**self.digits
+
+
+@contextlib.contextmanager
+def _alarm(cfn: Any, seconds: float) -> Iterator[None]:
+    """Stop the search at the deadline, and on Ctrl-C.
+
+    toulbar2 holds Python's lock while it searches and counts whole CPU seconds, which a busy machine stretches. Its
+    timer works by a signal handler, so that handler is also given the alarm of the real clock and the interrupt key.
+    """
+    cfn.CFN.timer(_NEVER)  # installs the handler
+    libc = ctypes.CDLL(None)
+    libc.signal.restype = ctypes.c_void_p
+    libc.signal.argtypes = [ctypes.c_int, ctypes.c_void_p]
+    stop = libc.signal(signal.SIGVTALRM, None)
+    libc.signal(signal.SIGVTALRM, stop)
+    before = {number: libc.signal(number, stop) for number in (signal.SIGALRM, signal.SIGINT)}
+    try:
+        if seconds < math.inf:
+            signal.setitimer(signal.ITIMER_REAL, max(seconds, _ALARM_SECONDS))
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        cfn.CFN.timerStop()
+        for number, handler in before.items():
+            libc.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Send what C++ writes to stdout and stderr nowhere: the answers of the command go to stdout."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = [os.dup(1), os.dup(2)]
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 1)
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        for target, saved in zip((1, 2), kept, strict=True):
+            os.dup2(saved, target)
+            os.close(saved)
+        os.close(nowhere)

@@ -1,0 +1,1 @@
+"""Sampling: marginals as averages over assignments drawn from the model."""

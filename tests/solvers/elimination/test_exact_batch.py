@@ -1,0 +1,104 @@
+"""Many graphs of one structure against one graph at a time."""
+
+import numpy as np
+import pytest
+import torch
+
+from equifactor import solve
+from equifactor.clock import Clock
+from equifactor.errors import ModelError, SolveError
+from equifactor.generators import ising_grid, random_graph
+from equifactor.graph import compile
+from equifactor.solvers.elimination import exact_batch as batch
+from equifactor.solvers.elimination.exact_batch import batch_sums, exact_marginals, plan_structure
+
+
+def potentials(seed: int, zeros: float = 0.0):
+    """40 graphs of one structure, ragged, with some zeros."""
+    base = random_graph(9, 14, arity=(0, 3), card=(2, 4), seed=seed)
+    rng = np.random.default_rng(seed)
+    for _ in range(40):
+        table = rng.uniform(0.05, 2.0, base.structure.num_entries)
+        yield base.with_potentials(np.where(rng.random(len(table)) < zeros, 0.0, table))
+
+
+@pytest.mark.parametrize("zeros", [0.0, 0.15])
+@pytest.mark.parametrize("seed", range(3))
+def test_batch_equals_single_runs(seed: int, zeros: float):
+    graphs = list(potentials(seed, zeros))
+    p, log_z = exact_marginals(graphs)
+    for n, graph in enumerate(graphs):
+        alone = solve(graph, "MAR", "brute")
+        if alone.marginals is None:
+            assert log_z[n] == -np.inf
+            assert not p[n].any()
+            continue
+        assert log_z[n] == pytest.approx(alone.log_z, abs=1e-9)
+        np.testing.assert_allclose(p[n], alone.marginals.values, atol=1e-9)
+
+
+@pytest.mark.parametrize("zeros", [0.0, 0.15])
+def test_torch_equals_numba(zeros: float):
+    from equifactor.solvers.elimination.exact_batch_torch import TorchBatch
+
+    graphs = list(potentials(7, zeros))
+    steps = plan_structure(graphs[0])
+    want_p, want_log_z = next(batch_sums(graphs, steps))
+    p, log_z = TorchBatch(steps, "cpu", "float64").sums(np.stack([g.log_phi for g in graphs]))
+    np.testing.assert_allclose(log_z, want_log_z, atol=1e-9)
+    np.testing.assert_allclose(p, want_p, atol=1e-9)
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no NVIDIA GPU")
+def test_gpu_equals_cpu():
+    graphs = ising_grid(4, 4, count=500, seed=4)
+    for got, want in zip(exact_marginals(graphs, device="cuda"), exact_marginals(graphs), strict=True):
+        np.testing.assert_allclose(got, want, atol=1e-9)
+
+
+def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch):
+    graphs = ising_grid(3, 3, count=25, seed=2)
+    whole = exact_marginals(graphs)
+    monkeypatch.setattr(batch, "_CHUNK_ENTRIES", 4 * len(graphs[0].log_phi))
+    for a, b in zip(whole, exact_marginals(graphs), strict=True):
+        assert np.array_equal(a, b)
+
+
+def test_observed_states_may_differ():
+    graphs = [g.condition({4: n % 2}) for n, g in enumerate(ising_grid(3, 3, count=6, seed=1))]
+    shared = [type(g).trusted(graphs[0].structure, g.log_phi, g.observed) for g in graphs]
+    p, _ = exact_marginals(shared)
+    assert p.shape == (6, 16)
+    expanded = compile(shared).marginals(p.ravel())
+    for n, graph in enumerate(shared):
+        np.testing.assert_allclose(expanded[n].values, solve(graph, "MAR", "brute").marginals.values, atol=1e-9)
+    for got, graph in zip(solve(shared, "MAP", "exact"), shared, strict=True):
+        assert got.log_score == pytest.approx(solve(graph, "MAP", "brute").log_score)
+
+
+def test_different_structures_are_refused():
+    with pytest.raises(ModelError, match="graph 1 does not share"):
+        exact_marginals([ising_grid(3, 3), ising_grid(3, 3)])
+    with pytest.raises(ModelError, match="at least one"):
+        exact_marginals([])
+
+
+def test_a_structure_over_the_limit_is_refused():
+    with pytest.raises(SolveError, match="raise memory_limit"):
+        exact_marginals(ising_grid(20, 20, count=2), memory_limit=0.001)
+
+
+def test_the_deadline_ends_a_batch_early():
+    graphs = ising_grid(3, 3, count=10)
+    assert list(batch_sums(graphs, plan_structure(graphs[0]), clock=Clock(0.0))) == []
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_grids_take_seconds():
+    graphs = ising_grid(4, 4, count=100_000, seed=1)
+    clock = Clock()
+    p, log_z = exact_marginals(graphs)
+    assert clock.seconds < 60
+    assert p.shape == (100_000, 32)
+    assert np.isfinite(log_z).all()

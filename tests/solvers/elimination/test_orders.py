@@ -1,0 +1,130 @@
+"""Elimination orders and their clusters."""
+
+import math
+
+import numpy as np
+import pytest
+
+from equifactor import FactorGraph
+from equifactor.generators import ising_grid, random_graph, random_tree
+from equifactor.solvers.elimination.orders import Hopeless, Limits, Order, best_order
+from equifactor.solvers.elimination.reduction import Reduction, reduce_structure
+
+
+def left_of(graph: FactorGraph) -> Reduction:
+    return reduce_structure(graph.structure, graph.observed)
+
+
+def found(graph: FactorGraph, tries: int = 256, seed: int = 0) -> Order:
+    order = best_order(left_of(graph), Limits(tries=tries), seed)
+    assert isinstance(order, Order)
+    return order
+
+
+def naive_clusters(graph: FactorGraph, variables: list[int]) -> list[set[int]]:
+    """Neighbours of each variable when it is eliminated, by joining sets."""
+    around = {i: set() for i in range(graph.num_vars)}
+    for a in range(graph.num_factors):
+        scope = graph.structure.scope(a).tolist()
+        for i in scope:
+            around[i] |= set(scope) - {i}
+    clusters = []
+    for v in variables:
+        clusters.append(around.pop(v))
+        for u in clusters[-1]:
+            around[u] |= clusters[-1] - {u}
+            around[u] -= {v}
+    return clusters
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_clusters_are_those_of_the_order(seed: int):
+    graph = random_graph(15, 22, arity=(1, 4), card=(2, 4), seed=seed)
+    order = found(graph, seed=seed)
+    variables = order.variables.tolist()
+    assert sorted(variables) == list(range(graph.num_vars))
+    want = naive_clusters(graph, variables)
+    for n in range(len(variables)):
+        places = order.separators[order.sep_ptr[n] : order.sep_ptr[n + 1]].tolist()
+        assert places == sorted(places, reverse=True)
+        assert {variables[p] for p in places} == want[n]
+        assert order.parent[n] == (min(places) if places else -1)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_incremental_fill_is_exact(seed: int):
+    """One try by fill alone costs what the textbook rule costs, up to ties: here the first step has none."""
+    graph = random_graph(12, 16, arity=2, card=2, seed=seed)
+    order = found(graph, tries=1)
+    around = {i: set() for i in range(graph.num_vars)}
+    for a in range(graph.num_factors):
+        i, j = graph.structure.scope(a).tolist()
+        around[i].add(j)
+        around[j].add(i)
+    by_place = order.variables.tolist()
+    # subtrees were moved together; the least fill is always somewhere among the variables without children before them
+    first = [v for n, v in enumerate(by_place) if n not in order.parent.tolist()]
+
+    def fill(v: int) -> int:
+        return sum(1 for x in around[v] for y in around[v] if x < y and y not in around[x])
+
+    assert min(map(fill, around)) == min(map(fill, first))
+
+
+def test_subtrees_are_contiguous():
+    order = found(ising_grid(6, 6))
+    size = np.ones(len(order.parent), int)
+    for n, parent in enumerate(order.parent.tolist()):
+        if parent >= 0:
+            size[parent] += size[n]
+    for n, parent in enumerate(order.parent.tolist()):
+        if parent >= 0:
+            assert parent - size[parent] < n < parent
+
+
+def test_trees_have_width_one():
+    order = found(random_tree(200, card=(2, 5), seed=1))
+    assert np.diff(order.sep_ptr).max() == 1
+
+
+def test_a_grid_is_swept_at_its_width():
+    order = found(ising_grid(20, 20))
+    assert np.diff(order.sep_ptr).max() <= 21
+
+
+def test_components_are_ordered_one_by_one():
+    graph = FactorGraph([2] * 9, [([i, j], np.ones((2, 2))) for i, j in [(0, 1), (1, 2), (2, 0), (4, 5), (7, 8)]])
+    assert (found(graph).parent < 0).sum() == 5  # a triangle, two pairs, two single variables
+
+
+def test_the_same_seed_gives_the_same_order():
+    graph = ising_grid(9, 9)
+    assert np.array_equal(found(graph, seed=3).variables, found(graph, seed=3).variables)
+
+
+def test_a_limit_ends_the_search_soon():
+    answer = best_order(left_of(ising_grid(40, 40)), Limits(kept=2.0**20))
+    assert isinstance(answer, Hopeless)
+    assert answer.bits > 10
+    assert not answer.out_of_work
+    assert answer.tries < 20
+
+
+def test_the_work_of_planning_is_bounded():
+    answer = best_order(left_of(ising_grid(40, 40)), Limits(work=1000.0))
+    assert isinstance(answer, Hopeless)
+    assert answer.out_of_work
+
+
+def test_more_tries_are_never_worse():
+    left = left_of(random_graph(60, 90, arity=2, card=2, seed=2))
+    costs = []
+    for tries in (1, 8, 64):
+        order = best_order(left, Limits(tries=tries, effort=math.inf))
+        assert isinstance(order, Order)
+        costs.append(float(np.exp2(1 + np.diff(order.sep_ptr)).sum()))
+    assert costs == sorted(costs, reverse=True)
+
+
+def test_an_empty_graph_has_an_empty_order():
+    assert len(found(FactorGraph([], [])).variables) == 0

@@ -1,0 +1,285 @@
+"""Networks as solvers: the contract untrained and trained, weights, text forms, tasks, bounds, limits."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_contract import GRAPHS, check_batch, check_contract
+
+from equifactor import FactorGraph, FormatError, ModelError, OptionError, Status, Task, parse_solver, solve
+from equifactor.generators import ising_grid
+from equifactor.registry import solver_class, solver_names
+from equifactor.solvers.learned import network_kinds
+from equifactor.solvers.learned.learned_solver import NeuralSolver
+
+KINDS = [n for n in solver_names() if issubclass(solver_class(n), NeuralSolver)]
+
+
+@pytest.fixture(scope="module")
+def oracle():
+    return {(name, task): solve(g, task, "brute") for name, g in GRAPHS.items() for task in Task}
+
+
+# ---- the contract ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("graph_name", GRAPHS)
+@pytest.mark.parametrize("spec", ["fe-nbp(untrained)", "fe-net(untrained)", "fe-gnn(untrained)"])
+def test_untrained_keeps_the_contract(spec: str, graph_name: str, oracle) -> None:
+    for task in parse_solver(spec).tasks:
+        check_contract(spec, task, GRAPHS[graph_name], oracle[graph_name, task])
+
+
+@pytest.mark.parametrize("kind", ["fe-nbp", "fe-net", "fe-gnn"])
+def test_random_weights_keep_the_contract(kind: str, oracle, tmp_path: Path, write_model) -> None:
+    for task in (Task.MAR, Task.MAP):
+        spec = write_model(tmp_path / f"{task}.safetensors", kind, task)
+        for name, graph in GRAPHS.items():
+            if not parse_solver(spec).takes or set(graph.card.tolist()) == {2}:
+                check_contract(spec, task, graph, oracle[name, task])
+        check_batch(parse_solver(spec), task)
+
+
+def test_solvers_declare_what_their_networks_do() -> None:
+    assert set(KINDS) == set(network_kinds())
+    for kind, network in network_kinds().items():
+        cls = solver_class(kind)
+        assert cls.symmetries == network.symmetries, kind
+        assert (Task.PR in cls.tasks) == network.estimates_log_z, kind
+
+
+def test_listing_solvers_imports_no_torch() -> None:
+    code = (
+        "import sys, equifactor.cli as c; c.main(['solvers']); c.main(['solvers', 'fe-net']);"
+        "print(sorted({'torch', 'numba', 'safetensors'} & set(sys.modules)))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "fe-nbp" in ran.stdout
+    assert ran.stdout.splitlines()[-1] == "[]"
+
+
+# ---- which weights --------------------------------------------------------------------------------------
+
+
+def test_model_file_as_solver(tmp_path: Path, write_model, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_model("m.safetensors", "fe-net", steps=4)
+    solver = parse_solver("m.safetensors")
+    assert str(solver) == "fe-net(weights=m.safetensors)"
+    assert parse_solver(str(solver)) == solver
+    got = solve(GRAPHS["loop"], "MAR", "m.safetensors")
+    assert got.iterations == 4
+    assert got.status is Status.ITERATION_LIMIT
+    assert got.message.startswith("It ran the 4 steps it is made for; the last one moved a belief by ")
+    assert solve(GRAPHS["loop"], "MAR", got.solver).log_z == got.log_z
+    longer = solve(GRAPHS["loop"], "PR", "m.safetensors(iterations=9)")
+    assert longer.iterations == 9
+    assert "it is made for 4" in longer.message
+
+
+@pytest.mark.parametrize(
+    "name", ["a b.safetensors", "a,b.safetensors", "a(1).safetensors", "it's, (new) = x.safetensors", "1=2.safetensors"]
+)
+def test_odd_file_names(name: str, tmp_path: Path, write_model, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "models(old), 2"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    write_model(name, hidden=4)
+    for spec in (name, f"{name}(iterations=3)", str(folder / name), f"{folder / name}(iterations=3)"):
+        solver = parse_solver(spec)
+        assert solver.weights is not None
+        assert Path(solver.weights).name == name
+        assert parse_solver(str(solver)) == solver
+        assert solver.iterations == (3 if spec.endswith(")") else 0)
+        assert solve(GRAPHS["loop"], "MAR", spec).marginals is not None
+
+
+def test_name_with_both_quotes_is_refused(tmp_path: Path, write_model) -> None:
+    path = write_model(tmp_path / "a'b\"c.safetensors", hidden=4)
+    with pytest.raises(OptionError, match="both kinds of quotes"):
+        parse_solver(path)
+
+
+def test_mistakes_are_one_sentence(tmp_path: Path, write_model) -> None:
+    mar = write_model(tmp_path / "mar.safetensors", hidden=4)
+    loop = GRAPHS["loop"]
+    for task, spec, kind, words in (
+        ("MAP", mar, OptionError, "was trained for MAR and cannot do MAP; train one for MAP"),
+        ("MAR", f"fe-net(weights={mar})", OptionError, f"fe-net: {mar} holds a fe-nbp; use it as solver {mar}"),
+        ("MAR", f"fe-nbp(weights={mar}, untrained)", OptionError, "exclude each other"),
+        ("MAR", f"fe-nbp(weights={mar}, damping=0.3)", OptionError, "damping is for untrained"),
+        ("MAR", f"{mar}(weights=x)", OptionError, "is given weights twice"),
+        ("MAR", f"{mar}(speed=9)", OptionError, "fe-nbp has no option 'speed'"),
+        ("MAR", str(tmp_path / "no.safetensors"), FormatError, "there is no such file"),
+        ("PR", "fe-gnn(untrained)", OptionError, "fe-gnn cannot do PR; it does MAR, MAP"),
+    ):
+        with pytest.raises(kind) as error:
+            solve([], task, spec)
+        assert words in str(error.value)
+        assert "\n" not in str(error.value)
+    with pytest.raises(OptionError, match="cannot read the solver"):
+        solve(loop, "MAR", "a/b.pt")
+
+
+def test_unknown_kind_is_one_sentence(tmp_path: Path, write_model) -> None:
+    path = Path(write_model(tmp_path / "m.safetensors", hidden=4))
+    path.write_bytes(path.read_bytes().replace(b"fe-nbp", b"fe-xyz"))
+    with pytest.raises(FormatError, match="holds a model of the kind 'fe-xyz', made by equifactor"):
+        parse_solver(str(path))
+
+
+def test_no_shipped_weights_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("equifactor.solvers.learned.learned_solver.WEIGHTS", tmp_path)
+    assert "equifactor train fe-gnn --task MAR" in (solver_class("fe-gnn").missing() or "")
+    with pytest.raises(OptionError, match=r"no weights for fe-gnn and MAP come .* or use fe-gnn\(untrained\)"):
+        solve(GRAPHS["loop"], "MAP", "fe-gnn")
+
+
+def test_shipped_weights_are_found_by_task(tmp_path: Path, write_model, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("equifactor.solvers.learned.learned_solver.WEIGHTS", tmp_path)
+    write_model(tmp_path / "fe-nbp-mar.safetensors", hidden=4, steps=3)
+    write_model(tmp_path / "fe-nbp-map.safetensors", hidden=4, task="MAP", steps=5)
+    assert solver_class("fe-nbp").missing() is None
+    assert [solve(GRAPHS["loop"], t, "fe-nbp").iterations for t in ("MAR", "PR", "MAP")] == [3, 3, 5]
+
+
+def test_file_trained_anew_is_read_anew(tmp_path: Path, write_model) -> None:
+    path = write_model(tmp_path / "m.safetensors", hidden=4, seed=1)
+    solver = parse_solver(path)
+    before, stamp = solve(GRAPHS["loop"], "PR", solver).log_z, solver.fingerprint()
+    write_model(path, hidden=4, seed=2)
+    assert solve(GRAPHS["loop"], "PR", solver).log_z != before
+    assert solver.fingerprint() != stamp
+
+
+def test_the_fingerprint_of_shipped_weights_is_that_of_their_files(tmp_path, monkeypatch) -> None:
+    (tmp_path / "fe-net-mar.safetensors").write_bytes(b"one")
+    monkeypatch.setattr("equifactor.solvers.learned.learned_solver.WEIGHTS", tmp_path)
+    first = parse_solver("fe-net").fingerprint()
+    (tmp_path / "fe-net-map.safetensors").write_bytes(b"two")
+    assert len({first, parse_solver("fe-net").fingerprint(), ""}) == 3
+    assert parse_solver("fe-net(untrained)").fingerprint() == ""
+
+
+def test_solver_pickles(tmp_path: Path, write_model) -> None:
+    solver = parse_solver(write_model(tmp_path / "m.safetensors", hidden=4))
+    assert pickle.loads(pickle.dumps(solver)) == solver
+
+
+# ---- answers --------------------------------------------------------------------------------------------
+
+
+def test_stops_early_when_it_has_settled() -> None:
+    got = solve(GRAPHS["tree"], "MAR", "fe-nbp(untrained, damping=0.0, iterations=100)")
+    want = solve(GRAPHS["tree"], "MAR", "brute")
+    assert got.status is Status.CONVERGED
+    assert got.iterations < 30
+    np.testing.assert_allclose(got.marginals.values, want.marginals.values, atol=1e-9)
+    assert got.log_z == pytest.approx(want.log_z)
+
+
+def test_tightening_lowers_the_bound_and_keeps_it_sound() -> None:
+    graph = ising_grid(5, 5, seed=3)
+    best = solve(graph, "MAP", "exact").log_score
+    loose = solve(graph, "MAP", "fe-net(untrained)")
+    tight = solve(graph, "MAP", "fe-net(untrained, tighten=20)")
+    assert best - 1e-9 <= tight.upper_bound < loose.upper_bound
+    assert loose.lower_bound == loose.log_score <= best + 1e-9
+    assert "global" not in parse_solver("fe-net(untrained, tighten=20)").symmetries
+
+
+def test_bound_holds_in_single_precision() -> None:
+    """Without pairs the bound is tight: computed in single precision it would fall below the optimum."""
+    rng = np.random.default_rng(1)
+    for _ in range(10):
+        apart = FactorGraph([3] * 30, [([i], 100 * rng.normal(size=3)) for i in range(30)], log=True)
+        best = solve(apart, "MAP", "exact").log_score
+        got = solve(apart, "MAP", "fe-nbp(untrained)", dtype="float32")
+        assert best - 1e-9 <= got.upper_bound <= best + 1e-2
+
+
+def test_sequential_decoding_is_that_of_bp() -> None:
+    graphs = [GRAPHS["hard zeros"], ising_grid(4, 4, seed=2)]
+    ours = solve(graphs, "MAP", "fe-nbp(untrained, decode=sequential, tolerance=0)")
+    theirs = solve(graphs, "MAP", "bp(damping=0.5, iterations=10, decode=sequential, tolerance=0)")
+    for got, want in zip(ours, theirs, strict=True):
+        assert np.array_equal(got.assignment, want.assignment)
+
+
+def test_impossible_states_have_probability_zero_exactly(tmp_path: Path, write_model) -> None:
+    spec = write_model(tmp_path / "m.safetensors", "fe-net")
+    for dtype in ("float64", "float32"):
+        got = solve(GRAPHS["one possible assignment"], "MAR", spec, dtype=dtype)
+        assert got.marginals.values.tolist() == [0, 1, 1, 0, 0, 1, 1, 0]
+
+
+def test_a_network_that_explodes_spoils_no_other_graph(tmp_path: Path) -> None:
+    import torch
+
+    from equifactor.solvers.learned import ModelCard, build, save_model
+
+    network = build("fe-nbp", {"bounded": False})
+    with torch.no_grad():
+        network.last.bias.fill_(1e30)
+    for task in ("MAR", "MAP"):
+        save_model(tmp_path / "m.safetensors", network, ModelCard.of(network, task))
+        calm = FactorGraph([2, 2], [([0], [1.0, 3.0])])
+        bad, good = solve(
+            [GRAPHS["loop"], calm], task, f"{tmp_path / 'm.safetensors'}(iterations=40, tolerance=0, tighten=1)"
+        )
+        assert bad.status is Status.NON_FINITE
+        assert (bad.marginals, bad.assignment, bad.upper_bound) == (None, None, None)
+        assert good.answered
+        assert not math.isnan(good.log_z or 0.0)
+
+
+def test_no_time_and_float32() -> None:
+    got = solve(GRAPHS["loop"], "MAR", "fe-net(untrained)", time_limit=0.0)
+    assert (got.status, got.iterations) == (Status.TIME_LIMIT, 0)
+    assert got.marginals is not None
+    single = solve(GRAPHS["hard zeros"], "MAR", "fe-net(untrained)", dtype="float32")
+    double = solve(GRAPHS["hard zeros"], "MAR", "fe-net(untrained)")
+    np.testing.assert_allclose(single.marginals.values, double.marginals.values, atol=1e-4)
+
+
+def test_too_large_for_memory_is_halved_then_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    from equifactor.solvers.learned.network_run import NetworkRun
+
+    begin, sizes = NetworkRun.__init__, []
+
+    def limited(self, network, compiled, task, run) -> None:
+        sizes.append(compiled.num_graphs)
+        if compiled.num_graphs > 2 or compiled.num_vars > 30:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        begin(self, network, compiled, task, run)
+
+    monkeypatch.setattr(NetworkRun, "__init__", limited)
+    got = solve([*[ising_grid(2, 2, seed=s) for s in range(4)], ising_grid(6, 6)], "MAR", "fe-nbp(untrained)")
+    assert [r.status is Status.TOO_LARGE for r in got] == [False, False, False, False, True]
+    assert "does not fit into the memory of cpu" in got[-1].message
+    assert max(sizes) == 5
+
+
+def test_wrong_cardinality_and_device() -> None:
+    with pytest.raises(ModelError, match="fe-gnn was made for variables of 2 states and tree has one of 3"):
+        solve(GRAPHS["tree"], "MAR", "fe-gnn(untrained)")
+    with pytest.raises(OptionError, match="no device 'abacus'"):
+        solve(GRAPHS["loop"], "MAR", "fe-nbp(untrained)", device="abacus")
+
+
+@pytest.mark.parametrize("kind", ["fe-nbp", "fe-net"])
+def test_a_run_that_came_to_rest_by_itself_says_so(kind: str) -> None:
+    graph = ising_grid(5, 5, coupling_std=5.0, field_std=0.5, seed=3)  # BP finds no fixed point
+    short, long = solve(graph, "MAR", kind), solve(graph, "MAR", f"{kind}(iterations=2000)")
+    assert short.status is Status.ITERATION_LIMIT
+    assert 0.0 < short.stats["change"] <= 1.0  # a change of probabilities
+    assert long.status is Status.CONVERGED
+    assert "came to rest" in long.message

@@ -1,0 +1,93 @@
+"""trw bounds ln Z from above and meanfield from below, at any number of iterations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from equifactor import FactorGraph, Status, compile, solve
+from equifactor.generators import ising_grid, random_graph, random_tree
+from equifactor.solvers.messages.meanfield import _Field
+from equifactor.solvers.messages.trw import Reweighting
+
+
+@pytest.mark.parametrize("zeros", [0.0, 0.25])
+@pytest.mark.parametrize("iterations", [0, 3, 200])
+def test_ln_z_lies_between_the_two(zeros: float, iterations: int) -> None:
+    graphs = random_graph(5, 8, arity=(0, 3), card=(2, 3), zeros=zeros, strength=1.5, count=120, seed=11)
+    for graph in graphs:
+        truth = solve(graph, "PR", "brute")
+        upper = solve(graph, "PR", f"trw(iterations={iterations})")
+        lower = solve(graph, "PR", f"meanfield(iterations={iterations})")
+        if truth.status is Status.ZERO_PROBABILITY:
+            assert lower.lower_bound is None
+            continue
+        assert upper.log_z == upper.upper_bound
+        assert upper.upper_bound >= truth.log_z - 1e-9
+        assert lower.lower_bound is None or lower.lower_bound <= truth.log_z + 1e-9
+
+
+def test_the_bound_of_trw_holds_at_random_messages() -> None:
+    rng = np.random.default_rng(0)
+    for graph in random_graph(5, 8, arity=(1, 3), count=100, seed=4):
+        state = Reweighting(compile(graph), 4, 0.0, 0)
+        pairs = state.layout.first_pair_state
+        state.msg[pairs:] = 3.0 * rng.normal(size=len(state.msg) - pairs)
+        assert state.bound()[0] >= solve(graph, "PR", "brute").log_z - 1e-9
+
+
+def test_trw_is_exact_on_trees_and_tightens_with_iterations() -> None:
+    tree = random_tree(9, card=(2, 4), zeros=0.2, seed=3)
+    assert solve(tree, "PR", "trw").log_z == pytest.approx(solve(tree, "PR", "brute").log_z, abs=1e-9)
+    grid = ising_grid(4, 4, seed=0)
+    truth = solve(grid, "PR", "brute").log_z
+    bounds = [solve(grid, "PR", f"trw(iterations={n})").log_z for n in (0, 5, 500)]
+    assert bounds[0] > bounds[1] > bounds[2] > truth
+
+
+def test_trw_covers_every_factor() -> None:
+    graph = random_graph(8, 60, arity=(2, 4), seed=1)
+    state = Reweighting(compile(graph), 2, 0.0, 0)
+    assert np.all((state.rho > 0) & (state.rho <= 1))
+    assert len(state.forests) > 2
+    arity = np.diff(state.layout.factors[:, 0])
+    held = sum(np.bincount(order[:, 0], minlength=len(arity)) for _, order in state.forests)
+    np.testing.assert_allclose(state.rho[arity > 1], held[arity > 1] / len(state.forests))
+
+
+def test_mean_field_never_falls() -> None:
+    for zeros in (0.0, 0.3):
+        graph = random_graph(10, 20, arity=(1, 3), card=(2, 3), zeros=zeros, seed=8)
+        field = _Field(compile(graph))
+        for start in field.starts(3, np.random.default_rng(0)):
+            q = start.copy()
+            last = field.bound(q)
+            for _ in range(30):
+                field.sweep(q, 0.0, hard=field.has_zeros)
+                bound = field.bound(q)
+                assert bound >= last - 1e-9
+                last = bound
+
+
+def test_mean_field_is_exact_without_interactions() -> None:
+    graph = FactorGraph([2, 3, 2], [([0], [1.0, 3.0]), ([1], [1.0, 0.0, 2.0])])
+    got, want = solve(graph, "MAR", "meanfield"), solve(graph, "MAR", "brute")
+    assert got.log_z == pytest.approx(want.log_z, abs=1e-12)
+    np.testing.assert_allclose(got.marginals.values, want.marginals.values, atol=1e-12)
+
+
+def test_mean_field_finds_the_support_of_hard_constraints() -> None:
+    differ = 1 - np.eye(3)
+    ring = FactorGraph([3] * 9, [([i, (i + 1) % 9], differ) for i in range(9)])
+    got = solve(ring, "PR", "meanfield")
+    assert 0.0 <= got.lower_bound <= solve(ring, "PR", "brute").log_z
+
+
+def test_mean_field_says_when_it_found_no_support() -> None:
+    equal, differ = np.eye(2), 1 - np.eye(2)
+    graph = FactorGraph([2, 2, 2], [([0, 1], equal), ([1, 2], equal), ([0, 2], differ)])
+    got = solve(graph, "MAR", "meanfield")
+    assert got.lower_bound is None
+    assert not got.status.solved
+    assert "zero" in got.message
+    assert np.isfinite(got.marginals.values).all()

@@ -1,0 +1,97 @@
+"""Gibbs sampling against exact marginals, within statistical error."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from equifactor import FactorGraph, OptionError, Status, solve
+from equifactor.generators import ising_grid, random_graph
+from equifactor.solvers.sampling.diagnostics import effective_samples, split_r_hat
+
+GRAPHS = {
+    "grid": ising_grid(3, 3, seed=0),
+    "ragged": random_graph(7, 12, arity=(1, 3), card=(2, 4), seed=1),
+    "evidence": random_graph(7, 12, arity=(1, 3), card=(2, 4), seed=1).condition({0: 1, 5: 0}),
+    "arity 4": random_graph(7, 6, arity=4, card=(2, 3), seed=2),
+    "zeros": random_graph(8, 8, arity=(1, 2), card=(3, 4), zeros=0.15, seed=3),
+    "unary only": FactorGraph([2, 5], [([0], [1.0, 3.0]), ([1], [0.0, 1.0, 2.0, 0.0, 4.0])]),
+}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_marginals_agree_with_exact_ones(name: str) -> None:
+    graph = GRAPHS[name]
+    got = solve(graph, "MAR", "gibbs(samples=20000)", seed=1)
+    want = solve(graph, "MAR", "exact")
+    assert got.status is Status.CONVERGED
+    # Five standard errors of the worst variable, by the solver's own account of its precision.
+    error = 5 * 0.5 / np.sqrt(got.stats["min_effective_samples"])
+    assert error < 0.08
+    np.testing.assert_allclose(got.marginals.values, want.marginals.values, atol=max(error, 1e-9))
+
+
+def test_true_zeros_stay_zero() -> None:
+    graph = GRAPHS["zeros"]
+    got = solve(graph, "MAR", "gibbs(samples=500)")
+    want = solve(graph, "MAR", "exact")
+    assert np.all(got.marginals.values[want.marginals.values == 0.0] == 0.0)
+
+
+def test_the_seed_decides_and_thinning_keeps_the_meaning() -> None:
+    graph = GRAPHS["grid"]
+    first, again, other = (solve(graph, "MAR", "gibbs(samples=200)", seed=s).marginals.values for s in (3, 3, 4))
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+    thinned = solve(graph, "MAR", "gibbs(samples=3000, thin=5)", seed=1)
+    assert thinned.iterations == pytest.approx(15000, rel=0.02)
+    np.testing.assert_allclose(thinned.marginals.values, solve(graph, "MAR", "exact").marginals.values, atol=0.05)
+
+
+def test_chains_that_cannot_mix_are_found_out() -> None:
+    """Two worlds that single moves cannot connect: all zeros, or all ones."""
+    same = np.eye(2)
+    graph = FactorGraph([2] * 6, [([i, i + 1], same) for i in range(5)])
+    results = [solve(graph, "MAR", "gibbs(chains=6)", seed=seed) for seed in range(4)]
+    assert any(r.status is Status.ITERATION_LIMIT and "not mixed" in r.message for r in results)
+    for r in results:
+        assert r.answered
+
+
+def test_no_possible_start_is_said() -> None:
+    """Two colours cannot colour a triangle, and no table is zero everywhere."""
+    differ = 1.0 - np.eye(2)
+    graph = FactorGraph([2] * 3, [([0, 1], differ), ([1, 2], differ), ([2, 0], differ)])
+    got = solve(graph, "MAR", "gibbs")
+    assert not got.answered
+    assert not got.status.solved
+    assert got.status is Status.ZERO_PROBABILITY or "positive probability" in got.message
+
+
+def test_deadline_gives_the_best_so_far() -> None:
+    got = solve(ising_grid(30, 30, seed=0), "MAR", "gibbs(samples=10000000)", time_limit=0.3)
+    assert got.status is Status.TIME_LIMIT
+    assert got.marginals is not None
+    assert got.seconds < 5.0
+
+
+def test_only_marginals() -> None:
+    with pytest.raises(OptionError, match="cannot do PR"):
+        solve(GRAPHS["grid"], "PR", "gibbs")
+
+
+def test_diagnostics_on_independent_draws() -> None:
+    rng = np.random.default_rng(0)
+    draws = (rng.random((4, 3200, 5)) < 0.3).astype(float)  # [C, draws, X]
+    batches = draws.reshape(4, 32, 100, 5).sum(axis=2).swapaxes(0, 1)  # [B, C, X]
+    assert np.all(np.abs(split_r_hat(batches, batches, 100) - 1.0) < 0.01)
+    worth = effective_samples(batches, 100)
+    assert np.all((worth > 6000) & (worth < 30000))  # 12,800 draws
+
+
+def test_diagnostics_see_chains_that_differ() -> None:
+    constant = np.zeros((8, 4, 2))
+    assert np.all(split_r_hat(constant, constant, 10) == 1.0)
+    constant[:, 0, 1] = 10.0
+    assert np.isposinf(split_r_hat(constant, constant, 10)[1])
+    assert np.all(np.isposinf(split_r_hat(constant[:1], constant[:1], 10)))
