@@ -18,12 +18,10 @@ import numpy as np
 from equifactor.errors import ModelError
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from equifactor.graph.marginals import Marginals
-
-    FloatArray = NDArray[np.float64]
-    IntArray = NDArray[np.int64]
+    from equifactor.typing import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -173,7 +171,7 @@ def _mean_over_variables(values: FloatArray, variables: IntArray | None) -> floa
     return float(chosen.mean()) if len(chosen) else 0.0
 
 
-def _entries_of(ptr: IntArray, variables: IntArray | None) -> NDArray[np.bool_]:
+def _entries_of(ptr: IntArray, variables: IntArray | None) -> BoolArray:
     """[X] which entries belong to the chosen variables."""
     wanted = np.full(len(ptr) - 1, variables is None)
     if variables is not None:

@@ -10,10 +10,8 @@ import numpy as np
 from equifactor.generators.batches_of_graphs import choice, real
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from equifactor.typing import FloatArray, IntArray
 
-    FloatArray = NDArray[np.float64]
-    IntArray = NDArray[np.int64]
 
 Decoder = Literal["gaussian", "mixture"]
 

@@ -15,11 +15,9 @@ from equifactor.generators.batches_of_graphs import check_size, number_of_graphs
 from equifactor.graph.structure import Structure
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from equifactor.graph.factor_graph import FactorGraph
+    from equifactor.typing import FloatArray, IntArray
 
-    FloatArray = NDArray[np.float64]
 
 _SPIN = np.array([-1.0, 1.0])  # state 0 is spin -1, state 1 is spin +1
 
@@ -119,7 +117,7 @@ def potts_grid(
     return one_or_many(structure, _flat(b, J * np.eye(states).ravel()), stem, count)
 
 
-def grid_edges(rows: int, cols: int, wrap: bool = False) -> NDArray[np.int64]:
+def grid_edges(rows: int, cols: int, wrap: bool = False) -> IntArray:
     """[E, 2] neighbouring cells: rightward edges first, then downward ones."""
     cell = np.arange(rows * cols).reshape(rows, cols)
     right = [np.stack((cell[:, :-1].ravel(), cell[:, 1:].ravel()), axis=1)]

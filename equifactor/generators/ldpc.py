@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from equifactor.graph.factor_graph import FactorGraph
+    from equifactor.typing import FloatArray, IntArray
 
-    FloatArray = NDArray[np.float64]
-    IntArray = NDArray[np.int64]
 
 _MAX_ROW_WEIGHT = 20  # a check over w bits is a table of 2^w entries
 

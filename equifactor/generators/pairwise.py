@@ -19,10 +19,8 @@ from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.structure import Structure
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from equifactor.typing import FloatArray, IntArray
 
-    FloatArray = NDArray[np.float64]
-    IntArray = NDArray[np.int64]
 
 Topology = Literal["regular", "complete", "bipartite", "triangles"]
 Tables = Literal["potts", "full"]

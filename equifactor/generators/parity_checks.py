@@ -11,7 +11,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    IntArray = NDArray[np.int64]
+    from equifactor.typing import IntArray
+
 
 COLUMN_WEIGHT = 3  # checks per bit, as in the codes the decoding papers use
 _REPEAT = 1_000_000  # a repeated edge outweighs any number of 4-cycles

@@ -9,14 +9,12 @@ import numpy as np
 from equifactor.errors import OptionError
 from equifactor.generators.batches_of_graphs import check_size, number_of_graphs, real, whole, whole_range
 from equifactor.generators.random_tables import with_random_tables
+from equifactor.graph.pointers import ptr_of
 from equifactor.graph.structure import Structure
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from equifactor.graph.factor_graph import FactorGraph
-
-    IntArray = NDArray[np.int64]
+    from equifactor.typing import IntArray
 
 
 class RandomOptions(TypedDict, total=False):
@@ -94,7 +92,7 @@ def _structure(
 ) -> Structure:
     card = rng.integers(cards[0], cards[1], endpoint=True, size=num_vars)
     arity = rng.integers(arities[0], arities[1], endpoint=True, size=num_factors)
-    scope_ptr = np.concatenate(([0], np.cumsum(arity)))
+    scope_ptr = ptr_of(arity)
     return Structure.build(card, scope_ptr, _subsets(num_vars, arity, rng))
 
 

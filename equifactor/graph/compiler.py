@@ -15,10 +15,7 @@ from equifactor.graph.flat_graph import Axis, FactorGroup, FlatGraph
 from equifactor.graph.pointers import join_ptr, ptr_of, row_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    FloatArray = NDArray[np.float64]
-    IntArray = NDArray[np.int64]
+    from equifactor.typing import FloatArray, IntArray
 
 
 def compile(graphs: FactorGraph | Sequence[FactorGraph]) -> FlatGraph[np.ndarray]:

@@ -7,11 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from equifactor.graph.structure import Structure
-
-    IntArray = NDArray[np.int64]
+    from equifactor.typing import IntArray
 
 
 def connected_components(structure: Structure, observed: IntArray | None = None) -> IntArray:

@@ -15,13 +15,12 @@ from equifactor.graph.slicing import slice_tables
 from equifactor.graph.structure import Structure
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
     from rich.console import RenderableType
 
     from equifactor.graph.inputs import Evidence, Factors, Variable, Variables
+    from equifactor.typing import FloatArray, IntArray
 
-    FloatArray = NDArray[np.float64]
-    IntArray = NDArray[np.int64]
 
 _SCORE_BLOCK = 2**21  # edges times assignments scored at once: keeps the index array near 16 MB
 

@@ -22,10 +22,9 @@ from equifactor.graph.marginals import Marginals
 
 if TYPE_CHECKING:
     import torch
-    from numpy.typing import NDArray
 
-    FloatArray = NDArray[np.float64]
-    IntArray = NDArray[np.int64]
+    from equifactor.typing import FloatArray, IntArray
+
 
 Array = TypeVar("Array")  # numpy.ndarray or torch.Tensor
 Axis = Literal["variables", "states", "factors", "entries"]

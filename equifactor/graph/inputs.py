@@ -16,10 +16,10 @@ from equifactor.errors import ModelError
 from equifactor.graph.structure import Structure, numbered
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    FloatArray = NDArray[np.float64]
-    IntArray = NDArray[np.int64]
+    from equifactor.typing import FloatArray, IntArray
+
     Variable = int | str  # by number or name
     Variables = Sequence[int] | IntArray | Mapping[str, int | Sequence[str]]
     Factors = Iterable[tuple[Sequence[Variable], ArrayLike]]

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from equifactor.graph.pointers import ptr_of
+
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from equifactor.graph import FlatGraph
+    from equifactor.typing import BoolArray, FloatArray, IntArray
 
-    IntArray = NDArray[np.int64]
-    FloatArray = NDArray[np.float64]
 
 LINEAR_RANGE = 300.0  # natural-log range of a table whose products with messages cannot underflow
 
@@ -45,7 +44,7 @@ class Tables(NamedTuple):
 
     log_phi: FloatArray  # [T]
     phi: FloatArray  # [T] exp(log_phi - largest entry of the factor)
-    wide: NDArray[np.bool_]  # [F] the range is too wide for `phi`: use `log_phi`
+    wide: BoolArray  # [F] the range is too wide for `phi`: use `log_phi`
 
 
 def layout_of(flat: FlatGraph[np.ndarray]) -> Layout:
@@ -59,18 +58,18 @@ def layout_of(flat: FlatGraph[np.ndarray]) -> Layout:
         sizes.append(np.full(group.num_factors, int(np.prod(group.shape, dtype=np.int64))))
         order.append(group.factors)
     edge_of_slot = _join(slots)
-    slot_ptr = _ptr(_join(arity))
+    slot_ptr = ptr_of(_join(arity))
     model_factor = _join(order)  # batch-wide factor number of each flat factor
     factor_of_edge = np.empty(flat.num_edges, np.int64)
     factor_of_edge[edge_of_slot] = np.repeat(np.arange(len(model_factor)), np.diff(slot_ptr))
     card = np.diff(flat.var_ptr)[flat.var_of_edge]
-    edge_rows = np.stack([_ptr(card)[:-1], flat.var_ptr[flat.var_of_edge], card], axis=1)
+    edge_rows = np.stack([ptr_of(card)[:-1], flat.var_ptr[flat.var_of_edge], card], axis=1)
     slot_var = flat.var_of_edge[edge_of_slot]
     return Layout(
-        factors=np.stack([slot_ptr, _ptr(_join(sizes))], axis=1),
+        factors=np.stack([slot_ptr, ptr_of(_join(sizes))], axis=1),
         slots=np.concatenate([edge_rows[edge_of_slot], slot_var[:, None]], axis=1),
         edges=edge_rows,
-        neighbour_ptr=_ptr(np.bincount(flat.var_of_edge, minlength=flat.num_vars)),
+        neighbour_ptr=ptr_of(np.bincount(flat.var_of_edge, minlength=flat.num_vars)),
         neighbours=factor_of_edge[np.argsort(flat.var_of_edge, kind="stable")],
         graph_of_factor=flat.graph_of_factor[model_factor],
         graph_of_state=np.repeat(flat.graph_of_var[flat.var_of_edge], card),
@@ -90,10 +89,6 @@ def tables_of(flat: FlatGraph[np.ndarray], layout: Layout) -> Tables:
     low = np.minimum.reduceat(np.where(np.isneginf(log_phi), np.inf, log_phi), starts)
     phi = np.exp(log_phi - np.repeat(top, np.diff(layout.factors[:, ENTRY])))
     return Tables(log_phi, phi, top - low > LINEAR_RANGE)
-
-
-def _ptr(counts: IntArray) -> IntArray:
-    return np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
 
 
 def _join(blocks: list[IntArray]) -> IntArray:

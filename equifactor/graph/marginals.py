@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
+from equifactor.graph.pointers import ptr_of
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -27,7 +29,7 @@ class Marginals(Sequence["NDArray[np.float64]"]):
     @classmethod
     def from_list(cls, vectors: Sequence[Sequence[float] | NDArray[np.float64]]) -> Marginals:
         """From one vector per variable."""
-        ptr = np.concatenate(([0], np.cumsum([len(v) for v in vectors], dtype=np.int64)))
+        ptr = ptr_of([len(v) for v in vectors])
         flat = np.concatenate([np.asarray(v, float) for v in vectors]) if len(vectors) else np.zeros(0)
         return cls(flat, ptr)
 

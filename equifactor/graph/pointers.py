@@ -9,9 +9,9 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    IntArray = NDArray[np.int64]
+    from equifactor.typing import IntArray
 
 
 def ptr_of(lengths: ArrayLike) -> IntArray:

@@ -10,16 +10,14 @@ import numpy as np
 
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.marginals import Marginals
+from equifactor.graph.pointers import ptr_of
 from equifactor.graph.slicing import slice_tables
 from equifactor.graph.structure import Structure
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from equifactor.result import Estimate
+    from equifactor.typing import BoolArray, FloatArray, IntArray
 
-    BoolArray = NDArray[np.bool_]
-    IntArray = NDArray[np.int64]
 
 _MOST_SWEEPS = 1000  # what a chain of implications longer than this excludes is left to the solver
 _MOST_ENTRIES = 2**24  # of the tables looked at together
@@ -37,7 +35,7 @@ class Reduced:
     original: FactorGraph
     possible: BoolArray | None = None
 
-    def left_of(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def left_of(self, values: FloatArray) -> FloatArray:
         """Numbers [X] of the original's states at those that are left."""
         return values if self.possible is None else values[self.possible]
 
@@ -169,7 +167,7 @@ class _Around:
         arity = np.repeat([len(group.shape) for group in tables], np.diff(self.start))
         order = np.argsort(variables, kind="stable")
         self.row_of = np.repeat(np.arange(self.start[-1]), arity)[order]
-        self.ptr = np.concatenate(([0], np.cumsum(np.bincount(variables, minlength=s.num_vars))))
+        self.ptr = ptr_of(np.bincount(variables, minlength=s.num_vars))
 
     def rows(self, variables: IntArray) -> list[tuple[int, IntArray]]:
         """The tables that have a factor of one of the variables, by number, and the rows of these factors."""

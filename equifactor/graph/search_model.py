@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from equifactor.graph.pointers import ptr_of
+
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from equifactor.graph import FlatGraph
+    from equifactor.typing import FloatArray, IntArray
 
-    IntArray = NDArray[np.int64]
-    FloatArray = NDArray[np.float64]
 
 _NEVER = 2000.0  # exp(-_NEVER) is exactly 0 in float64, so that a sampler never draws a zero
 
@@ -115,8 +114,8 @@ def _high_factors(
         count += group.num_factors
     all_slots = np.concatenate(slots)
     by_var = np.argsort(all_slots[:, 1], kind="stable")
-    high_ptr = _ptr(np.bincount(all_slots[:, 1], minlength=flat.num_vars))
-    factors = np.stack([_ptr(np.array(arity, np.int64)), _ptr(np.array(sizes, np.int64))], axis=1)
+    high_ptr = ptr_of(np.bincount(all_slots[:, 1], minlength=flat.num_vars))
+    factors = np.stack([ptr_of(np.array(arity, np.int64)), ptr_of(np.array(sizes, np.int64))], axis=1)
     return high_ptr, by_var, all_slots, factors, np.concatenate(tables)
 
 
@@ -144,7 +143,7 @@ def _arcs(
     order = np.argsort(source, kind="stable")
     card = np.diff(flat.var_ptr)
     sizes = np.where(has_table, card[source] * card[target], 0)[order]
-    base = np.where(has_table[order], _ptr(sizes)[:-1], -1)
+    base = np.where(has_table[order], ptr_of(sizes)[:-1], -1)
     arcs = np.stack([target[order], base], axis=1)
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
@@ -152,7 +151,7 @@ def _arcs(
     backward = np.where(i < j, len(low) + pair_of, pair_of)
     pair = np.zeros(int(sizes.sum()))
     add_pairs(log_phi, _join(entry), card[i], card[j], base[place[forward]], base[place[backward]], pair)
-    return _ptr(np.bincount(source, minlength=flat.num_vars)), arcs, pair
+    return ptr_of(np.bincount(source, minlength=flat.num_vars)), arcs, pair
 
 
 def _high_pairs(slots: IntArray, factors: IntArray, num_vars: int) -> IntArray:
@@ -166,10 +165,6 @@ def _high_pairs(slots: IntArray, factors: IntArray, num_vars: int) -> IntArray:
             (np.minimum(scopes[:, a], scopes[:, b]) * num_vars + np.maximum(scopes[:, a], scopes[:, b])).ravel()
         )
     return np.unique(np.concatenate(keys))
-
-
-def _ptr(counts: IntArray) -> IntArray:
-    return np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
 
 
 def _join(blocks: list[IntArray]) -> IntArray:

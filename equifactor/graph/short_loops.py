@@ -10,9 +10,8 @@ import numpy as np
 from equifactor.graph.pointers import ptr_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from equifactor.typing import BoolArray, IntArray
 
-    IntArray = NDArray[np.int64]
 
 MOST_PATHS = 2**22  # paths of two pairs that are looked at in one graph; beyond, its loops are not searched for
 MOST_ENTRIES = 2**21  # entries of the joint tables of one graph's loops; beyond, it gets none of that length
@@ -130,7 +129,7 @@ def _two_of_each(ptr: IntArray) -> tuple[IntArray, IntArray, IntArray]:
     return row[one], one, two
 
 
-def _among(keys: IntArray, values: IntArray) -> NDArray[np.bool_]:
+def _among(keys: IntArray, values: IntArray) -> BoolArray:
     """Which of the values are in the sorted keys."""
     if not len(keys):
         return np.zeros(len(values), bool)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.graph.pointers import ptr_of
 from equifactor.graph.structure import Structure
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def slice_tables(
     start = s.table_ptr[:-1] + running[s.scope_ptr[1:]] - running[s.scope_ptr[:-1]]
 
     arity = np.bincount(s.factor_of_edge[kept], minlength=s.num_factors)
-    scope_ptr = np.concatenate(([0], np.cumsum(arity)))
+    scope_ptr = ptr_of(arity)
     scope_vars = s.scope_vars[kept]
     sliced = Structure.build(s.card, scope_ptr, scope_vars, variable_names=s.variable_names, state_names=s.state_names)
 

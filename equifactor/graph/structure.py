@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.errors import ModelError
+from equifactor.graph.pointers import ptr_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    IntArray = NDArray[np.int64]
+    from equifactor.typing import IntArray
+
 
 _BLOCK = 2**18  # factors looked at together
 MAX_TABLE_ENTRIES = 2**40  # 8 TiB of float64: anything above is a typing error, not a table
@@ -93,7 +95,7 @@ class Structure:
     @cached_property
     def state_ptr(self) -> IntArray:
         """[V+1] states of variable i are state_ptr[i]:state_ptr[i+1] when all variables' states lie side by side."""
-        return _frozen(np.concatenate(([0], np.cumsum(self.card))))
+        return _frozen(ptr_of(self.card))
 
     @cached_property
     def has_single_states(self) -> bool:

@@ -14,12 +14,9 @@ from equifactor.io.indicators import evidence_as_factors
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from equifactor.graph.factor_graph import FactorGraph
     from equifactor.io.files import PathLike
-
-    FloatArray = NDArray[np.float64]
+    from equifactor.typing import FloatArray
 
 
 def write_cnf(graph: FactorGraph, path: PathLike) -> None:

@@ -12,7 +12,8 @@ from equifactor.errors import ModelError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    FloatArray = NDArray[np.float64]
+    from equifactor.typing import FloatArray
+
 
 BLOCK = 2**16  # entries turned into text at once: about 5 MB of Python strings
 _LOG_MAX = np.log(np.finfo(np.float64).max)

@@ -16,10 +16,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from equifactor.typing import FloatArray, IntArray
 
-    IntArray = NDArray[np.int64]
-    FloatArray = NDArray[np.float64]
 
 SMALL = 2**20  # bytes up to which splitting beats importing Numba
 _TINY = 2**12  # the same once it is imported

@@ -31,10 +31,8 @@ from equifactor.io.numbers import TokenError, locate, open_tokens
 from equifactor.io.words import shown
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from equifactor.typing import FloatArray, IntArray
 
-    FloatArray = NDArray[np.float64]
-    IntArray = NDArray[np.int64]
 
 LOG_ZERO = -1e20  # log potentials from here down are true zeros in `.LG` files
 _START = re.compile(rb"\s*(\S*)")

@@ -15,12 +15,10 @@ from equifactor.io.indicators import evidence_as_factors
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from equifactor.graph.factor_graph import FactorGraph
     from equifactor.io.files import PathLike
+    from equifactor.typing import FloatArray, IntArray
 
-    FloatArray = NDArray[np.float64]
 
 DIGITS = 7  # significant digits kept of the largest cost, unless fewer are exact
 MAX_COST = 2**60  # the sum of all costs must stay well within 64 bits, in every program that adds them up
@@ -59,7 +57,7 @@ def write_wcsp(graph: FactorGraph, path: PathLike, *, scale: float | None = None
     write_text(path, _text(graph, costs.astype(np.int64), int(top), name))
 
 
-def _max_per_table(values: FloatArray, table_ptr: NDArray[np.int64]) -> FloatArray:
+def _max_per_table(values: FloatArray, table_ptr: IntArray) -> FloatArray:
     """[F] the largest entry of each table; no table is empty."""
     return np.maximum.reduceat(values, table_ptr[:-1]) if len(table_ptr) > 1 else np.zeros(0)
 
@@ -82,7 +80,7 @@ def _name(name: str | None, scale: float, constant: float) -> str:
     return name + (f":constant={constant!r}" if constant else "")
 
 
-def _text(graph: FactorGraph, costs: NDArray[np.int64], top: int, name: str) -> Iterator[str]:
+def _text(graph: FactorGraph, costs: IntArray, top: int, name: str) -> Iterator[str]:
     structure = graph.structure
     largest_domain = int(graph.card.max(initial=0))
     yield f"{name} {graph.num_vars} {largest_domain} {graph.num_factors} {top}\n"

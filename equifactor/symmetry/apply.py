@@ -8,17 +8,15 @@ import numpy as np
 
 from equifactor.errors import ModelError
 from equifactor.graph.factor_graph import FactorGraph
+from equifactor.graph.pointers import ptr_of
 from equifactor.graph.structure import Structure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from equifactor.graph import FlatGraph
     from equifactor.symmetry.relabelling import Relabelling
-
-    IntArray = NDArray[np.int64]
+    from equifactor.typing import IntArray
 
 
 def relabel(graph: FactorGraph, r: Relabelling) -> FactorGraph:
@@ -102,7 +100,7 @@ def _structure(s: Structure, r: Relabelling) -> Structure:
         for i in old_variable.tolist()
         for known in [s.state_names[i]]
     ]
-    scope_ptr = np.concatenate(([0], np.cumsum(s.arity[old_factor])))
+    scope_ptr = ptr_of(s.arity[old_factor])
     return Structure.build(s.card[old_variable], scope_ptr, scope_vars, variable_names=names, state_names=state_names)
 
 

@@ -22,15 +22,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equifactor.errors import OptionError
+from equifactor.graph.pointers import ptr_of
 from equifactor.symmetry.apply import entry_slots
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from equifactor.graph import FactorGraph
     from equifactor.symmetry.refinement import Colours, HashArray
-
-    IntArray = NDArray[np.int64]
+    from equifactor.typing import BoolArray, IntArray
 
 
 _SPLITTING = "fm"  # which cell BLISS splits first: one with many mixed neighbours
@@ -106,13 +104,13 @@ def _label_components(edges: IntArray, cell: IntArray) -> list[_Form]:
     igraph = _igraph()
     membership = np.array(igraph.Graph(n=len(cell), edges=edges).connected_components().membership)
     by_component = np.argsort(membership, kind="stable")
-    node_ptr = np.concatenate(([0], np.cumsum(np.bincount(membership))))
+    node_ptr = ptr_of(np.bincount(membership))
     local = np.empty(len(cell), np.int64)
     local[by_component] = np.arange(len(cell)) - node_ptr[membership[by_component]]
     component = membership[edges[:, 0]]
     by_edge = np.argsort(component, kind="stable")
     edges = local[edges[by_edge]]
-    edge_ptr = np.concatenate(([0], np.cumsum(np.bincount(component))))
+    edge_ptr = ptr_of(np.bincount(component))
     forms = []
     for c in range(len(node_ptr) - 1):
         nodes = by_component[node_ptr[c] : node_ptr[c + 1]]
@@ -134,7 +132,7 @@ def _label(igraph: Any, nodes: IntArray, edges: IntArray, cell: IntArray) -> _Fo
     return _Form(certificate, nodes, place)
 
 
-def _entries_to_keep(graph: FactorGraph, open_node: NDArray[np.bool_], values: HashArray) -> IntArray:
+def _entries_to_keep(graph: FactorGraph, open_node: BoolArray, values: HashArray) -> IntArray:
     """Entries that touch an open node, but not those of the most common value of their table (ties: the least)."""
     s = graph.structure
     open_states = open_node[s.num_vars : s.num_vars + int(s.state_ptr[-1])]
@@ -167,7 +165,7 @@ def _open_edges(edges: IntArray, cell: IntArray, sizes: IntArray) -> IntArray:
     return edges[~all_joined[which]]
 
 
-def _repeated(colours: HashArray) -> NDArray[np.bool_]:
+def _repeated(colours: HashArray) -> BoolArray:
     """Whether another node has the same colour."""
     _, which, count = np.unique(colours, return_inverse=True, return_counts=True)
     return count[which] > 1

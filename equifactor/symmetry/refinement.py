@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from equifactor.graph import FactorGraph
+    from equifactor.typing import FloatArray, IntArray
 
     HashArray = NDArray[np.uint64]
-    IntArray = NDArray[np.int64]
 
 _FREE, _OBSERVED, _FACTOR = (np.array([n], np.uint64) for n in (11, 12, 13))  # what a node is, apart from its numbers
 _ODD = np.array([0x9E3779B97F4A7C15], np.uint64)
@@ -53,7 +53,7 @@ def mix(values: HashArray) -> HashArray:
     return z
 
 
-def bits(values: NDArray[np.float64]) -> HashArray:
+def bits(values: FloatArray) -> HashArray:
     """The bits of each float as a number, with -0.0 taken as 0.0."""
     return (values + 0.0).view(np.uint64)
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from equifactor.errors import ModelError, OptionError
 from equifactor.graph.marginals import Marginals
+from equifactor.graph.pointers import ptr_of
 from equifactor.solver import ALL_SYMMETRIES, Symmetry
 
 if TYPE_CHECKING:
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
     from equifactor.graph import FactorGraph, FlatGraph
     from equifactor.result import Result
+    from equifactor.typing import IntArray
 
-    IntArray = NDArray[np.int64]
 
 KINDS: tuple[Symmetry, ...] = ("global", "local variable", "variable assignment")  # in the order of the paper
 
@@ -244,7 +245,7 @@ def _within(ptr: IntArray) -> IntArray:
 
 
 def _ptr(sizes: IntArray) -> IntArray:
-    return np.concatenate(([0], np.cumsum(sizes)))
+    return ptr_of(sizes)
 
 
 def _offsets(pieces: Sequence[Sequence[int]]) -> IntArray:

@@ -14,12 +14,9 @@ from torch import Tensor
 from equifactor.graph import FlatGraph, compile
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from equifactor.graph import FactorGraph
     from equifactor.graph.structure import Structure
-
-    IntArray = NDArray[np.int64]
+    from equifactor.typing import IntArray
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,12 @@ from equifactor.graph.possible_states import Reduced, reduce_graphs
 from equifactor.result import Task
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from equifactor.data import Instance
     from equifactor.graph import FactorGraph
     from equifactor.result import Result
     from equifactor.training.data_sources import Source
+    from equifactor.typing import FloatArray
 
-    FloatArray = NDArray[np.float64]
 
 Report = Callable[[int, int | None, str], None]
 _MAP_SECONDS = 5.0  # of search for a graph whose best score is not known; training improves on it

@@ -13,12 +13,10 @@ from equifactor.solvers.optimise.ascent import VariableAscent
 from equifactor.solvers.optimise.branch_and_bound import BranchAndBound
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from equifactor.clock import Clock
     from equifactor.graph import FactorGraph
+    from equifactor.typing import IntArray
 
-    IntArray = NDArray[np.int64]
 
 _TRIAL = 0.5  # seconds in which it may show that it closes the gap
 _BEHIND = 0.1  # hopeless too while another bound leaves so small a share of its gap

@@ -18,12 +18,10 @@ from equifactor.solvers.optimise.ascent import VariableAscent
 from equifactor.solvers.optimise.cycle_ascent import CycleAscent
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from equifactor.graph import FactorGraph
     from equifactor.solver import Run
+    from equifactor.typing import IntArray
 
-    IntArray = NDArray[np.int64]
     Worker = Literal["search", "dual", "branching"]
 
 _BP_ITERATIONS = 200

@@ -10,13 +10,10 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from equifactor.clock import Clock
     from equifactor.solvers.elimination.program import Program
+    from equifactor.typing import FloatArray, IntArray
 
-    FloatArray = NDArray[np.float64]
-    IntArray = NDArray[np.int64]
     Report = Callable[[int, int], None]
 
 _BUDGET = 2**25  # operations between two looks at the clock: about 30 ms

@@ -14,11 +14,9 @@ from equifactor.solvers.elimination.plan import Plan, format_bytes, plan
 from equifactor.solvers.elimination.reduction import reduce_structure
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from equifactor.graph import FactorGraph
+    from equifactor.typing import FloatArray
 
-    FloatArray = NDArray[np.float64]
 
 _CHUNK_ENTRIES = 2**21  # table entries copied at a time on the CPU: 16 MiB
 _CHUNK_WORK = 2**25  # cluster entries between two looks at the clock: about 0.3 s

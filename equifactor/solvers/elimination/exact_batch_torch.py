@@ -12,11 +12,10 @@ from equifactor.torch_device import check_device
 
 if TYPE_CHECKING:
     import torch
-    from numpy.typing import NDArray
 
     from equifactor.solvers.elimination.plan import Plan
+    from equifactor.typing import FloatArray
 
-    FloatArray = NDArray[np.float64]
 
 _COPIES = 4.0  # tensors of a cluster's size alive at once, beside the messages
 

@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from equifactor.solvers.elimination.reduction import Reduction
+    from equifactor.typing import IntArray
 
-    IntArray = NDArray[np.int64]
-    FloatArray = NDArray[np.float64]
 
 _GRAIN = 8.0  # fill weights are multiples of 1/8: their sums are exact, so a zero stays a zero
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from equifactor.solvers.elimination.orders import Order
     from equifactor.solvers.elimination.reduction import Reduction
+    from equifactor.typing import IntArray
 
-    IntArray = NDArray[np.int64]
 
 _FIRST_FIT = 4096  # messages with fewer entries are not worth a place that is used twice
 

@@ -11,13 +11,9 @@ from equifactor.graph.marginals import Marginals
 from equifactor.graph.possible_states import kept_entries, possible_states, state_counts
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from equifactor.graph import FactorGraph
     from equifactor.graph.structure import Structure
-
-    IntArray = NDArray[np.int64]
-    FloatArray = NDArray[np.float64]
+    from equifactor.typing import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,8 +15,8 @@ from equifactor.solvers.elimination.reduction import Reduction, pointers, reduce
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    FloatArray = NDArray[np.float64]
-    IntArray = NDArray[np.int64]
+    from equifactor.typing import IntArray
+
 
 MOST_ENTRIES = 64  # of a table that one elimination joins: six variables of two states
 

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from equifactor.solvers.learned.wiring import Flat, Wiring
-
-    IntArray = NDArray[np.int64]
+    from equifactor.typing import IntArray
 
 
 @dataclass(eq=False)

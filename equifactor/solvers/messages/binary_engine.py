@@ -18,11 +18,8 @@ from equifactor.solvers.messages.bp_engine import Answers, Settings
 from equifactor.solvers.messages.residual_schedule import new_queue
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from equifactor.graph import FlatGraph
-
-    FloatArray = NDArray[np.float64]
+    from equifactor.typing import FloatArray, IntArray
 
 
 def applies_to(flat: FlatGraph[np.ndarray]) -> bool:
@@ -123,5 +120,5 @@ class BinaryEngine:
         return self.constant + _per_graph(graph, of_pairs, count) + _per_graph(self.flat.graph_of_var, of_vars, count)
 
 
-def _per_graph(graph: NDArray[np.int64], values: FloatArray, count: int) -> FloatArray:
+def _per_graph(graph: IntArray, values: FloatArray, count: int) -> FloatArray:
     return np.bincount(graph, values, count).astype(np.float64)

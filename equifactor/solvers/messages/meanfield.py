@@ -12,11 +12,9 @@ from equifactor.result import Estimate, Status, Task
 from equifactor.solver import GraphSolver, Run
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from equifactor.graph import FactorGraph, FlatGraph
+    from equifactor.typing import FloatArray
 
-    FloatArray = NDArray[np.float64]
 
 SOFT_PENALTIES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)  # price of a violated factor, sweep by sweep
 NEGLIGIBLE = 1e-6  # probabilities that are cut to zero before violations are forbidden

@@ -16,12 +16,9 @@ from equifactor.solvers.messages.residual_schedule import new_queue
 from equifactor.solvers.optimise.map_bounds import upper_bound_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from equifactor.graph import FlatGraph
     from equifactor.solvers.messages.residual_schedule import Queue
-
-    FloatArray = NDArray[np.float64]
+    from equifactor.typing import FloatArray, IntArray
 
 
 class NumbaEngine:
@@ -72,7 +69,7 @@ class NumbaEngine:
                 schedules.sweep_in_order(*state, lay.graph_of_factor, change, self._next_order())
         return change
 
-    def _next_order(self) -> NDArray[np.int64]:
+    def _next_order(self) -> IntArray:
         """Factors in random order, or there and back: a chain is solved by one pair of sweeps."""
         self.sweeps += 1
         if self.settings.schedule == "random":
@@ -121,7 +118,7 @@ class NumbaEngine:
         return log_z
 
 
-def _sum_per_graph(graph: NDArray[np.int64], values: FloatArray, count: int) -> FloatArray:
+def _sum_per_graph(graph: IntArray, values: FloatArray, count: int) -> FloatArray:
     return np.bincount(graph, values, count).astype(np.float64)  # of nothing at all, bincount makes integers
 
 

@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.graph.pointers import ptr_of
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    IntArray = NDArray[np.int64]
-    Queue = tuple[IntArray, IntArray, NDArray[np.float64], IntArray, IntArray]
+    from equifactor.typing import FloatArray, IntArray
+
+    Queue = tuple[IntArray, IntArray, FloatArray, IntArray, IntArray]
 
 
 def new_queue(num_vars: int, num_factors: int, var_of_edge: NDArray[np.integer], factor_of_edge: IntArray) -> Queue:
@@ -28,4 +31,4 @@ def new_queue(num_vars: int, num_factors: int, var_of_edge: NDArray[np.integer],
     place[item] = np.arange(num_factors)
     key = np.full(num_factors + 3, -np.inf)
     key[: np.count_nonzero(waits)] = 0.0
-    return np.concatenate(([0], np.cumsum(degree))), around, key, item, place
+    return ptr_of(degree), around, key, item, place

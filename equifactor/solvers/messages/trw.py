@@ -13,13 +13,11 @@ from equifactor.result import Estimate, Task, impossible
 from equifactor.solver import ALL_SYMMETRIES, Ending, IterativeSolver, Run
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from equifactor.graph import FactorGraph, FlatGraph
     from equifactor.graph.layout import Layout
+    from equifactor.typing import BoolArray, FloatArray, IntArray
 
-    FloatArray = NDArray[np.float64]
-    Forest = tuple[NDArray[np.bool_], NDArray[np.int64]]  # roots, factors with parent slots, leaves first
+    Forest = tuple[BoolArray, IntArray]  # roots, factors with parent slots, leaves first
 
 
 @register("trw")
@@ -144,8 +142,8 @@ class Reweighting:
 
 
 def draw_forests(
-    num_vars: int, layout: Layout, arity: NDArray[np.int64], least: int, seed: int
-) -> tuple[list[Forest], NDArray[np.int64]]:
+    num_vars: int, layout: Layout, arity: IntArray, least: int, seed: int
+) -> tuple[list[Forest], IntArray]:
     """At least so many random forests that together hold every factor, and how many hold each [F].
 
     The factors held least so far come first, in random order, so that the shares come out even and a graph without

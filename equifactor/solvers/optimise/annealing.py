@@ -20,9 +20,8 @@ from equifactor.graph.search_model import SearchModel
 from equifactor.solvers.optimise.walker import Walker
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from equifactor.typing import FloatArray, IntArray
 
-    IntArray = NDArray[np.int64]
 
 _PHASE_WORK = 5_000_000  # table entries that a phase looks at, about 10 ms; less on small graphs
 _WORK_PER_STATE = 3_000
@@ -223,7 +222,7 @@ def improve(
     return best, float(source.log_score(best))
 
 
-def _typical_cost(gain: NDArray[np.float64], penalty: float) -> float:
+def _typical_cost(gain: FloatArray, penalty: float) -> float:
     """Median cost of the best change of a variable, zeros aside."""
     cost = -gain[(gain < 0.0) & (gain > -penalty / 2)]
     return float(np.median(cost)) if len(cost) else 1.0

@@ -8,18 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.graph.layout import SLOT, VAR, Layout, layout_of
+from equifactor.graph.pointers import ptr_of
 from equifactor.solvers.messages import decoding_kernels as decode
 from equifactor.solvers.messages.schedule_kernels import add_up
 from equifactor.solvers.optimise import dual_kernels as duals
 from equifactor.solvers.optimise.map_bounds import upper_bound_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from equifactor.graph import FlatGraph
-
-    FloatArray = NDArray[np.float64]
-    IntArray = NDArray[np.int64]
+    from equifactor.typing import BoolArray, FloatArray, IntArray
 
 
 class Ascent(ABC):
@@ -96,7 +93,7 @@ class Ascent(ABC):
         return self.slot_ptr, self.slots_of_var, self.layout.factors, self.factor_of_slot, self.layout.slots
 
     @property
-    def _ruled_out(self) -> NDArray[np.bool_]:
+    def _ruled_out(self) -> BoolArray:
         return np.isneginf(self.total)[self.flat.state_of_edge_state]
 
     def _renew_total(self) -> None:
@@ -111,7 +108,7 @@ class Ascent(ABC):
         arity = np.diff(self.layout.factors[:, SLOT])
         slots = np.flatnonzero(arity[self.factor_of_slot] > 1)
         var = self.layout.slots[slots, VAR]
-        ptr = np.concatenate(([0], np.cumsum(np.bincount(var, minlength=self.flat.num_vars))))
+        ptr = ptr_of(np.bincount(var, minlength=self.flat.num_vars))
         return ptr, slots[np.argsort(var, kind="stable")]
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.graph.layout import ENTRY, SLOT, VAR, layout_of
+from equifactor.graph.pointers import ptr_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,9 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from equifactor.solvers.optimise.ascent import Ascent
+    from equifactor.typing import IntArray
 
-    FloatArray = NDArray[np.float64]
-    IntArray = NDArray[np.int64]
     Decisions = NDArray[np.int32]  # [depth, 3] variable, state, LEFT or RIGHT
     Node = tuple[float, int, Decisions]  # minus its bound, serial number, the way to it
 
@@ -169,7 +169,7 @@ class BranchAndBound:
         kept = np.flatnonzero(arity > 1)
         sizes = np.diff(layout.factors[:, ENTRY])[kept]
         slot_of = _runs(layout.factors[kept, SLOT], arity[kept])
-        factors = np.stack([_ptr(arity[kept]), _ptr(sizes)], axis=1)
+        factors = np.stack([ptr_of(arity[kept]), ptr_of(sizes)], axis=1)
         var = layout.slots[slot_of, VAR]
         stride = table_strides(factors[:, 0].copy(), var, np.diff(flat.var_ptr))
         slots = np.concatenate([layout.slots[slot_of], stride[:, None]], axis=1)
@@ -179,7 +179,7 @@ class BranchAndBound:
         self._burst = max(1, int(_BURST / mean), _LEAST_NODES * self._per_node)
         theta = np.array(flat.log_phi[_runs(layout.factors[kept, ENTRY], sizes)])
         ptr = np.asarray(flat.var_ptr)
-        neighbour_ptr = _ptr(np.bincount(var, minlength=flat.num_vars))
+        neighbour_ptr = ptr_of(np.bincount(var, minlength=flat.num_vars))
         factor_of_slot = np.repeat(np.arange(len(kept)), arity[kept])
         neighbours = factor_of_slot[np.argsort(var, kind="stable")]
 
@@ -204,9 +204,5 @@ class BranchAndBound:
 
 def _runs(starts: IntArray, lengths: IntArray) -> IntArray:
     """The numbers start, start + 1, .. of every run, one run after the other."""
-    ptr = _ptr(lengths)
+    ptr = ptr_of(lengths)
     return np.repeat(starts - ptr[:-1], lengths) + np.arange(ptr[-1])
-
-
-def _ptr(counts: IntArray) -> IntArray:
-    return np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))

@@ -9,16 +9,15 @@ import numpy as np
 
 from equifactor.graph import FactorGraph, FlatGraph, compile
 from equifactor.graph.layout import ENTRY
+from equifactor.graph.pointers import ptr_of
 from equifactor.graph.structure import Structure
 from equifactor.solvers.optimise import cycle_kernels as kernels
 from equifactor.solvers.optimise import dual_kernels as duals
 from equifactor.solvers.optimise.ascent import VariableAscent, best_states
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from equifactor.typing import FloatArray, IntArray
 
-    FloatArray = NDArray[np.float64]
-    IntArray = NDArray[np.int64]
 
 SHORTEST, LONGEST = 4, 24  # variables of the cycles searched for: short ones first, they cost the fewest triplets
 VISITS = 4000  # nodes of one search
@@ -106,7 +105,7 @@ class CycleAscent:
         self.shapes = np.stack([self.card[i], self.card[j], self.card[k]], axis=1)
         di, dj, dk = self.shapes.T
         sizes = di * dj + dj * dk + di * dk
-        self.lam_ptr = np.concatenate(([0], np.cumsum(sizes)))
+        self.lam_ptr = ptr_of(sizes)
         self.lam = np.concatenate([self.lam, np.zeros(self.lam_ptr[-1] - len(self.lam))])
         self.scratch = np.empty(sizes.max(initial=0))
 
@@ -127,7 +126,7 @@ class CycleAscent:
         sign = kernels.pair_signs(self.pairs, self.pair_entries, self.flat.var_ptr, self.log_phi, states)
         pair_order = np.argsort(-np.abs(sign), kind="stable")
         owner = self.pairs.T.ravel()
-        pair_ptr = np.concatenate(([0], np.cumsum(np.bincount(owner, minlength=len(self.card)))))
+        pair_ptr = ptr_of(np.bincount(owner, minlength=len(self.card)))
         pairs_of_var = np.argsort(owner, kind="stable") % count
         least = 1e-9 * max(1.0, abs(self.bound)) / len(self.card)
         cycles, found = kernels.frustrated_cycles(

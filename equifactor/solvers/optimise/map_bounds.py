@@ -11,11 +11,8 @@ from equifactor.graph import FactorGraph, FlatGraph, compile
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from equifactor.graph.layout import Layout
-
-    FloatArray = NDArray[np.float64]
+    from equifactor.typing import FloatArray
 
 
 def map_upper_bound(

@@ -23,11 +23,9 @@ from equifactor.solver import GraphSolver, Run
 from equifactor.solvers.elimination.reduction import Reduction, reduce_graph
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from equifactor.graph import FactorGraph
+    from equifactor.typing import FloatArray, IntArray
 
-    FloatArray = NDArray[np.float64]
 
 _MOST_COST = 2.0**52  # sum of the largest costs: whole in floating point, and far below toulbar2's own top
 _MOST_DIGITS = 12
@@ -88,7 +86,7 @@ class Toulbar2(GraphSolver):
             stats=stats,
         )
 
-    def _search(self, left: Reduction, problem: Costs, run: Run) -> tuple[NDArray[np.int64] | None, float, bool, int]:
+    def _search(self, left: Reduction, problem: Costs, run: Run) -> tuple[IntArray | None, float, bool, int]:
         """Best states found [v], dual bound in costs, whether the search was finished, nodes."""
         toulbar2: Any = importlib.import_module("pytoulbar2")
         cfn = toulbar2.CFN(resolution=0, vac=int(self.vac), seed=1 + run.seed % 2**30, verbose=-1)

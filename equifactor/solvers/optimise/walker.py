@@ -11,11 +11,8 @@ from equifactor.solvers.optimise import tree_regions as regions
 from equifactor.solvers.optimise import walk_kernels as search
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from equifactor.graph.search_model import SearchModel
-
-    IntArray = NDArray[np.int64]
+    from equifactor.typing import IntArray
 
 
 class Walker:

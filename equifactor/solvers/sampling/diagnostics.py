@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from equifactor.typing import FloatArray
 
-    FloatArray = NDArray[np.float64]
 
 _NOTHING = 1e-12  # a variance below is that of a constant
 

@@ -13,13 +13,10 @@ from equifactor.solvers.sampling.diagnostics import effective_samples, split_r_h
 from equifactor.solvers.sampling.gibbs_kernels import gibbs_sweeps
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from equifactor.graph.search_model import SearchModel
     from equifactor.solver import Run
+    from equifactor.typing import FloatArray, IntArray
 
-    FloatArray = NDArray[np.float64]
-    IntArray = NDArray[np.int64]
 
 _BATCHES = 32  # parts into which the draws of a chain are cut for the diagnostics
 _BATCH_MEMORY = 2**24  # numbers kept for them; fewer parts where that is not enough
