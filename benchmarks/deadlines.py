@@ -23,8 +23,8 @@ import numpy as np
 from benchmarks._venvs import environment
 from equifactor.data import Instance, collection
 from equifactor.errors import EquifactorError
-from equifactor.evaluate.jobs import Job, make_jobs
-from equifactor.evaluate.worker_pool import run_jobs
+from equifactor.evaluation.jobs import Job, make_jobs
+from equifactor.evaluation.worker_pool import run_jobs
 from equifactor.registry import parse_solver, solver_names
 
 _EVERYWHERE = "auto"  # the solver that runs on every model

@@ -29,21 +29,21 @@ def measure(edges: float, solver: str, task: str, repeats: int) -> dict[str, flo
     from equifactor.graph import compile
     from equifactor.registry import parse_solver
     from equifactor.result import Task
-    from equifactor.solver import IterativeSolver, Run
+    from equifactor.solver import IterativeSolver, SolveContext
 
     method = parse_solver(solver)
     if not isinstance(method, IterativeSolver):
         raise SystemExit(f"{solver} does not iterate over messages")
     side = max(2, round((edges / 5) ** 0.5))  # a cell has a unary factor and two pairs: five edges
     small = compile(ising_grid(2, 2, seed=0))
-    method.step(method.init(small, Task(task), Run()), 1)  # loads the kernels
+    method.step(method.init(small, Task(task), SolveContext()), 1)  # loads the kernels
     before = peak_memory()
     start = time.perf_counter()
     graph = ising_grid(side, side, seed=0)
     made = time.perf_counter()
     flat = compile(graph)
     compiled = time.perf_counter()
-    state = method.init(flat, Task(task), Run())
+    state = method.init(flat, Task(task), SolveContext())
     start_step = time.process_time()
     method.step(state, 1)
     count = max(1, min(1000, int(_SECONDS / max(time.process_time() - start_step, 1e-6))))

@@ -18,7 +18,7 @@ from equifactor.graph.possible_states import reduce_graphs
 from equifactor.graph.scores import log_scores
 from equifactor.registry import parse_solver
 from equifactor.result import Estimate, Result, Status, Task, impossible
-from equifactor.solver import Progress, Run, Solver
+from equifactor.solver import Progress, SolveContext, Solver
 
 if TYPE_CHECKING:
     from equifactor.graph.inputs import Evidence
@@ -100,7 +100,7 @@ def solve(
 
     clock = Clock(time_limit)
     with clock.catch_interrupt(), _progress_bar(progress, str(method)) as report:
-        run = Run(clock=clock, seed=seed, device=device, dtype=dtype, progress=report)
+        run = SolveContext(clock=clock, seed=seed, device=device, dtype=dtype, progress=report)
         estimates = _run(method, graphs, wanted, run)
     share = clock.seconds / max(1, len(graphs))
     results = _results(estimates, graphs, task=wanted, solver=str(method), seconds=share)
@@ -121,13 +121,13 @@ def parse_task(task: str) -> Task:
     return Task(name)
 
 
-def _run(method: Solver, graphs: list[FactorGraph], task: Task, run: Run) -> list[Estimate]:
+def _run(method: Solver, graphs: list[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
     """Run the method on the graphs that can have an answer; the others are impossible by inspection."""
     if not graphs or _is_plain(graphs):
-        return method.run(graphs, task, run) if graphs else []
+        return method.run(graphs, task, context) if graphs else []
     reduced = reduce_graphs(graphs)
     possible = [r for r in reduced if r is not None]
-    found = iter(method.run([r.graph for r in possible], task, run) if possible else ())
+    found = iter(method.run([r.graph for r in possible], task, context) if possible else ())
     return [impossible() if r is None else r.restored(next(found)) for r in reduced]
 
 

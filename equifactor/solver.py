@@ -29,7 +29,7 @@ _BURST_SECONDS = 0.02  # a call of `step` aims to stay below
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class SolveContext:
     """The circumstances of one call of `solve`, the same for every solver."""
 
     clock: Clock = field(default_factory=Clock)
@@ -91,24 +91,24 @@ class Solver(ABC):
         return ""
 
     @abstractmethod
-    def run(self, graphs: Sequence[FactorGraph], task: Task, run: Run) -> list[Estimate]:
+    def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
         """One estimate per graph, over the graph's original variables."""
 
 
 class GraphSolver(Solver):
     """A solver that works on one graph at a time."""
 
-    def run(self, graphs: Sequence[FactorGraph], task: Task, run: Run) -> list[Estimate]:
+    def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
         """One after the other, under one clock."""
         answers = []
         for n, graph in enumerate(graphs):
-            answers.append(self.run_one(graph, task, run))
+            answers.append(self.run_one(graph, task, context))
             if len(graphs) > 1:
-                run.report(n + 1, len(graphs))
+                context.report(n + 1, len(graphs))
         return answers
 
     @abstractmethod
-    def run_one(self, graph: FactorGraph, task: Task, run: Run) -> Estimate:
+    def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
         """The estimate for one graph."""
 
 
@@ -132,7 +132,7 @@ class IterativeSolver(Solver, Generic[State]):
     tolerance: float = option(1e-6, "stop when no message changes by more, in probability", low=0.0)
 
     @abstractmethod
-    def init(self, flat: FlatGraph[np.ndarray], task: Task, run: Run) -> State:
+    def init(self, flat: FlatGraph[np.ndarray], task: Task, context: SolveContext) -> State:
         """The state before the first iteration, on the device and in the type this method computes in."""
 
     @abstractmethod
@@ -143,30 +143,30 @@ class IterativeSolver(Solver, Generic[State]):
     def finish(self, flat: FlatGraph[np.ndarray], state: State, task: Task, ending: Ending) -> list[Estimate]:
         """Answers from the last state."""
 
-    def run(self, graphs: Sequence[FactorGraph], task: Task, run: Run) -> list[Estimate]:
+    def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
         """Compile, iterate, finish."""
         from equifactor.graph import compile
 
         flat = compile(graphs)
-        state = self.init(flat, task, run)
-        ending = self._iterate(state, flat.num_graphs, run)
+        state = self.init(flat, task, context)
+        ending = self._iterate(state, flat.num_graphs, context)
         return self.finish(flat, state, task, ending)
 
-    def _iterate(self, state: State, num_graphs: int, run: Run) -> Ending:
+    def _iterate(self, state: State, num_graphs: int, context: SolveContext) -> Ending:
         residual = np.full(num_graphs, np.inf)
         done, burst = 0, 1
-        while done < self.iterations and not run.clock.stopped:
+        while done < self.iterations and not context.clock.stopped:
             start = time.perf_counter()
             residual = self.step(state, min(burst, self.iterations - done))
             seconds = time.perf_counter() - start
             done = min(done + burst, self.iterations)
-            run.report(done, self.iterations, f"change {residual.max(initial=0.0):.1e}")
+            context.report(done, self.iterations, f"change {residual.max(initial=0.0):.1e}")
             if not np.any(residual > self.tolerance):  # a graph that went to NaN is over, the others go on
                 break
             # The fixed cost of a call is spread over more iterations while they are short, and never by so much that
             # convergence is noticed late (an eighth of what was done) or a deadline is missed.
             burst = max(1, min(2 * burst, done // 8, int(burst * _BURST_SECONDS / max(seconds, 1e-9))))
-        unfinished = run.clock.status if done < self.iterations else Status.ITERATION_LIMIT
+        unfinished = context.clock.status if done < self.iterations else Status.ITERATION_LIMIT
         otherwise = unfinished or Status.ITERATION_LIMIT
         converged, non_finite = Status.CONVERGED, Status.NON_FINITE  # looking them up costs more than the rest
         status = [

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from equifactor.evaluate.jobs import Job, make_jobs
+from equifactor.evaluation.jobs import Job, make_jobs
 from experiments.map_config import MapExperiment
 from experiments.parts import Part
 from experiments.solving import Known, Report, askable, error_of, solve_all, unavailable

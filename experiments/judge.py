@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equifactor import FactorGraph, metrics, solve
-from equifactor.evaluate.provenance import provenance
+from equifactor.evaluation.provenance import provenance
 from equifactor.io.files import write_text
 from equifactor.solvers.learned.model_card import read_card
 from equifactor.training.data_sources import read_source

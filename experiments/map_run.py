@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from equifactor.evaluate.provenance import provenance
+from equifactor.evaluation.provenance import provenance
 from equifactor.io.files import write_text
 from experiments.anytime import points, run_curve
 from experiments.cells import cells_of, improved

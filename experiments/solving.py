@@ -12,9 +12,9 @@ from typing import Any
 
 from equifactor.data import Instance
 from equifactor.errors import OptionError
-from equifactor.evaluate.evaluation import complete, unversioned
-from equifactor.evaluate.jobs import Job, make_jobs
-from equifactor.evaluate.row_store import Store
+from equifactor.evaluation.campaign import complete, unversioned
+from equifactor.evaluation.jobs import Job, make_jobs
+from equifactor.evaluation.row_store import Store
 from equifactor.registry import parse_solver
 from equifactor.result import Task
 from experiments.map_config import MapExperiment, Method

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from equifactor.evaluate.provenance import provenance
+from equifactor.evaluation.provenance import provenance
 from equifactor.io.files import write_text
 from experiments.config import Experiment
 

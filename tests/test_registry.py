@@ -73,7 +73,7 @@ def test_a_new_solver_is_one_class() -> None:
         mode: Literal["fast", "slow"] = option("fast", "how")
         fancy: bool = option(False, "a switch")
 
-        def run_one(self, graph, task, run):
+        def run_one(self, graph, task, context):
             raise NotImplementedError
 
     assert str(parse_solver("test-only(fancy, mode=slow)")) == "test-only(mode=slow, fancy=true)"

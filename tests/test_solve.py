@@ -146,7 +146,7 @@ class Bad(GraphSolver):
 
     name = "bad"
 
-    def run_one(self, graph, task, run):
+    def run_one(self, graph, task, context):
         return Estimate(
             status=Status.CONVERGED,
             log_z=math.nan,
@@ -167,7 +167,7 @@ class BadForOne(GraphSolver):
 
     name = "bad-for-one"
 
-    def run_one(self, graph, task, run):
+    def run_one(self, graph, task, context):
         d = int(graph.card[0])
         p = np.full(d, np.nan if d == 3 else 1 / d)
         return Estimate(status=Status.CONVERGED, log_z=0.0, marginals=Marginals(p, np.array([0, d])))
@@ -226,7 +226,7 @@ class Counter(IterativeSolver[Count]):
     seconds: float = 0.0
     nan_at: int = 0
 
-    def init(self, flat, task, run):
+    def init(self, flat, task, context):
         return Count()
 
     def step(self, state, count):

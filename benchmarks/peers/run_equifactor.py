@@ -26,7 +26,7 @@ def _bp(
     """
     from equifactor.graph import compile
     from equifactor.graph.possible_states import reduce_graphs
-    from equifactor.solver import Run
+    from equifactor.solver import SolveContext
     from equifactor.solvers.messages.bp_engine import Settings, new_engine
 
     model = Model.load(request["model"])
@@ -36,8 +36,8 @@ def _bp(
     flat = compile(reduced.graph)
     messages = sum(g.num_factors * len(g.shape) for g in flat.groups if len(g.shape) > 1)
     settings = Settings(semiring, schedule, 0.5, 0.0, 0)
-    new_engine(flat, settings, Run(), "numba").sweep(1)  # loads the kernels
-    engines = iter([new_engine(flat, settings, Run(), "numba") for _ in range(request["repeats"])])
+    new_engine(flat, settings, SolveContext(), "numba").sweep(1)  # loads the kernels
+    engines = iter([new_engine(flat, settings, SolveContext(), "numba") for _ in range(request["repeats"])])
     changes = []
     seconds = best(lambda: changes.append(next(engines).sweep(request["iterations"])), request["repeats"])
     notes = []
@@ -70,14 +70,14 @@ def _batch_graphs(batch: Batch) -> list[ef.FactorGraph]:
 def _batch(request: dict[str, Any]) -> dict[str, Any]:
     """Compiled before; iterations from fresh messages, then beliefs of all."""
     from equifactor.graph import compile
-    from equifactor.solver import Run
+    from equifactor.solver import SolveContext
     from equifactor.solvers.messages.bp_engine import Settings, new_engine
 
     flat = compile(_batch_graphs(Batch.load(request["model"])))
     settings = Settings("sum", "parallel", 0.5, 0.0, 0)
 
     def work() -> Any:
-        engine = new_engine(flat, settings, Run(), "numba")
+        engine = new_engine(flat, settings, SolveContext(), "numba")
         engine.sweep(request["iterations"])
         return engine.answers()
 

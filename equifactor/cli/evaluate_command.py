@@ -66,8 +66,8 @@ def evaluate(
     """
     from equifactor._solve import parse_task
     from equifactor.data import collection as read_collection
-    from equifactor.evaluate import evaluate as run
-    from equifactor.evaluate.summary import tables
+    from equifactor.evaluation import evaluate as run
+    from equifactor.evaluation.summary import tables
 
     wanted = parse_task(task)
     if not time_limit >= 0:
@@ -86,7 +86,7 @@ def evaluate(
 
 def _chosen(instances: Sequence[Instance], task: Task, split: str | None, limit: int | None) -> list[Instance]:
     """Instances of the split, those with a known answer where there are any, the first few of each family."""
-    from equifactor.evaluate.jobs import has_reference
+    from equifactor.evaluation.jobs import has_reference
 
     chosen = list(instances)
     if split is not None:

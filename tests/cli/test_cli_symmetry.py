@@ -124,10 +124,10 @@ def test_audit_leaves_out_built_in_graphs_that_do_not_suit(command, monkeypatch:
 
     plain = BruteForce.run_one
 
-    def binary_only(self, graph, task, run):
+    def binary_only(self, graph, task, context):
         if graph.card.max() > 2:
             raise ModelError("made for 2 states")
-        return plain(self, graph, task, run)
+        return plain(self, graph, task, context)
 
     monkeypatch.setattr(BruteForce, "run_one", binary_only)
     ran = command("audit", "--solver", "brute", "--trials", "1")

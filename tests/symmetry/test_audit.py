@@ -110,7 +110,7 @@ class FirstState(GraphSolver):
     name = "first-state"
     tasks = (Task.MAP,)
 
-    def run_one(self, graph, task, run) -> Estimate:
+    def run_one(self, graph, task, context) -> Estimate:
         return Estimate(status=Status.CONVERGED, assignment=np.zeros(graph.num_vars, np.int64))
 
 

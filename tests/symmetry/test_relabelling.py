@@ -108,7 +108,7 @@ def test_evidence_moves_along() -> None:
 
 @pytest.mark.parametrize("name", ["loop", "ragged cardinalities", "hard zeros", "some evidence", "arity 5"])
 def test_messages_follow(name: str) -> None:
-    from equifactor.solver import Run
+    from equifactor.solver import SolveContext
     from equifactor.solvers.messages.bp_engine import Settings, new_engine
 
     graph = GRAPHS[name]
@@ -116,7 +116,7 @@ def test_messages_follow(name: str) -> None:
     flat, other = compile(graph), compile(relabel(graph, r))
     found = []
     for compiled in (flat, other):
-        engine = new_engine(compiled, Settings("sum", "parallel", 0.3, 1e-6, 0), Run(), "numba")
+        engine = new_engine(compiled, Settings("sum", "parallel", 0.3, 1e-6, 0), SolveContext(), "numba")
         engine.sweep(3)
         msg = engine.messages()
         top = np.full(compiled.num_edges, -np.inf)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from equifactor.registry import option, parse_solver, register
 from equifactor.result import Estimate, Status, Task, impossible
-from equifactor.solver import Run, Solver
+from equifactor.solver import SolveContext, Solver
 from equifactor.solvers.elimination.brute import BruteForce
 from equifactor.solvers.elimination.exact import Exact
 
@@ -39,7 +39,7 @@ class Auto(Solver):
     seconds: float = option(10.0, "time for MAP search when there is no time limit", low=0.0)
     gap: float = option(1e-7, "relative gap between bound and score that counts as optimal", low=0.0)
 
-    def run(self, graphs: Sequence[FactorGraph], task: Task, run: Run) -> list[Estimate]:
+    def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
         """Runs of graphs that share a structure are planned once; what exact refuses goes to the mix of the task."""
         from equifactor.solvers.elimination.exact_batch import same_structure
 
@@ -51,7 +51,7 @@ class Auto(Solver):
             if stop < len(graphs) and same_structure(graphs[start], graphs[stop]):
                 continue
             group = graphs[start:stop]
-            found = self._exact(group, task, replace(run, clock=run.clock.part(_MOST)))
+            found = self._exact(group, task, replace(context, clock=context.clock.part(_MOST)))
             for n, answer in enumerate([found] * len(group) if isinstance(found, str) else found):
                 if isinstance(answer, str):
                     rest.append(start + n)
@@ -60,21 +60,21 @@ class Auto(Solver):
                 answers.append(answer)
             start = stop
         if rest:
-            for n, estimate in zip(rest, self._mix([graphs[n] for n in rest], reasons, task, run), strict=True):
+            for n, estimate in zip(rest, self._mix([graphs[n] for n in rest], reasons, task, context), strict=True):
                 answers[n] = estimate
         return answers
 
-    def _exact(self, group: Sequence[FactorGraph], task: Task, run: Run) -> Sequence[Estimate | str] | str:
+    def _exact(self, group: Sequence[FactorGraph], task: Task, context: SolveContext) -> Sequence[Estimate | str] | str:
         """Exact answers for graphs of one structure, or why there are none, for one graph or for all."""
         states = group[0].num_joint_states
         if states * len(group) <= _FEW_STATES:
             brute = BruteForce()
-            return _unless_stopped(brute.run(group, task, run), brute, f"there are {states:,} joint states")
+            return _unless_stopped(brute.run(group, task, context), brute, f"there are {states:,} joint states")
         solver = Exact(memory_limit=self.memory_limit)
-        plan = solver.plan(group[0], task, run)
+        plan = solver.plan(group[0], task, context)
         if plan.reduction.impossible:
-            return solver.run(group, task, run)
-        budget = _UNLIMITED if run.clock.time_limit is None else _SHARE * run.clock.left
+            return solver.run(group, task, context)
+        budget = _UNLIMITED if context.clock.time_limit is None else _SHARE * context.clock.left
         if not plan.finished:
             return f"no elimination order within {self.memory_limit:g} GiB was found, given up at width {plan.width}"
         if not plan.fits(self.memory_limit, task):
@@ -83,29 +83,33 @@ class Auto(Solver):
             return f"exact would take about {plan.seconds(task) * len(group):.2g} s"
         if task is Task.MAP and len(group) == 1 and plan.seconds(task) > _QUICK:
             why = f"exact would take about {plan.seconds(task):.2g} s"
-            estimate = self._search(group[0], why, _BEFORE * plan.seconds(task), run)
-            if estimate.status is Status.OPTIMAL or run.clock.stopped:
+            estimate = self._search(group[0], why, _BEFORE * plan.seconds(task), context)
+            if estimate.status is Status.OPTIMAL or context.clock.stopped:
                 return [estimate]
-        estimates = [solver.run_plan(group[0], plan, task, run)] if len(group) == 1 else solver.run(group, task, run)
+        estimates = (
+            [solver.run_plan(group[0], plan, task, context)] if len(group) == 1 else solver.run(group, task, context)
+        )
         return _unless_stopped(estimates, solver, f"it needs {plan.cost_of(task)}")
 
-    def _mix(self, graphs: Sequence[FactorGraph], reasons: list[str], task: Task, run: Run) -> list[Estimate]:
+    def _mix(
+        self, graphs: Sequence[FactorGraph], reasons: list[str], task: Task, context: SolveContext
+    ) -> list[Estimate]:
         if task is Task.MAP:
-            return [self._best_assignment(g, why, run) for g, why in zip(graphs, reasons, strict=True)]
+            return [self._best_assignment(g, why, context) for g, why in zip(graphs, reasons, strict=True)]
         from equifactor.solvers.auto.sum_portfolio import FAILED, LEARNED, estimates, with_bounds
 
         answers = []
-        for (estimate, spec), graph, why in zip(estimates(graphs, task, run), graphs, reasons, strict=True):
+        for (estimate, spec), graph, why in zip(estimates(graphs, task, context), graphs, reasons, strict=True):
             if task is Task.PR and len(graphs) == 1 and estimate.log_z is not None:
-                estimate = with_bounds(estimate, graph, run)
+                estimate = with_bounds(estimate, graph, context)
             answers.append(_say(estimate, parse_solver(spec), f"{why}, and {FAILED}" if spec == LEARNED else why))
         return answers
 
-    def _best_assignment(self, graph: FactorGraph, why: str, run: Run) -> Estimate:
-        seconds = self.seconds if run.clock.time_limit is None else run.clock.left
-        return self._search(graph, why, seconds, run)
+    def _best_assignment(self, graph: FactorGraph, why: str, context: SolveContext) -> Estimate:
+        seconds = self.seconds if context.clock.time_limit is None else context.clock.left
+        return self._search(graph, why, seconds, context)
 
-    def _search(self, graph: FactorGraph, why: str, seconds: float, run: Run) -> Estimate:
+    def _search(self, graph: FactorGraph, why: str, seconds: float, context: SolveContext) -> Estimate:
         """MAP by the mix, for so long at most."""
         from equifactor.solvers.auto.map_portfolio import MapMix, without_cheap_variables
 
@@ -114,10 +118,10 @@ class Auto(Solver):
             return impossible()
         if not shrunk.graph.num_vars:
             estimate = shrunk.estimate()
-            late = run.clock.status  # the answer is the same, but whoever set a deadline wants to know
+            late = context.clock.status  # the answer is the same, but whoever set a deadline wants to know
             estimate = estimate if late is None else replace(estimate, status=late)
             return _say(estimate, "elimination", "every variable was cheap to eliminate")
-        return _say(MapMix(shrunk, run, self.gap).solve(seconds), "search with bounds", why)
+        return _say(MapMix(shrunk, context, self.gap).solve(seconds), "search with bounds", why)
 
 
 def _unless_stopped(estimates: Sequence[Estimate], solver: Solver, why: str) -> list[Estimate | str]:

@@ -19,7 +19,7 @@ from equifactor.solvers.optimise.cycle_ascent import CycleAscent
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
-    from equifactor.solver import Run
+    from equifactor.solver import SolveContext
     from equifactor.typing import IntArray
 
     Worker = Literal["search", "dual", "branching"]
@@ -51,14 +51,14 @@ class MapMix:
         gap: relative gap between bound and score that counts as none.
     """
 
-    def __init__(self, shrunk: Shrunk, run: Run, gap: float) -> None:
+    def __init__(self, shrunk: Shrunk, context: SolveContext, gap: float) -> None:
         self.shrunk = shrunk
-        self.run = run
+        self.context = context
         self.gap = gap
         self.flat = compile(shrunk.graph)
         self.pairwise = all(len(g.shape) <= 2 for g in self.flat.groups)
         self.bound = np.inf
-        self.search = LocalSearch(SearchModel(self.flat), self._start(), run.seed)
+        self.search = LocalSearch(SearchModel(self.flat), self._start(), context.seed)
         self._renew_score()
         self.plain = VariableAscent(self.flat)
         self.dual: VariableAscent | CycleAscent | None = self.plain
@@ -73,7 +73,7 @@ class MapMix:
 
         Without a deadline it also ends when nobody has moved for long; with one, the time is there to be used.
         """
-        clock = self.run.clock
+        clock = self.context.clock
         end = clock.seconds + seconds
         patience = _PATIENCE if clock.time_limit is None else np.inf
         status: Status | None = None
@@ -88,7 +88,9 @@ class MapMix:
                 self._turn(end - clock.seconds)
                 if np.isneginf(self.bound):
                     return impossible("a variable has no state that its factors allow")
-                self.run.report(int(clock.seconds - end + seconds), int(seconds), f"gap {self.bound - self.score:.3g}")
+                self.context.report(
+                    int(clock.seconds - end + seconds), int(seconds), f"gap {self.bound - self.score:.3g}"
+                )
         return self._estimate(status)
 
     @property
@@ -108,11 +110,11 @@ class MapMix:
 
     def _start(self) -> IntArray:
         """The better decoding of damped max-product messages."""
-        settings = Settings("max", "parallel", 0.5, 1e-6, self.run.seed)
-        engine = new_engine(self.flat, settings, self.run, "numba")
+        settings = Settings("max", "parallel", 0.5, 1e-6, self.context.seed)
+        engine = new_engine(self.flat, settings, self.context, "numba")
         change = np.inf
         for _ in range(_BP_ITERATIONS // 20):
-            if change <= settings.tolerance or self.run.clock.stopped:
+            if change <= settings.tolerance or self.context.clock.stopped:
                 break
             change = float(engine.sweep(20).max(initial=0.0))
         decodings = [engine.answers().states, sequential_states(self.flat, engine.messages())]
@@ -127,7 +129,7 @@ class MapMix:
             least = 0.0 if self.dual is not None else 1.0  # then nobody else can close the gap
             weight["branching"] = max(least, self.branching.weight(self.bound, self.score, left))
         worker = min(weight, key=lambda w: self.spent[w] / weight[w])
-        start = self.run.clock.seconds  # which stands still while kernels compile
+        start = self.context.clock.seconds  # which stands still while kernels compile
         if worker == "dual":
             self._lower_bound_once()
         elif worker == "branching":
@@ -137,7 +139,7 @@ class MapMix:
             if self.search.step():
                 self.idle = 0
                 self._renew_score()
-        self.spent[worker] += self.run.clock.seconds - start
+        self.spent[worker] += self.context.clock.seconds - start
 
     def _lower_bound_once(self) -> None:
         assert self.dual is not None
@@ -153,7 +155,7 @@ class MapMix:
         if fallen <= _LEAST_FALL * (self.bound - self.score) or fallen <= 1e-12 * abs(self.bound):
             self._next_dual()
         if self.branching is None and (self.dual is not self.plain or self.sweeps >= _SWEEPS):
-            self.branching = Branching(self.shrunk.graph, self.plain, self.gap, self.run.clock)
+            self.branching = Branching(self.shrunk.graph, self.plain, self.gap, self.context.clock)
             self.spent["branching"] = min(self.spent.values())
 
     def _next_dual(self) -> None:

@@ -13,7 +13,7 @@ from equifactor.result import Estimate, Status, Task
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
-    from equifactor.solver import Run
+    from equifactor.solver import SolveContext
 
 # The first is a good guess for a batch; a single graph is worth the others, since loopy graphs have several fixed
 # points and the one of highest Bethe ln Z is usually closest to the truth.
@@ -31,7 +31,7 @@ _BYTES = 2500  # per edge state
 _MEMORY = 4 * 2**30
 
 
-def estimates(graphs: Sequence[FactorGraph], task: Task, run: Run) -> list[tuple[Estimate, str]]:
+def estimates(graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[tuple[Estimate, str]]:
     """An answer and its solver for each graph: BP, and for marginals the network wherever BP fails.
 
     A fixed point of BP found by the best of several runs is better than the network on most public models. Where there
@@ -40,8 +40,8 @@ def estimates(graphs: Sequence[FactorGraph], task: Task, run: Run) -> list[tuple
     """
     from equifactor.registry import parse_solver
 
-    learned = task is Task.MAR and _fits(graphs, run)
-    part = replace(run, clock=run.clock.part(_BP_SHARE)) if learned else run
+    learned = task is Task.MAR and _fits(graphs, context)
+    part = replace(context, clock=context.clock.part(_BP_SHARE)) if learned else context
     if len(graphs) == 1:
         found = [best_of_runs(graphs[0], task, part)]
     else:
@@ -50,59 +50,59 @@ def estimates(graphs: Sequence[FactorGraph], task: Task, run: Run) -> list[tuple
             if _failed(estimate) and not part.clock.stopped:
                 found[n] = best_of_runs(graphs[n], task, part)
     failed = [n for n, (estimate, _) in enumerate(found) if _failed(estimate)]
-    if not learned or not failed or run.clock.stopped:
+    if not learned or not failed or context.clock.stopped:
         return found
-    answers = parse_solver(LEARNED).run([graphs[n] for n in failed], task, run)
+    answers = parse_solver(LEARNED).run([graphs[n] for n in failed], task, context)
     for n, answer in zip(failed, answers, strict=True):
         bp, spec = found[n]
         if answer.status in (Status.CONVERGED, Status.ITERATION_LIMIT):
             found[n] = replace(answer, log_z=bp.log_z), LEARNED  # ln Z as for PR
         else:  # cut short, or too large after all: BP's answer, but whoever set a deadline wants to know
-            found[n] = replace(bp, status=run.clock.status or bp.status), spec
+            found[n] = replace(bp, status=context.clock.status or bp.status), spec
     return found
 
 
-def _fits(graphs: Sequence[FactorGraph], run: Run) -> bool:
+def _fits(graphs: Sequence[FactorGraph], context: SolveContext) -> bool:
     """Whether the network would be done in half of the time left, and has the memory."""
     states = sum(int(g.structure.card[g.structure.scope_vars].sum()) for g in graphs)
     seconds = _SECONDS * states + (0.0 if "torch" in sys.modules else _IMPORT)
-    return seconds < (1 - _BP_SHARE) * run.clock.left and _BYTES * states < _MEMORY
+    return seconds < (1 - _BP_SHARE) * context.clock.left and _BYTES * states < _MEMORY
 
 
 def _failed(estimate: Estimate) -> bool:
     return estimate.status in (Status.ITERATION_LIMIT, Status.TIME_LIMIT) or "vanished" in estimate.stats
 
 
-def best_of_runs(graph: FactorGraph, task: Task, run: Run) -> tuple[Estimate, str]:
+def best_of_runs(graph: FactorGraph, task: Task, context: SolveContext) -> tuple[Estimate, str]:
     """The best run of BP and its solver: sound and settled before others, then the highest Bethe ln Z."""
     from equifactor.registry import parse_solver
 
     runs: list[tuple[Estimate, str]] = []
-    residual = run.device == "cpu" and run.dtype == "float64"  # the only place where there are such schedules
+    residual = context.device == "cpu" and context.dtype == "float64"  # the only place where there are such schedules
     for spec in TRIES if residual else TRIES[:1]:
-        if runs and run.clock.stopped:
+        if runs and context.clock.stopped:
             break
-        estimate = parse_solver(spec).run([graph], task, run)[0]
+        estimate = parse_solver(spec).run([graph], task, context)[0]
         if estimate.status is Status.ZERO_PROBABILITY:
             return estimate, spec
         runs.append((estimate, spec))
     return max(runs, key=_merit)
 
 
-def _merit(run: tuple[Estimate, str]) -> tuple[bool, float]:
-    estimate = run[0]
+def _merit(answer: tuple[Estimate, str]) -> tuple[bool, float]:
+    estimate = answer[0]
     log_z = -np.inf if estimate.log_z is None else estimate.log_z
     settled = estimate.status is Status.CONVERGED and "vanished" not in estimate.stats
     return settled, log_z if settled else -estimate.stats.get("change", np.inf)
 
 
-def with_bounds(estimate: Estimate, graph: FactorGraph, run: Run) -> Estimate:
+def with_bounds(estimate: Estimate, graph: FactorGraph, context: SolveContext) -> Estimate:
     """The same estimate of ln Z with a lower bound by mean field and an upper one by reweighting."""
     from equifactor.registry import parse_solver
 
     lower = upper = None
-    if not run.clock.stopped:
-        lower = parse_solver("meanfield").run([graph], Task.PR, run)[0].lower_bound
-    if not run.clock.stopped:
-        upper = parse_solver("trw").run([graph], Task.PR, run)[0].upper_bound
+    if not context.clock.stopped:
+        lower = parse_solver("meanfield").run([graph], Task.PR, context)[0].lower_bound
+    if not context.clock.stopped:
+        upper = parse_solver("trw").run([graph], Task.PR, context)[0].upper_bound
     return replace(estimate, lower_bound=lower, upper_bound=upper)

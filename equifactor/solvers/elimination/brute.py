@@ -10,7 +10,7 @@ import numpy as np
 from equifactor.graph import compile
 from equifactor.registry import option, register
 from equifactor.result import Estimate, Status, Task, impossible
-from equifactor.solver import GraphSolver, Run
+from equifactor.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,7 +30,7 @@ class BruteForce(GraphSolver):
 
     limit: int = option(2**22, "most joint states", low=1, high=2**28)
 
-    def run_one(self, graph: FactorGraph, task: Task, run: Run) -> Estimate:
+    def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
         """All answers at once; at the deadline there is none, since a partial product means nothing."""
         states = graph.num_joint_states
         if states > self.limit:
@@ -39,9 +39,9 @@ class BruteForce(GraphSolver):
                 message=f"enumeration needs {_power(states)} joint states and the limit is {_power(self.limit)}: "
                 "use exact or bp",
             )
-        joint = self._joint(graph, run)
+        joint = self._joint(graph, context)
         if joint is None:
-            return Estimate(status=run.clock.status or Status.TIME_LIMIT)
+            return Estimate(status=context.clock.status or Status.TIME_LIMIT)
         top = joint.max()
         if np.isneginf(top):
             return impossible()
@@ -64,12 +64,12 @@ class BruteForce(GraphSolver):
             upper_bound=log_z,
         )
 
-    def _joint(self, graph: FactorGraph, run: Run) -> NDArray[np.float64] | None:
+    def _joint(self, graph: FactorGraph, context: SolveContext) -> NDArray[np.float64] | None:
         """Log table over the free variables, one axis each; None at the deadline."""
         axis_of_var = {v: n for n, v in enumerate(graph.free_vars.tolist())}
         joint = np.zeros(tuple(graph.card[graph.free_vars]))
         for a in range(graph.num_factors):
-            if run.clock.stopped:
+            if context.clock.stopped:
                 return None
             axes = [axis_of_var[i] for i in graph.structure.scope(a).tolist()]
             table = graph.log_table(a).transpose(np.argsort(axes))

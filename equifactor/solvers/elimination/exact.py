@@ -10,7 +10,7 @@ import numpy as np
 
 from equifactor.registry import option, register
 from equifactor.result import Estimate, Status, Task, impossible
-from equifactor.solver import GraphSolver, Run
+from equifactor.solver import GraphSolver, SolveContext
 from equifactor.solvers.elimination.eliminate import Best, Sums, maximise, sum_out
 from equifactor.solvers.elimination.exact_batch import batch_sums, plan_structure, same_structure
 from equifactor.solvers.elimination.orders import Hopeless
@@ -33,68 +33,72 @@ class Exact(GraphSolver):
     memory_limit: float = option(4.0, "GiB of tables", low=0.0)
     tries: int = option(256, "most elimination orders to try", low=1)
 
-    def run(self, graphs: Sequence[FactorGraph], task: Task, run: Run) -> list[Estimate]:
+    def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
         """Neighbouring graphs of one structure are planned once and run as a batch; others one by one."""
         answers: list[Estimate] = []
         for group in _groups(graphs):
-            answers += self._run_group(group, task, run)
+            answers += self._run_group(group, task, context)
             if len(graphs) > 1:
-                run.report(len(answers), len(graphs))
+                context.report(len(answers), len(graphs))
         return answers
 
-    def run_one(self, graph: FactorGraph, task: Task, run: Run) -> Estimate:
+    def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
         """Plan, check the cost, run; connected components come out as separate roots."""
-        if run.clock.stopped:
-            return Estimate(status=run.clock.status or Status.TIME_LIMIT)
-        return self.run_plan(graph, self.plan(graph, task, run), task, run)
+        if context.clock.stopped:
+            return Estimate(status=context.clock.status or Status.TIME_LIMIT)
+        return self.run_plan(graph, self.plan(graph, task, context), task, context)
 
-    def plan(self, graph: FactorGraph, task: Task, run: Run) -> Plan:
+    def plan(self, graph: FactorGraph, task: Task, context: SolveContext) -> Plan:
         """The plan that `run_one` makes, for those who want to look before they run."""
-        most_work = run.clock.left * _WORK_PER_SECOND
+        most_work = context.clock.left * _WORK_PER_SECOND
         return plan(
-            graph, memory_limit=self.memory_limit, task=task, tries=self.tries, most_work=most_work, seed=run.seed
+            graph, memory_limit=self.memory_limit, task=task, tries=self.tries, most_work=most_work, seed=context.seed
         )
 
-    def run_plan(self, graph: FactorGraph, steps: Plan, task: Task, run: Run) -> Estimate:
+    def run_plan(self, graph: FactorGraph, steps: Plan, task: Task, context: SolveContext) -> Estimate:
         """Run a plan of this graph, unless it is over the memory limit or cannot end before the deadline."""
         if steps.reduction.impossible:
             return impossible()
-        refusal = self._refusal(steps, task, run)
+        refusal = self._refusal(steps, task, context)
         if refusal is not None:
             return refusal
-        if run.device != "cpu" and task is not Task.MAP:
-            return self._run_batch([graph], steps, task, run)[0]
+        if context.device != "cpu" and task is not Task.MAP:
+            return self._run_batch([graph], steps, task, context)[0]
         log_phi = steps.reduction.log_phi(graph)
         if task is Task.MAP:
-            best = maximise(steps.program, log_phi, run.clock, report=run.report)
-            return _stopped(steps, run) if best is None else _best(graph, steps, best)
-        sums = sum_out(steps.program, log_phi, run.clock, marginals=task is Task.MAR, report=run.report)
-        return _stopped(steps, run) if sums is None else _sums(graph, steps, sums)
+            best = maximise(steps.program, log_phi, context.clock, report=context.report)
+            return _stopped(steps, context) if best is None else _best(graph, steps, best)
+        sums = sum_out(steps.program, log_phi, context.clock, marginals=task is Task.MAR, report=context.report)
+        return _stopped(steps, context) if sums is None else _sums(graph, steps, sums)
 
-    def _run_group(self, group: Sequence[FactorGraph], task: Task, run: Run) -> list[Estimate]:
-        steps = plan_structure(group[0], self.memory_limit, task) if len(group) > 1 and not run.clock.stopped else None
+    def _run_group(self, group: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
+        steps = (
+            plan_structure(group[0], self.memory_limit, task) if len(group) > 1 and not context.clock.stopped else None
+        )
         # zeros that only single graphs have may bring those below the limit: then each is planned by itself
-        if steps is None or self._refusal(steps, task, run) is not None:
-            return [self.run_one(graph, task, run) for graph in group]
+        if steps is None or self._refusal(steps, task, context) is not None:
+            return [self.run_one(graph, task, context) for graph in group]
         if task is Task.MAP:
-            return [self.run_plan(graph, steps, task, run) for graph in group]
-        return self._run_batch(group, steps, task, run)
+            return [self.run_plan(graph, steps, task, context) for graph in group]
+        return self._run_batch(group, steps, task, context)
 
-    def _run_batch(self, group: Sequence[FactorGraph], steps: Plan, task: Task, run: Run) -> list[Estimate]:
+    def _run_batch(
+        self, group: Sequence[FactorGraph], steps: Plan, task: Task, context: SolveContext
+    ) -> list[Estimate]:
         answers: list[Estimate] = []
         for p, log_z in batch_sums(
-            group, steps, marginals=task is Task.MAR, device=run.device, dtype=run.dtype,
-            memory_limit=self.memory_limit, clock=run.clock,
+            group, steps, marginals=task is Task.MAR, device=context.device, dtype=context.dtype,
+            memory_limit=self.memory_limit, clock=context.clock,
         ):  # fmt: skip
             first = len(answers)
             for n in range(len(log_z)):
                 row = p[n] if task is Task.MAR else None
                 answers.append(_sums(group[first + n], steps, Sums(float(log_z[n]), row)))
-        return answers + [_stopped(steps, run) for _ in range(len(group) - len(answers))]
+        return answers + [_stopped(steps, context) for _ in range(len(group) - len(answers))]
 
-    def _refusal(self, steps: Plan, task: Task, run: Run) -> Estimate | None:
-        if run.clock.stopped or (isinstance(steps.found, Hopeless) and steps.found.out_of_work):
-            return _stopped(steps, run)
+    def _refusal(self, steps: Plan, task: Task, context: SolveContext) -> Estimate | None:
+        if context.clock.stopped or (isinstance(steps.found, Hopeless) and steps.found.out_of_work):
+            return _stopped(steps, context)
         if not steps.fits(self.memory_limit, task):
             return Estimate(
                 status=Status.TOO_LARGE,
@@ -102,10 +106,10 @@ class Exact(GraphSolver):
                 f"{format_bytes(self.memory_limit * 2**30)}: raise memory_limit or use bp",
                 stats=_stats(steps),
             )
-        if run.device == "cpu" and steps.seconds(task) > _HOPE * run.clock.left:
+        if context.device == "cpu" and steps.seconds(task) > _HOPE * context.clock.left:
             return Estimate(
                 status=Status.TIME_LIMIT,
-                message=f"elimination would take about {steps.seconds(task):.2g} s and {run.clock.left:.2g} s are "
+                message=f"elimination would take about {steps.seconds(task):.2g} s and {context.clock.left:.2g} s are "
                 "left: raise the time limit or use bp",
                 stats=_stats(steps),
             )
@@ -124,8 +128,8 @@ def _stats(steps: Plan) -> dict[str, Any]:
     return {"width": steps.width, "log2_largest_table": round(steps.log2_largest, 2), "orders_tried": steps.found.tries}
 
 
-def _stopped(steps: Plan, run: Run) -> Estimate:
-    return Estimate(status=run.clock.status or Status.TIME_LIMIT, stats=_stats(steps))
+def _stopped(steps: Plan, context: SolveContext) -> Estimate:
+    return Estimate(status=context.clock.status or Status.TIME_LIMIT, stats=_stats(steps))
 
 
 def _sums(graph: FactorGraph, steps: Plan, sums: Sums) -> Estimate:

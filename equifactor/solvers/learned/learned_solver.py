@@ -17,7 +17,7 @@ from equifactor._version import __version__
 from equifactor.errors import FormatError, OptionError
 from equifactor.registry import option
 from equifactor.result import Estimate, Status, Task, impossible
-from equifactor.solver import Ending, IterativeSolver, Run
+from equifactor.solver import Ending, IterativeSolver, SolveContext
 from equifactor.solvers.learned.model_card import read_card
 
 if TYPE_CHECKING:
@@ -89,52 +89,56 @@ class NeuralSolver(IterativeSolver["NetworkRun"]):
         files = [Path(self.weights)] if self.weights else [path for path in shipped if path.is_file()]
         return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
 
-    def network(self, task: Task, run: Run) -> Network:
+    def network(self, task: Task, context: SolveContext) -> Network:
         """The network with its weights, where and in the type it will run."""
         from equifactor.solvers.learned.network import build
 
         if self.untrained:
-            return build(self.name, self.untrained_settings(), seed=run.seed).to(run.device, _dtype(run.dtype)).eval()
+            return (
+                build(self.name, self.untrained_settings(), seed=context.seed)
+                .to(context.device, _dtype(context.dtype))
+                .eval()
+            )
         path = os.fspath(self.weights or shipped_weights(self.name, task))
         try:
             changed = Path(path).stat().st_mtime_ns
         except OSError:
             changed = 0  # reading it will say what is wrong
-        return _loaded(path, changed, run.device, run.dtype)
+        return _loaded(path, changed, context.device, context.dtype)
 
     def untrained_settings(self) -> dict[str, Any]:
         """Settings of the network under `untrained`."""
         return {}
 
-    def run(self, graphs: Sequence[FactorGraph], task: Task, run: Run) -> list[Estimate]:
+    def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
         """All graphs as one batch; in halves where that does not fit into memory."""
         from equifactor.torch_device import check_device
 
         self.check_task(task)
-        check_device(run.device)
-        network = self.network(task, run)
+        check_device(context.device)
+        network = self.network(task, context)
         solver = self if self.iterations else dataclasses.replace(self, iterations=network.config.steps)
-        return solver._run_in_memory(graphs, task, run)
+        return solver._run_in_memory(graphs, task, context)
 
-    def _run_in_memory(self, graphs: Sequence[FactorGraph], task: Task, run: Run) -> list[Estimate]:
+    def _run_in_memory(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
         import torch
 
         try:
-            return super().run(graphs, task, run)
+            return super().run(graphs, task, context)
         except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
             if not isinstance(error, (torch.OutOfMemoryError, MemoryError)) and "allocate memory" not in str(error):
                 raise
         if len(graphs) == 1:
-            message = f"The network does not fit into the memory of {run.device} on a model of this size; use bp."
+            message = f"The network does not fit into the memory of {context.device} on a model of this size; use bp."
             return [Estimate(status=Status.TOO_LARGE, message=message)]
         half = len(graphs) // 2
-        return self._run_in_memory(graphs[:half], task, run) + self._run_in_memory(graphs[half:], task, run)
+        return self._run_in_memory(graphs[:half], task, context) + self._run_in_memory(graphs[half:], task, context)
 
-    def init(self, flat: FlatGraph[np.ndarray], task: Task, run: Run) -> NetworkRun:
+    def init(self, flat: FlatGraph[np.ndarray], task: Task, context: SolveContext) -> NetworkRun:
         """The network before its first step."""
         from equifactor.solvers.learned.network_run import NetworkRun
 
-        return NetworkRun(self.network(task, run), flat, task, run)
+        return NetworkRun(self.network(task, context), flat, task, context)
 
     def step(self, state: NetworkRun, count: int) -> NDArray[np.float64]:
         """Steps of the network."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from equifactor.graph import FlatGraph
-    from equifactor.solver import Run
+    from equifactor.solver import SolveContext
     from equifactor.solvers.learned.network import Network
 
 
@@ -29,10 +29,10 @@ class NetworkRun:
     that left the range of numbers troubles no other; `finite` tells which.
     """
 
-    def __init__(self, network: Network, compiled: FlatGraph[np.ndarray], task: Task, run: Run) -> None:
-        self.network, self.compiled, self.run = network, compiled, run
+    def __init__(self, network: Network, compiled: FlatGraph[np.ndarray], task: Task, context: SolveContext) -> None:
+        self.network, self.compiled, self.context = network, compiled, context
         self._last: tuple[Tensor, Tensor] | None = None  # what the last watched step led to
-        self.flat = compiled.to(run.device, run.dtype)
+        self.flat = compiled.to(context.device, context.dtype)
         with torch.inference_mode():
             self.state = network.begin(self.flat, "max" if task is Task.MAP else "sum")
 
@@ -117,7 +117,7 @@ class NetworkRun:
 
         ascent = VariableAscent(self.compiled, _numpy(messages))
         for _ in range(passes):
-            if self.run.clock.stopped:
+            if self.context.clock.stopped:
                 break
             ascent.sweep()
         return np.minimum(bound, upper_bound_of(self.compiled, ascent.layout, ascent.messages))

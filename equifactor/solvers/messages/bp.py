@@ -9,7 +9,7 @@ import numpy as np
 
 from equifactor.registry import option, register
 from equifactor.result import Estimate, Task, impossible
-from equifactor.solver import ALL_SYMMETRIES, Ending, IterativeSolver, Run
+from equifactor.solver import ALL_SYMMETRIES, Ending, IterativeSolver, SolveContext
 from equifactor.solvers.messages.bp_engine import Engine, Schedule, Settings, new_engine, table_ranges
 from equifactor.solvers.messages.sequential_decoding import sequential_states
 
@@ -42,11 +42,11 @@ class BeliefPropagation(IterativeSolver[Engine]):
         if self.schedule != "parallel" or self.decode != "argmax":  # these go through the factors in some order
             object.__setattr__(self, "symmetries", ALL_SYMMETRIES - {"global"})
 
-    def init(self, flat: FlatGraph[np.ndarray], task: Task, run: Run) -> Engine:
+    def init(self, flat: FlatGraph[np.ndarray], task: Task, context: SolveContext) -> Engine:
         """Unary factors send their tables, all others uniform messages."""
         semiring: Literal["sum", "max"] = "max" if task is Task.MAP else "sum"
-        settings = Settings(semiring, self.schedule, self.damping, self.tolerance, run.seed)
-        return new_engine(flat, settings, run, self.engine)
+        settings = Settings(semiring, self.schedule, self.damping, self.tolerance, context.seed)
+        return new_engine(flat, settings, context, self.engine)
 
     def step(self, state: Engine, count: int) -> NDArray[np.float64]:
         """Sweeps over all messages."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from equifactor.graph import FlatGraph
     from equifactor.graph.flat_graph import FactorGroup
-    from equifactor.solver import Run
+    from equifactor.solver import SolveContext
 
 Semiring = Literal["sum", "max"]
 Schedule = Literal["parallel", "sequential", "random", "residual"]
@@ -72,10 +72,10 @@ class Engine(Protocol):
         ...
 
 
-def new_engine(flat: FlatGraph[np.ndarray], settings: Settings, run: Run, name: str) -> Engine:
+def new_engine(flat: FlatGraph[np.ndarray], settings: Settings, context: SolveContext, name: str) -> Engine:
     """The engine by name; `auto` takes Numba on the CPU in float64 and torch otherwise."""
     if name == "auto":
-        name = "numba" if run.device == "cpu" and run.dtype == "float64" else "torch"
+        name = "numba" if context.device == "cpu" and context.dtype == "float64" else "torch"
     if name == "numba":
         from equifactor.solvers.messages import binary_engine
 
@@ -86,4 +86,4 @@ def new_engine(flat: FlatGraph[np.ndarray], settings: Settings, run: Run, name: 
         return NumbaEngine(flat, settings)
     from equifactor.solvers.messages.torch_engine import TorchEngine
 
-    return TorchEngine(flat, settings, run)
+    return TorchEngine(flat, settings, context)

@@ -9,7 +9,7 @@ import numpy as np
 
 from equifactor.registry import option, register
 from equifactor.result import Estimate, Status, Task
-from equifactor.solver import GraphSolver, Run
+from equifactor.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph, FlatGraph
@@ -37,23 +37,23 @@ class MeanField(GraphSolver):
     tolerance: float = option(1e-6, "stop when no probability changes by more", low=0.0)
     starts: int = option(4, "starts: uniform, then random; the best bound wins", low=1)
 
-    def run_one(self, graph: FactorGraph, task: Task, run: Run) -> Estimate:
+    def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
         """The best of several starts."""
         from equifactor.graph import compile
 
         flat = compile(graph)
         field = _Field(flat)
-        rng = np.random.default_rng(run.seed)
+        rng = np.random.default_rng(context.seed)
         best_q, best, best_done, settled = np.zeros(0), -np.inf, 0, False
         for n, start in enumerate(field.starts(self.starts, rng)):
-            if n and run.clock.stopped:
+            if n and context.clock.stopped:
                 break
-            q, done, converged = self._ascend(field, start, run)
+            q, done, converged = self._ascend(field, start, context)
             bound = field.bound(q)
-            run.report(n + 1, self.starts, f"bound {bound:.6g}")
+            context.report(n + 1, self.starts, f"bound {bound:.6g}")
             if n == 0 or bound > best:
                 best_q, best, best_done, settled = q, bound, done, converged
-        status = Status.CONVERGED if settled else run.clock.status or Status.ITERATION_LIMIT
+        status = Status.CONVERGED if settled else context.clock.status or Status.ITERATION_LIMIT
         found = bool(np.isfinite(best))
         return Estimate(
             status=status if found or not status.solved else Status.ITERATION_LIMIT,
@@ -64,18 +64,18 @@ class MeanField(GraphSolver):
             iterations=best_done,
         )
 
-    def _ascend(self, field: _Field, q: FloatArray, run: Run) -> tuple[FloatArray, int, bool]:
+    def _ascend(self, field: _Field, q: FloatArray, context: SolveContext) -> tuple[FloatArray, int, bool]:
         """Sweep until nothing changes: q, sweeps, whether it settled. With zeros, violations are priced, then cut."""
         q = q.copy()
         done = 0
         if field.has_zeros and not np.isfinite(field.bound(q)):
             for penalty in SOFT_PENALTIES[: self.iterations]:
-                if run.clock.stopped:
+                if context.clock.stopped:
                     return q, done, False
                 field.sweep(q, penalty, hard=False)
                 done += 1
             q = field.cut(q)
-        while done < self.iterations and not run.clock.stopped:
+        while done < self.iterations and not context.clock.stopped:
             change = field.sweep(q, 0.0, hard=field.has_zeros)
             done += 1
             if change <= self.tolerance:

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from equifactor.graph import FlatGraph
-    from equifactor.solver import Run
+    from equifactor.solver import SolveContext
 
 
 class TorchEngine:
     """Parallel schedule, sum or max semiring."""
 
-    def __init__(self, flat: FlatGraph[np.ndarray], settings: Settings, run: Run) -> None:
-        check_device(run.device)
+    def __init__(self, flat: FlatGraph[np.ndarray], settings: Settings, context: SolveContext) -> None:
+        check_device(context.device)
         if settings.schedule != "parallel":
             raise OptionError(
                 f"schedule {settings.schedule} runs on the numba engine only (device cpu, dtype float64); "
@@ -31,7 +31,7 @@ class TorchEngine:
 
         self.settings = settings
         self.floor = message_floor(flat)
-        self.flat = flat.to(run.device, run.dtype)
+        self.flat = flat.to(context.device, context.dtype)
         self.msg_fv = ops.first_messages(self.flat, settings.semiring)
 
     def sweep(self, count: int) -> NDArray[np.float64]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from equifactor.registry import option, register
 from equifactor.result import Estimate, Task, impossible
-from equifactor.solver import ALL_SYMMETRIES, Ending, IterativeSolver, Run
+from equifactor.solver import ALL_SYMMETRIES, Ending, IterativeSolver, SolveContext
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph, FlatGraph
@@ -39,13 +39,13 @@ class TreeReweighted(IterativeSolver["Reweighting"]):
     damping: float = option(0.3, "share of the old log message that is kept, where there are loops", low=0.0, below=1.0)
     forests: int = option(16, "least number of forests; more are added until every factor is covered", low=1)
 
-    def run(self, graphs: Sequence[FactorGraph], task: Task, run: Run) -> list[Estimate]:
+    def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
         """One graph after the other: the forests of a graph must not depend on its company."""
-        return [super(TreeReweighted, self).run([graph], task, run)[0] for graph in graphs]
+        return [super(TreeReweighted, self).run([graph], task, context)[0] for graph in graphs]
 
-    def init(self, flat: FlatGraph[np.ndarray], task: Task, run: Run) -> Reweighting:
+    def init(self, flat: FlatGraph[np.ndarray], task: Task, context: SolveContext) -> Reweighting:
         """Draw the forests; uniform messages."""
-        return Reweighting(flat, self.forests, self.damping, run.seed)
+        return Reweighting(flat, self.forests, self.damping, context.seed)
 
     def step(self, state: Reweighting, count: int) -> FloatArray:
         """Sweeps over all factors, there and back."""

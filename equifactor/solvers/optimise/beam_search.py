@@ -13,12 +13,12 @@ from equifactor.result import Estimate, Status
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
-    from equifactor.solver import Run
+    from equifactor.solver import SolveContext
 
 _BURST_SECONDS = 0.02  # a call of the kernel aims to stay below
 
 
-def beam_search(graph: FactorGraph, width: int, steps: int, count_zeros: bool, run: Run) -> Estimate:
+def beam_search(graph: FactorGraph, width: int, steps: int, count_zeros: bool, context: SolveContext) -> Estimate:
     """The best of all states visited, from one random state.
 
     Each step examines all single-variable neighbours of the `width` best states visited and keeps the best again; it
@@ -30,7 +30,7 @@ def beam_search(graph: FactorGraph, width: int, steps: int, count_zeros: bool, r
 
     flat = compile(graph)
     model = SearchModel(flat)
-    rng = np.random.default_rng(run.seed)
+    rng = np.random.default_rng(context.seed)
     slots = 2 * width
     x = np.zeros((slots, flat.num_vars), np.int64)
     local = np.zeros((slots, flat.num_states))
@@ -47,13 +47,13 @@ def beam_search(graph: FactorGraph, width: int, steps: int, count_zeros: bool, r
     possible = model.possible - model.constant
 
     done, burst, changed = 0, 1, True
-    while changed and done < steps and not run.clock.stopped:
+    while changed and done < steps and not context.clock.stopped:
         start = time.perf_counter()
         count, changed = beam_steps(*model.arrays, *states, *pool, min(burst, steps - done), possible, not count_zeros)
         done += count
-        run.report(done, steps, f"log score {score[cache[0]] + model.constant:.6g}")
+        context.report(done, steps, f"log score {score[cache[0]] + model.constant:.6g}")
         burst = max(1, min(2 * burst, int(burst * _BURST_SECONDS / max(time.perf_counter() - start, 1e-9))))
-    unfinished = run.clock.status if done < steps else Status.ITERATION_LIMIT
+    unfinished = context.clock.status if done < steps else Status.ITERATION_LIMIT
     found = bool(score[cache[0]] >= possible)
     return Estimate(
         status=Status.CONVERGED if not changed else unfinished or Status.ITERATION_LIMIT,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from equifactor.registry import option, register
 from equifactor.result import Estimate, Task
-from equifactor.solver import GraphSolver, Run
+from equifactor.solver import GraphSolver, SolveContext
 from equifactor.solvers.optimise.beam_search import beam_search
 
 if TYPE_CHECKING:
@@ -25,6 +25,6 @@ class BestFirst(GraphSolver):
     steps: int = option(100_000, "most steps", low=0)
     count_zeros: bool = option(False, "prefer impossible states with fewer zeros, instead of all alike")
 
-    def run_one(self, graph: FactorGraph, task: Task, run: Run) -> Estimate:
+    def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
         """See `beam_search`."""
-        return beam_search(graph, 1, self.steps, self.count_zeros, run)
+        return beam_search(graph, 1, self.steps, self.count_zeros, context)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from equifactor.registry import option, register
 from equifactor.result import Estimate, Task
-from equifactor.solver import GraphSolver, Run
+from equifactor.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
@@ -31,8 +31,8 @@ class Branch(GraphSolver):
     entries: int = option(64, "eliminate variables whose joint table has no more entries", low=1, high=4096)
     gap: float = option(1e-7, "relative gap between bound and score that counts as optimal", low=0.0)
 
-    def run_one(self, graph: FactorGraph, task: Task, run: Run) -> Estimate:
+    def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
         """The best assignment, proven unless time runs out; then the best one found, and bounds."""
         from equifactor.solvers.optimise.proof import prove
 
-        return prove(graph, run, sweeps=self.sweeps, entries=self.entries, gap=self.gap)
+        return prove(graph, context, sweeps=self.sweeps, entries=self.entries, gap=self.gap)

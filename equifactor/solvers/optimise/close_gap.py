@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from equifactor.graph import FlatGraph
-    from equifactor.solver import Run
+    from equifactor.solver import SolveContext
 
 
 DECODING = 0.3  # seconds of decoding per second of sweeping
@@ -50,7 +50,7 @@ class Limits:
     tolerance: float
 
 
-def close_gap(dual: Dual, limits: Limits, run: Run) -> Estimate:
+def close_gap(dual: Dual, limits: Limits, context: SolveContext) -> Estimate:
     """Sweep and decode until the best assignment meets the bound, the bound stalls, or time is up (one graph)."""
     best = _Best(dual)
     best.update()
@@ -63,13 +63,13 @@ def close_gap(dual: Dual, limits: Limits, run: Run) -> Estimate:
         stalled = len(history) > limits.patience and (
             history[-1 - limits.patience] - lowest <= limits.tolerance * max(1.0, abs(lowest))
         )
-        last = stalled or done >= limits.iterations or run.clock.stopped
+        last = stalled or done >= limits.iterations or context.clock.stopped
         if done and (best.seconds <= DECODING * sweeping or last):
             best.update()
         if stalled:  # several states may share a maximum: other orders break the ties in other ways
-            rng = np.random.default_rng(run.seed)
+            rng = np.random.default_rng(context.seed)
             for _ in range(RANDOM_DECODINGS):
-                if best.meets(lowest, limits.gap) or run.clock.stopped:
+                if best.meets(lowest, limits.gap) or context.clock.stopped:
                     break
                 best.update(rng)
         if best.meets(lowest, limits.gap):
@@ -77,7 +77,7 @@ def close_gap(dual: Dual, limits: Limits, run: Run) -> Estimate:
         elif stalled:
             status = Status.CONVERGED
         elif last:
-            status = run.clock.status or Status.ITERATION_LIMIT
+            status = context.clock.status or Status.ITERATION_LIMIT
         else:
             start = time.perf_counter()
             bound = dual.sweep()
@@ -87,7 +87,7 @@ def close_gap(dual: Dual, limits: Limits, run: Run) -> Estimate:
                 return impossible("a variable has no state that its factors allow")
             lowest = min(lowest, bound)
             history.append(lowest)
-            run.report(done, limits.iterations, f"gap {lowest - best.score:.3g}")
+            context.report(done, limits.iterations, f"gap {lowest - best.score:.3g}")
     bound = max(dual.bound, best.score)  # of the messages as they are, free of rounding over the sweeps
     return Estimate(
         status=status,

@@ -10,7 +10,7 @@ import numpy as np
 from equifactor.graph import compile
 from equifactor.registry import option, register
 from equifactor.result import Estimate, Status, Task
-from equifactor.solver import GraphSolver, Run
+from equifactor.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
@@ -30,22 +30,22 @@ class LocalSearchSolver(GraphSolver):
         None, "stop after so many phases in a row without success; none: 100 and 20 per variable, up to 1,500", low=1
     )
 
-    def run_one(self, graph: FactorGraph, task: Task, run: Run) -> Estimate:
+    def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
         """The best assignment met; never a proof."""
         from equifactor.graph.search_model import SearchModel
         from equifactor.solvers.optimise.annealing import LocalSearch, run_phases
 
         def report(search: LocalSearch) -> None:
-            run.report(search.phases, None, f"log score {search.score:.6g}")
+            context.report(search.phases, None, f"log score {search.score:.6g}")
 
         flat = compile(graph)
         model = SearchModel(flat)
-        rng = np.random.default_rng(run.seed)
+        rng = np.random.default_rng(context.seed)
         first = model.random_assignment(rng) if self.start == "random" else model.unary_assignment()
-        search = LocalSearch(model, first, run.seed)
+        search = LocalSearch(model, first, context.seed)
         patience = self.patience or min(100 + 20 * flat.num_vars, 1500)
-        settled = run_phases(search, run.clock, self.iterations, patience, report)
-        unfinished = run.clock.status if search.phases < self.iterations else Status.ITERATION_LIMIT
+        settled = run_phases(search, context.clock, self.iterations, patience, report)
+        unfinished = context.clock.status if search.phases < self.iterations else Status.ITERATION_LIMIT
         return Estimate(
             status=Status.CONVERGED if settled else unfinished or Status.ITERATION_LIMIT,
             message="" if search.possible else "No assignment of positive probability was found: try another seed.",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from equifactor.registry import option, register
 from equifactor.result import Estimate, Task
-from equifactor.solver import ALL_SYMMETRIES, GraphSolver, Run
+from equifactor.solver import ALL_SYMMETRIES, GraphSolver, SolveContext
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
@@ -30,11 +30,11 @@ class Mplp(GraphSolver):
     gap: float = option(1e-7, "relative gap between bound and score that counts as optimal", low=0.0)
     tolerance: float = option(1e-9, "stop when ten sweeps lower the bound by less, relatively", low=0.0)
 
-    def run_one(self, graph: FactorGraph, task: Task, run: Run) -> Estimate:
+    def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
         """Sweep, decode, compare."""
         from equifactor.graph import compile
         from equifactor.solvers.optimise.ascent import FactorAscent
         from equifactor.solvers.optimise.close_gap import Limits, close_gap
 
         limits = Limits(self.iterations, self.gap, 10, self.tolerance)
-        return close_gap(FactorAscent(compile(graph)), limits, run)
+        return close_gap(FactorAscent(compile(graph)), limits, context)

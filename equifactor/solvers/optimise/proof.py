@@ -16,7 +16,7 @@ from equifactor.solvers.optimise.branch_and_bound import BranchAndBound
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
-    from equifactor.solver import Run
+    from equifactor.solver import SolveContext
 
 _STINT = 0.1  # seconds between two reports
 _PHASES = 10  # of the local search that makes the first assignment
@@ -25,19 +25,19 @@ _LEAST_FALL = 1e-4  # ... this share of the gap
 
 
 def prove(
-    graph: FactorGraph, run: Run, *, sweeps: int = 300, entries: int = MOST_ENTRIES, gap: float = 1e-7
+    graph: FactorGraph, context: SolveContext, *, sweeps: int = 300, entries: int = MOST_ENTRIES, gap: float = 1e-7
 ) -> Estimate:
     """The best assignment, proven unless time runs out; then the best one found, and bounds.
 
     Args:
         graph: the model.
-        run: clock and seed.
+        context: clock and seed of the call.
         sweeps: most sweeps of dual ascent before the first node.
         entries: variables whose joint table has no more entries are eliminated before.
         gap: difference between bound and score, relative to the score, that counts as none.
     """
-    if run.clock.stopped:
-        return Estimate(status=run.clock.status or Status.TIME_LIMIT)
+    if context.clock.stopped:
+        return Estimate(status=context.clock.status or Status.TIME_LIMIT)
     shrunk = shrink(graph, entries)
     if shrunk is None:
         return impossible()
@@ -46,7 +46,7 @@ def prove(
     ascent = VariableAscent(compile(shrunk.graph))
     best = np.zeros(shrunk.graph.num_vars, np.int64)
     falls: list[float] = []
-    while len(falls) < sweeps and not run.clock.stopped:
+    while len(falls) < sweeps and not context.clock.stopped:
         falls.append(ascent.sweep())
         if np.isneginf(falls[-1]):
             return impossible()
@@ -55,23 +55,23 @@ def prove(
             left = falls[-1] - shrunk.graph.log_score(best)
             if falls[-_STALL] - falls[-1] <= _LEAST_FALL * left or left <= gap * abs(falls[-1]):
                 break
-    local = LocalSearch(SearchModel(ascent.flat), best, run.seed)
-    for _ in range(0 if run.clock.stopped else _PHASES):
+    local = LocalSearch(SearchModel(ascent.flat), best, context.seed)
+    for _ in range(0 if context.clock.stopped else _PHASES):
         local.step()
     search = BranchAndBound(ascent, local.best, shrunk.graph.log_score(local.best), gap)
-    while not search.finished and not run.clock.stopped:
-        search.work(_STINT, lambda: run.clock.stopped)
-        run.report(search.nodes, None, f"gap {search.bound - search.score:.3g}")
-    return _estimate(shrunk, search, run)
+    while not search.finished and not context.clock.stopped:
+        search.work(_STINT, lambda: context.clock.stopped)
+        context.report(search.nodes, None, f"gap {search.bound - search.score:.3g}")
+    return _estimate(shrunk, search, context)
 
 
-def _estimate(shrunk: Shrunk, search: BranchAndBound, run: Run) -> Estimate:
+def _estimate(shrunk: Shrunk, search: BranchAndBound, context: SolveContext) -> Estimate:
     assignment = shrunk.assignment(search.best)
     score = shrunk.source.log_score(assignment)
     if search.finished and np.isneginf(score):
         return impossible()
     return Estimate(
-        status=Status.OPTIMAL if search.finished else run.clock.status or Status.TIME_LIMIT,
+        status=Status.OPTIMAL if search.finished else context.clock.status or Status.TIME_LIMIT,
         assignment=assignment,
         lower_bound=score,
         upper_bound=max(score, search.bound),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from equifactor.registry import option, register
 from equifactor.result import Estimate, Task
-from equifactor.solver import ALL_SYMMETRIES, GraphSolver, Run
+from equifactor.solver import ALL_SYMMETRIES, GraphSolver, SolveContext
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
@@ -32,7 +32,7 @@ class Srmp(GraphSolver):
 
     cycles: bool = option(False, "tighten along frustrated cycles of pair factors: slower, closer bounds")
 
-    def run_one(self, graph: FactorGraph, task: Task, run: Run) -> Estimate:
+    def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
         """Sweep, decode, compare."""
         from equifactor.graph import compile
         from equifactor.solvers.optimise.ascent import VariableAscent
@@ -41,4 +41,4 @@ class Srmp(GraphSolver):
 
         limits = Limits(self.iterations, self.gap, 200 if self.cycles else 10, self.tolerance)
         flat = compile(graph)
-        return close_gap(CycleAscent(flat) if self.cycles else VariableAscent(flat), limits, run)
+        return close_gap(CycleAscent(flat) if self.cycles else VariableAscent(flat), limits, context)

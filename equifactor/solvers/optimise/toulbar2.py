@@ -19,7 +19,7 @@ import numpy as np
 from equifactor.errors import OptionError
 from equifactor.registry import option, register
 from equifactor.result import Estimate, Status, Task, impossible
-from equifactor.solver import GraphSolver, Run
+from equifactor.solver import GraphSolver, SolveContext
 from equifactor.solvers.elimination.reduction import Reduction, reduce_graph
 
 if TYPE_CHECKING:
@@ -54,26 +54,26 @@ class Toulbar2(GraphSolver):
             return "the solver toulbar2 needs the package pytoulbar2: pip install 'equifactor[toulbar2]'"
         return None
 
-    def run_one(self, graph: FactorGraph, task: Task, run: Run) -> Estimate:
+    def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
         """The best assignment, proven unless time runs out; then the best one found, and bounds."""
         missing = self.missing()
         if missing is not None:
             raise OptionError(missing)
-        if run.clock.stopped:
-            return Estimate(status=run.clock.status or Status.TIME_LIMIT)
+        if context.clock.stopped:
+            return Estimate(status=context.clock.status or Status.TIME_LIMIT)
         left = reduce_graph(graph)
         if left.impossible:
             return impossible()
         problem = Costs.of(left, left.log_phi(graph))
         with _silence():
-            states, dual, proven, nodes = self._search(left, problem, run)
+            states, dual, proven, nodes = self._search(left, problem, context)
         if states is None and proven:
             return impossible()
-        if not proven and run.clock.left > _ALARM_SECONDS:
-            run.clock.interrupted = True  # nothing else stops a search before its time
+        if not proven and context.clock.left > _ALARM_SECONDS:
+            context.clock.interrupted = True  # nothing else stops a search before its time
         upper = problem.score(dual) + problem.slack
         stats = {"nodes": nodes, "digits": problem.digits}
-        ending = run.clock.status or Status.TIME_LIMIT
+        ending = context.clock.status or Status.TIME_LIMIT
         if states is None:
             return Estimate(status=ending, upper_bound=upper, stats=stats)
         assignment = left.assignment(graph, states)
@@ -86,15 +86,17 @@ class Toulbar2(GraphSolver):
             stats=stats,
         )
 
-    def _search(self, left: Reduction, problem: Costs, run: Run) -> tuple[IntArray | None, float, bool, int]:
+    def _search(
+        self, left: Reduction, problem: Costs, context: SolveContext
+    ) -> tuple[IntArray | None, float, bool, int]:
         """Best states found [v], dual bound in costs, whether the search was finished, nodes."""
         toulbar2: Any = importlib.import_module("pytoulbar2")
-        cfn = toulbar2.CFN(resolution=0, vac=int(self.vac), seed=1 + run.seed % 2**30, verbose=-1)
+        cfn = toulbar2.CFN(resolution=0, vac=int(self.vac), seed=1 + context.seed % 2**30, verbose=-1)
         for i, d in enumerate(left.card.tolist()):
             cfn.AddVariable(f"x{i}", range(d))
         for scope, costs in zip(problem.scopes, problem.tables, strict=True):
             cfn.AddFunction(scope, costs)
-        with _alarm(cfn, run.clock.left):
+        with _alarm(cfn, context.clock.left):
             solution = cfn.Solve()
         states = None if solution is None else np.array(solution[0], np.int64)
         return states, float(cfn.GetDDualBound()), not cfn.Option.limited, int(cfn.GetNbNodes())

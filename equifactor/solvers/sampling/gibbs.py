@@ -10,7 +10,7 @@ import numpy as np
 from equifactor.graph import compile
 from equifactor.registry import option, register
 from equifactor.result import Estimate, Status, Task
-from equifactor.solver import GraphSolver, Run
+from equifactor.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
@@ -31,24 +31,24 @@ class Gibbs(GraphSolver):
     samples: int = option(4000, "draws of each chain that count", low=1)
     thin: int = option(1, "sweeps from one draw to the next", low=1)
 
-    def run_one(self, graph: FactorGraph, task: Task, run: Run) -> Estimate:
+    def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
         """Starts of positive probability, burn-in, draws, diagnostics."""
         from equifactor.graph.search_model import SearchModel
         from equifactor.solvers.sampling.gibbs_sampler import Chains, draw, find_starts
 
         flat = compile(graph)
         model = SearchModel(flat)
-        starts = find_starts(model, self.chains, run)
+        starts = find_starts(model, self.chains, context)
         if not starts:
             return Estimate(
-                status=run.clock.status or Status.ITERATION_LIMIT,
+                status=context.clock.status or Status.ITERATION_LIMIT,
                 message="No assignment of positive probability was found to start from: use exact or bp.",
             )
-        draws = draw(Chains(model, starts, run.seed), self.burn_in, self.samples, self.thin, run)
+        draws = draw(Chains(model, starts, context.seed), self.burn_in, self.samples, self.thin, context)
         r_hat, effective = float(draws.r_hat.max(initial=1.0)), float(draws.effective.min(initial=np.inf))
         mixed = r_hat < R_HAT_LIMIT
         finished = draws.sweeps >= (self.samples // 2) * self.thin
-        status = Status.CONVERGED if mixed and finished else run.clock.status or Status.ITERATION_LIMIT
+        status = Status.CONVERGED if mixed and finished else context.clock.status or Status.ITERATION_LIMIT
         said = f"largest R-hat {r_hat:.3f}, smallest effective sample size {effective:.0f}"
         return Estimate(
             status=status,

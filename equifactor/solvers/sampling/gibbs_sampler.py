@@ -14,7 +14,7 @@ from equifactor.solvers.sampling.gibbs_kernels import gibbs_sweeps
 
 if TYPE_CHECKING:
     from equifactor.graph.search_model import SearchModel
-    from equifactor.solver import Run
+    from equifactor.solver import SolveContext
     from equifactor.typing import FloatArray, IntArray
 
 
@@ -62,22 +62,22 @@ class Chains:
         return thin * max(1, int(_BURST_SECONDS / max(self.cost * thin, 1e-9))) if self.cost else thin
 
 
-def find_starts(model: SearchModel, chains: int, run: Run) -> list[IntArray]:
+def find_starts(model: SearchModel, chains: int, context: SolveContext) -> list[IntArray]:
     """A possible assignment for each chain, as different as can be; none when no search found one.
 
     Random ones where the model has no zeros. Otherwise local search repairs random ones, and a chain whose repair fails
     starts where another one does.
     """
-    rng = np.random.default_rng(run.seed)
+    rng = np.random.default_rng(context.seed)
     found: list[IntArray] = []
     for c in range(chains):
         start = model.random_assignment(rng)
         if not model.flat.has_zeros:
             found.append(start)
             continue
-        search = LocalSearch(model, start, seed=run.seed + c)
+        search = LocalSearch(model, start, seed=context.seed + c)
         for _ in range(_REPAIR_PHASES):
-            if search.possible or run.clock.stopped:
+            if search.possible or context.clock.stopped:
                 break
             search.step()
         if search.possible:
@@ -85,21 +85,21 @@ def find_starts(model: SearchModel, chains: int, run: Run) -> list[IntArray]:
     return [found[c % len(found)] for c in range(chains)] if found else []
 
 
-def draw(chains: Chains, burn_in: int, samples: int, thin: int, run: Run) -> Draws:
+def draw(chains: Chains, burn_in: int, samples: int, thin: int, context: SolveContext) -> Draws:
     """Burn in, then so many recorded draws of each chain, `thin` sweeps apart; fewer at the deadline.
 
     Returns estimates from what was drawn: at least one sweep is always made.
     """
     num, width = chains.local.shape
     none = np.zeros((num, 0))
-    limit = run.clock.time_limit
-    until = np.inf if limit is None else run.clock.seconds + _BURN_IN_SHARE * run.clock.left
+    limit = context.clock.time_limit
+    until = np.inf if limit is None else context.clock.seconds + _BURN_IN_SHARE * context.clock.left
     done = 0
-    while done < burn_in and not run.clock.stopped and run.clock.seconds < until:
+    while done < burn_in and not context.clock.stopped and context.clock.seconds < until:
         sweeps = min(chains.burst(1), burn_in - done)
         chains.sweep(sweeps, 0, none, none)
         done += sweeps
-        run.report(done, burn_in + samples * thin, "burn-in")
+        context.report(done, burn_in + samples * thin, "burn-in")
 
     batches = max(2, min(_BATCHES, samples, _BATCH_MEMORY // max(1, num * width)))
     length = max(1, samples // batches)  # recorded draws of a batch
@@ -108,13 +108,13 @@ def draw(chains: Chains, burn_in: int, samples: int, thin: int, run: Run) -> Dra
     taken = 0
     for b in range(batches):
         in_batch = 0
-        while in_batch < length and (not run.clock.stopped or taken == 0):
-            count = 1 if run.clock.stopped else min(chains.burst(thin) // thin, length - in_batch)
+        while in_batch < length and (not context.clock.stopped or taken == 0):
+            count = 1 if context.clock.stopped else min(chains.burst(thin) // thin, length - in_batch)
             chains.sweep(count * thin, thin, total[b], squares[b])
             in_batch += count
             taken += count
-            run.report(burn_in + taken * thin, burn_in + samples * thin)
-        if run.clock.stopped:
+            context.report(burn_in + taken * thin, burn_in + samples * thin)
+        if context.clock.stopped:
             break
     whole = taken // length
     marginals = total.sum(axis=(0, 1)) / (num * taken)

@@ -7,7 +7,7 @@ import pytest
 
 from equifactor import FactorGraph, Status, Task, solve
 from equifactor.generators import ising_grid, random_graph
-from equifactor.solver import Run
+from equifactor.solver import SolveContext
 from equifactor.solvers.elimination.exact import Exact
 
 
@@ -70,7 +70,7 @@ def test_a_batch_says_where_all_assignments_are_impossible():
 
 
 def test_a_plan_can_be_looked_at_and_run():
-    graph, solver, run = ising_grid(4, 4), Exact(), Run()
+    graph, solver, run = ising_grid(4, 4), Exact(), SolveContext()
     steps = solver.plan(graph, Task.PR, run)
     assert steps.fits(1.0)
     estimate = solver.run_plan(graph, steps, Task.PR, run)

@@ -8,7 +8,7 @@ import pytest
 from equifactor import FactorGraph, parse_solver, solve
 from equifactor.generators import ising_grid
 from equifactor.result import Task
-from equifactor.solver import Run
+from equifactor.solver import SolveContext
 
 SAME = np.eye(2)
 PAIRS = [([i, j], SAME) for i in range(4) for j in range(i)]
@@ -38,6 +38,8 @@ def test_strong_evidence_is_no_such_state() -> None:
 
 def test_true_zeros_are_no_such_states() -> None:
     graph = FactorGraph([2, 2], [([0, 1], [[1.0, 0.0], [1.0, 1.0]]), ([0], [1.0, 0.0])])
-    estimate = parse_solver("bp").run([graph], Task.MAR, Run())[0]  # `solve` would strike these states out before
+    estimate = parse_solver("bp").run([graph], Task.MAR, SolveContext())[
+        0
+    ]  # `solve` would strike these states out before
     np.testing.assert_array_equal(estimate.marginals.values, [1.0, 0.0, 1.0, 0.0])
     assert "vanished" not in estimate.stats

@@ -9,7 +9,7 @@ from equifactor import FactorGraph, Status, solve
 from equifactor.clock import Clock
 from equifactor.generators import ising_grid, random_graph
 from equifactor.graph import compile
-from equifactor.solver import Run
+from equifactor.solver import SolveContext
 from equifactor.solvers.optimise import branch_and_bound as branch
 from equifactor.solvers.optimise.ascent import VariableAscent
 from equifactor.solvers.optimise.branch_and_bound import BranchAndBound
@@ -60,7 +60,7 @@ def search_of(graph: FactorGraph, sweeps: int = 20) -> BranchAndBound:
 @pytest.mark.parametrize("states", [2, 3])
 def test_dense_pairs_are_proven(seed: int, states: int) -> None:
     graph = dense_pairs(12 if states == 2 else 9, seed, states)
-    got, want = prove(graph, Run()), solve(graph, "MAP", "exact")
+    got, want = prove(graph, SolveContext()), solve(graph, "MAP", "exact")
     assert got.status is Status.OPTIMAL
     assert got.lower_bound == pytest.approx(want.log_score)
     assert got.upper_bound == pytest.approx(want.log_score)
@@ -69,7 +69,7 @@ def test_dense_pairs_are_proven(seed: int, states: int) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_noisy_or_networks_are_proven(seed: int) -> None:
     graph = noisy_or(25, 20, seed)
-    got, want = prove(graph, Run()), solve(graph, "MAP", "exact")
+    got, want = prove(graph, SolveContext()), solve(graph, "MAP", "exact")
     assert got.status is Status.OPTIMAL
     assert got.lower_bound == pytest.approx(want.log_score)
 
@@ -78,7 +78,7 @@ def test_noisy_or_networks_are_proven(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(10))
 def test_nothing_eliminated_before(seed: int, zeros: float) -> None:
     graph = random_graph(9, 16, arity=(1, 4), card=(2, 3), zeros=zeros, seed=seed)
-    got, want = prove(graph, Run(), sweeps=1, entries=1), solve(graph, "MAP", "brute")
+    got, want = prove(graph, SolveContext(), sweeps=1, entries=1), solve(graph, "MAP", "brute")
     if want.status is Status.ZERO_PROBABILITY:
         assert got.status is Status.ZERO_PROBABILITY
     else:
@@ -126,7 +126,7 @@ def test_a_short_trail_only_ends_dives_early(monkeypatch: pytest.MonkeyPatch) ->
 def test_deadline_returns_the_best_so_far() -> None:
     graph = dense_pairs(60, 1)
     clock = Clock(0.5)
-    got = prove(graph, Run(clock=clock))
+    got = prove(graph, SolveContext(clock=clock))
     assert clock.seconds < 1.5
     assert got.status is Status.TIME_LIMIT
     assert got.assignment is not None
@@ -140,7 +140,7 @@ def test_interrupt_returns_the_best_so_far() -> None:
     def press(done: int, total: int | None, note: str) -> None:
         clock.interrupted = True
 
-    got = prove(graph, Run(clock=clock, progress=press))
+    got = prove(graph, SolveContext(clock=clock, progress=press))
     assert got.status is Status.INTERRUPTED
     assert got.assignment is not None
     assert got.iterations > 0
@@ -164,7 +164,7 @@ def test_offer_takes_better_assignments_only() -> None:
 )
 def test_auto_proves_where_exact_does_not_fit(graph: FactorGraph) -> None:
     got = solve(graph, "MAP", "auto(memory_limit=0.0001)", time_limit=30.0)
-    want = prove(graph, Run(clock=Clock(5.0)))
+    want = prove(graph, SolveContext(clock=Clock(5.0)))
     assert got.status is Status.OPTIMAL
     assert got.log_score >= want.lower_bound - 1e-6
     assert want.upper_bound >= got.log_score - 1e-6
@@ -173,7 +173,7 @@ def test_auto_proves_where_exact_does_not_fit(graph: FactorGraph) -> None:
 @pytest.mark.parametrize("name", contract_graphs())
 def test_contract_graphs(name: str) -> None:
     graph = contract_graphs()[name]
-    got, want = prove(graph, Run()), solve(graph, "MAP", "brute")
+    got, want = prove(graph, SolveContext()), solve(graph, "MAP", "brute")
     assert got.status is (Status.ZERO_PROBABILITY if want.status is Status.ZERO_PROBABILITY else Status.OPTIMAL)
     if got.assignment is not None:
         assert graph.log_score(got.assignment) == pytest.approx(want.log_score, rel=1e-9, abs=1e-9)

@@ -15,13 +15,13 @@ import pytest
 
 from equifactor import FormatError, OptionError, solve
 from equifactor.data import Instance, collection
-from equifactor.evaluate import evaluate
-from equifactor.evaluate.jobs import Job, make_jobs
-from equifactor.evaluate.provenance import code
-from equifactor.evaluate.row_store import Store
-from equifactor.evaluate.summary import tables
-from equifactor.evaluate.worker import run_job
-from equifactor.evaluate.worker_pool import Worker, run_jobs
+from equifactor.evaluation import evaluate
+from equifactor.evaluation.jobs import Job, make_jobs
+from equifactor.evaluation.provenance import code
+from equifactor.evaluation.row_store import Store
+from equifactor.evaluation.summary import tables
+from equifactor.evaluation.worker import run_job
+from equifactor.evaluation.worker_pool import Worker, run_jobs
 from equifactor.generators import ising_grid
 from equifactor.io import write_graph
 from equifactor.result import Task
@@ -80,7 +80,7 @@ def test_finished_rows_are_not_run_again(
 
     monkeypatch.setattr(Worker, "run", run)
     assert evaluate(instances, "PR", ["brute"], tmp_path / "out") == first
-    monkeypatch.setattr("equifactor.evaluate.evaluation.code", lambda: "another version")
+    monkeypatch.setattr("equifactor.evaluation.campaign.code", lambda: "another version")
     assert evaluate(instances, "PR", ["brute"], tmp_path / "out", reuse=True) == first
     with pytest.raises(RuntimeError, match="it ran again"):
         evaluate(instances, "PR", ["brute"], tmp_path / "out")
@@ -89,7 +89,7 @@ def test_finished_rows_are_not_run_again(
 def test_a_kill_loses_only_what_was_running(instances: list[Instance], tmp_path: Path) -> None:
     program = textwrap.dedent(f"""
         from equifactor.data import collection
-        from equifactor.evaluate import evaluate
+        from equifactor.evaluation import evaluate
         evaluate(collection({str(instances[0].path.parents[1])!r}), "PR", ["brute", "bp", "exact"],
                  {str(tmp_path / "out")!r})
     """)
@@ -149,7 +149,7 @@ def test_errors_become_rows(instances: list[Instance], tmp_path: Path, monkeypat
     def fail(*args: object, **kwargs: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("equifactor.evaluate.worker._solved", fail)
+    monkeypatch.setattr("equifactor.evaluation.worker._solved", fail)
     assert run_job(Job(instances[0], "bp", Task.PR, 1.0))["status"] == "out-of-memory"
 
 
@@ -167,7 +167,7 @@ def test_overrun_allows_ten_percent_and_a_second(instances: list[Instance]) -> N
 def test_a_dead_worker_is_a_row_and_the_next_job_runs(
     instances: list[Instance], monkeypatch: pytest.MonkeyPatch, body: str, status: str
 ) -> None:
-    monkeypatch.setattr("equifactor.evaluate.worker_pool._GRACE", 0.5)
+    monkeypatch.setattr("equifactor.evaluation.worker_pool._GRACE", 0.5)
     popen = subprocess.Popen
     monkeypatch.setattr(subprocess, "Popen", lambda args, **kw: popen([sys.executable, "-c", body], **kw))
     worker = Worker()

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from equifactor.evaluate.row_store import Row
+from equifactor.evaluation.row_store import Row
 from equifactor.metrics import summarize
 from equifactor.result import Task
 

@@ -1,6 +1,6 @@
 """The process that solves: jobs come as JSON lines on stdin, one row of measures goes out per job.
 
-Run as `python -m equifactor.evaluate.worker MEMORY`, MEMORY in GiB (0: no limit). It ends when stdin does, or when
+Run as `python -m equifactor.evaluation.worker MEMORY`, MEMORY in GiB (0: no limit). It ends when stdin does, or when
 its parent is gone. Before the first job of a solver a tiny model is solved, so that kernels are loaded or compiled
 outside the time that counts.
 """
@@ -17,7 +17,7 @@ import time
 from typing import Any
 
 from equifactor.errors import EquifactorError
-from equifactor.evaluate.jobs import Job
+from equifactor.evaluation.jobs import Job
 
 
 def run_job(job: Job) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def run_job(job: Job) -> dict[str, Any]:
 
 def _solved(job: Job, graph: Any, reference: Any) -> dict[str, Any]:
     from equifactor._solve import solve
-    from equifactor.evaluate.measure import measure
+    from equifactor.evaluation.measure import measure
 
     result = solve(graph, job.task, job.solver, time_limit=job.time_limit, seed=job.seed)
     return {

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from equifactor.data import Instance
-from equifactor.evaluate.jobs import Job, make_jobs
-from equifactor.evaluate.provenance import code, provenance
-from equifactor.evaluate.row_store import Row, Store, write_results
-from equifactor.evaluate.worker_pool import run_jobs
+from equifactor.evaluation.jobs import Job, make_jobs
+from equifactor.evaluation.provenance import code, provenance
+from equifactor.evaluation.row_store import Row, Store, write_results
+from equifactor.evaluation.worker_pool import run_jobs
 
 if TYPE_CHECKING:
     from equifactor.solver import Progress

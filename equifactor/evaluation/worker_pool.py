@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
-from equifactor.evaluate.jobs import Job
+from equifactor.evaluation.jobs import Job
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 _GRACE = 120.0  # seconds for reading, and for compiling kernels on the first run ever, before a worker is killed
@@ -69,7 +69,7 @@ class Worker:
             self.stop()
             self.complaints = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "equifactor.evaluate.worker", str(self.memory_limit)],
+                [sys.executable, "-m", "equifactor.evaluation.worker", str(self.memory_limit)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self.complaints,

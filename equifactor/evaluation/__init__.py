@@ -9,8 +9,8 @@ summary.py    one table per solver, a row per family
 provenance.py what produced the numbers
 """
 
-from equifactor.evaluate.evaluation import evaluate
-from equifactor.evaluate.jobs import Job
-from equifactor.evaluate.measure import measure
+from equifactor.evaluation.campaign import evaluate
+from equifactor.evaluation.jobs import Job
+from equifactor.evaluation.measure import measure
 
 __all__ = ["Job", "evaluate", "measure"]
