@@ -1,0 +1,43 @@
+"""Tables as text: aligned columns for a terminal, Markdown for a page, LaTeX for a paper.
+
+Every function takes rows of cells; the first row holds the titles. A cell is anything that `str` can show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+
+def aligned(rows: Sequence[Sequence[Any]], *, right: Collection[int] = (), rule: bool = False) -> str:
+    """Columns two blanks apart, nothing wrapped, so that the text can be read, cut and searched.
+
+    Args:
+        rows: the cells, titles first; all rows have the same length.
+        right: numbers of the columns whose cells stand at the right edge.
+        rule: whether a line of dashes separates the titles from the rest.
+    """
+    cells = [[str(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = []
+    for row in cells:
+        padded = (c.rjust(w) if n in right else c.ljust(w) for n, (c, w) in enumerate(zip(row, widths, strict=True)))
+        lines.append("  ".join(padded).rstrip())
+    if rule:
+        lines.insert(1, "-" * len(lines[0]))
+    return "\n".join(lines)
+
+
+def markdown(rows: Sequence[Sequence[Any]]) -> str:
+    """A Markdown table whose columns are as wide as their cells happen to be."""
+    lines = ["| " + " | ".join(map(str, row)) + " |" for row in rows]
+    lines.insert(1, "|---" * len(rows[0]) + "|")
+    return "\n".join(lines)
+
+
+def latex(rows: Sequence[Sequence[Any]]) -> str:
+    """A LaTeX `tabular`: the first column to the left, the others to the right; cells are LaTeX already."""
+    lines = [" & ".join(map(str, row)) + r" \\" for row in rows]
+    columns = "l" + "r" * (len(rows[0]) - 1)
+    top = [rf"\begin{{tabular}}{{{columns}}}", r"\hline", lines[0], r"\hline"]
+    return "\n".join([*top, *lines[1:], r"\hline", r"\end{tabular}"])

@@ -1,0 +1,17 @@
+from equifactor.text_tables import aligned, latex, markdown
+
+ROWS = [("name", "error"), ("bp", 0.25), ("fe-net", 1)]
+
+
+def test_columns_are_aligned_and_end_without_blanks() -> None:
+    assert aligned(ROWS) == "name    error\nbp      0.25\nfe-net  1"
+    assert aligned(ROWS, right={1}, rule=True) == "name    error\n-------------\nbp       0.25\nfe-net      1"
+
+
+def test_markdown() -> None:
+    assert markdown(ROWS) == "| name | error |\n|---|---|\n| bp | 0.25 |\n| fe-net | 1 |"
+
+
+def test_latex() -> None:
+    want = r"\begin{tabular}{lr} \hline name & error \\ \hline bp & 0.25 \\ fe-net & 1 \\ \hline \end{tabular}"
+    assert latex(ROWS).split() == want.split()
