@@ -20,7 +20,8 @@ def read(page: str) -> str:
 
 
 def without_code(text: str) -> str:
-    return re.sub(r"^ *```.*?^ *```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    """The text without blocks of code, fenced or indented."""
+    return re.sub(r"^ *```.*?^ *```$|^    [^\n]*$", "", text, flags=re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize("page", PAGES)
