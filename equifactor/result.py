@@ -11,7 +11,7 @@ import numpy as np
 
 from equifactor._version import __version__
 from equifactor.errors import SolveError
-from equifactor.graph import display as view
+from equifactor.graph import display
 from equifactor.graph.marginals import Marginals
 
 if TYPE_CHECKING:
@@ -164,10 +164,10 @@ class Result(Estimate):
         return ", ".join([head, *(f"{label} {text}" for label, text in self._facts())])
 
     def __rich__(self) -> RenderableType:
-        return view.terminal_table(f"{self.task} by {self.solver}", self._rows())
+        return display.terminal_table(f"{self.task} by {self.solver}", self._rows())
 
     def _repr_html_(self) -> str:
-        return view.html_table(f"{self.task} by {self.solver}", self._rows())
+        return display.html_table(f"{self.task} by {self.solver}", self._rows())
 
     def _rows(self) -> list[tuple[str, str]]:
         return [("status", str(self.status)), *self._facts(), ("", self.message or self.status.advice)]

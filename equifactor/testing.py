@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from equifactor.solver import Solver, Symmetry
-    from equifactor.symmetry.answer_distance import Model
+    from equifactor.symmetry.comparable_answers import Model
 
 
 def contract_graphs() -> dict[str, FactorGraph]:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from equifactor.cli.command_options import example
-from equifactor.errors import FormatError, OptionError
+from equifactor.cli.shared_options import example
+from equifactor.errors import OptionError
 from equifactor.generators import GENERATORS, ising_grid
 
 if TYPE_CHECKING:
@@ -51,19 +51,17 @@ _FORMAT = Annotated[
 
 
 def write_models(graphs: FactorGraph | list[FactorGraph], kind: str, output: str, format: str | None) -> None:
-    """One graph to a file or stdout; several to `KIND_000.uai`, `KIND_001.uai`, .. in a folder."""
+    """Write one graph to a file or stdout, several to `KIND_000.uai`, `KIND_001.uai`, .. in a folder."""
     from equifactor.io import write_graph
+    from equifactor.io.files import make_folder
 
     if not isinstance(graphs, list):
         write_graph(graphs, output, format=format)
         return
     if output == "-":
         raise OptionError("--count writes one file per model: name a folder with -o")
+    make_folder(output)
     folder, suffix = Path(output), format or "uai"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FormatError(f"{output}: cannot make this folder: {(error.strerror or str(error)).lower()}") from None
     digits = max(3, len(str(len(graphs) - 1)))
     for n, graph in enumerate(graphs):
         write_graph(graph, folder / f"{kind}_{n:0{digits}}.{suffix}", format=format)

@@ -11,6 +11,6 @@ provenance.py what produced the numbers
 
 from equifactor.evaluation.campaign import evaluate
 from equifactor.evaluation.jobs import Job
-from equifactor.evaluation.measure import measure
+from equifactor.evaluation.measures import measure
 
 __all__ = ["Job", "evaluate", "measure"]

@@ -40,7 +40,7 @@ def run_job(job: Job) -> dict[str, Any]:
 
 def _solved(job: Job, graph: Any, reference: Any) -> dict[str, Any]:
     from equifactor._solve import solve
-    from equifactor.evaluation.measure import measure
+    from equifactor.evaluation.measures import measure
 
     result = solve(graph, job.task, job.solver, time_limit=job.time_limit, seed=job.seed)
     return {

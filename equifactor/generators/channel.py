@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from equifactor.generators.batches_of_graphs import choice, real
+from equifactor.generators.argument_checks import choice, real
 
 if TYPE_CHECKING:
     from equifactor.typing import FloatArray, IntArray

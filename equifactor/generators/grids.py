@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack, overload
 
 import numpy as np
 
-from equifactor.generators.batches_of_graphs import check_size, number_of_graphs, one_or_many, real, whole
+from equifactor.generators.argument_checks import check_size, number_of_graphs, one_or_many, real, whole
 from equifactor.graph.structure import Structure
 
 if TYPE_CHECKING:

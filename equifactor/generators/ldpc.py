@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, overload
 import numpy as np
 
 from equifactor.errors import ModelError, OptionError
-from equifactor.generators.batches_of_graphs import check_size, choice, number_of_graphs, one_or_many, whole
+from equifactor.generators.argument_checks import check_size, choice, number_of_graphs, one_or_many, whole
 from equifactor.generators.channel import BurstyChannel, Decoder
 from equifactor.generators.parity_checks import COLUMN_WEIGHT, null_space, regular_checks
 from equifactor.graph.structure import Structure

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, get_args, overload
 import numpy as np
 
 from equifactor.errors import OptionError
-from equifactor.generators.batches_of_graphs import check_size, choice, number_of_graphs, real, whole, whole_range
+from equifactor.generators.argument_checks import check_size, choice, number_of_graphs, real, whole, whole_range
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.structure import Structure
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from equifactor.errors import ModelError
-from equifactor.graph import display as view
-from equifactor.graph import inputs
+from equifactor.graph import display, inputs
 from equifactor.graph.slicing import slice_tables
 from equifactor.graph.structure import Structure
 
@@ -147,7 +146,7 @@ class FactorGraph:
         start, stop = self.structure.table_ptr[a : a + 2]
         return self.log_phi[start:stop].reshape(self.structure.shape(a))
 
-    def factors(self) -> Iterator[tuple[tuple[int, ...], FloatArray]]:
+    def linear_factors(self) -> Iterator[tuple[tuple[int, ...], FloatArray]]:
         """Each factor as `(scope, table)`, tables in the linear domain."""
         for a in range(self.num_factors):
             yield tuple(self.structure.scope(a).tolist()), np.asarray(np.exp(self.log_table(a)))
@@ -289,13 +288,13 @@ class FactorGraph:
     __hash__ = None  # type: ignore[assignment]  # graphs compare by value and hold large arrays
 
     def __repr__(self) -> str:
-        return f"FactorGraph({view.one_line(self)})"
+        return f"FactorGraph({display.one_line(self)})"
 
     def _repr_html_(self) -> str:
-        return view.html(self)
+        return display.html(self)
 
     def __rich__(self) -> RenderableType:
-        return view.terminal(self)
+        return display.terminal(self)
 
 
 def as_graphs(graphs: FactorGraph | Iterable[FactorGraph]) -> list[FactorGraph]:

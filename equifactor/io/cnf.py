@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal
 
 from equifactor.io.cnf_weights import LiteralWeights
 from equifactor.io.cnf_writer import write_cnf
-from equifactor.io.dense import DenseTables
+from equifactor.io.dense_tables import DenseTables
 from equifactor.io.files import label, read_bytes, split_name
 from equifactor.io.words import Words, shown
 
@@ -45,7 +45,7 @@ def read_cnf(path: PathLike) -> FactorGraph:
     where = label(path)
     stem, suffix = split_name(path)
     data = read_bytes(path)
-    reader = _Reader(where, _kind(data, suffix))
+    reader = _CnfReader(where, _kind(data, suffix))
     for number, line in _lines(data):
         if not reader.read(Words(line, where, first_line=number, end="the end of the line")):
             break
@@ -79,8 +79,8 @@ def _kind(data: bytes, suffix: str) -> _Kind:
     return "weighted" if header[1] == b"wcnf" and not literal_weights else "plain"
 
 
-class _Reader:
-    """What is known between the lines of a file."""
+class _CnfReader:
+    """Reads line after line and keeps what must be known between them."""
 
     def __init__(self, where: str, kind: _Kind) -> None:
         self.kind = kind

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from equifactor.io.words import shown
 
 if TYPE_CHECKING:
-    from equifactor.io.dense import DenseTables
+    from equifactor.io.dense_tables import DenseTables
     from equifactor.io.words import Words
 
 _RATIO = re.compile(r"[0-9]{1,300}/[0-9]{1,300}")

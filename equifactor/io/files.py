@@ -129,15 +129,12 @@ def write_text(path: PathLike, chunks: str | Iterable[str]) -> None:
     if os.fspath(path) == "-":
         _write_stdout(chunks)
     else:
-        _write_file(path, (chunk.encode("utf-8") for chunk in chunks))
+        write_bytes(path, (chunk.encode("utf-8") for chunk in chunks))
 
 
-def write_bytes(path: PathLike, data: bytes) -> None:
-    """Write bytes to a file as `write_text` writes text: all at once or not at all."""
-    _write_file(path, (data,))
-
-
-def _write_file(path: PathLike, chunks: Iterable[bytes]) -> None:
+def write_bytes(path: PathLike, chunks: bytes | Iterable[bytes]) -> None:
+    """Write bytes to a file as `write_text` writes text: all at once or not at all, compressed by suffix."""
+    chunks = (chunks,) if isinstance(chunks, bytes) else chunks
     check_writable(path)
     target = Path(os.path.realpath(path))
     try:
@@ -149,6 +146,14 @@ def _write_file(path: PathLike, chunks: Iterable[bytes]) -> None:
             _write_atomically(target, chunks, mode)
     except OSError as error:
         raise FormatError(f"{os.fspath(path)}: cannot write it: {reason(error)}") from None
+
+
+def make_folder(path: PathLike) -> None:
+    """Make a folder and those above it, where they are missing."""
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FormatError(f"{os.fspath(path)}: cannot make this folder: {reason(error)}") from None
 
 
 def check_writable(path: PathLike) -> None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.errors import OptionError
-from equifactor.io.dense import MAX_ENTRIES, DenseTables
+from equifactor.io.dense_tables import MAX_ENTRIES, DenseTables
 from equifactor.io.files import label, read_bytes, split_name
 from equifactor.io.wcsp_writer import write_wcsp
 from equifactor.io.words import Words, shown
@@ -50,12 +50,12 @@ def read_wcsp(path: PathLike, *, scale: float | None = None) -> FactorGraph:
     if scale is not None and not 0 < scale < math.inf:
         raise OptionError(f"scale must be a number above 0, found {scale!r}")
     where = label(path)
-    reader = _Reader(Words(read_bytes(path), where), where)
+    reader = _WcspReader(Words(read_bytes(path), where), where)
     return reader.read(scale, name=split_name(path)[0])
 
 
-class _Reader:
-    """One pass over the words of a file."""
+class _WcspReader:
+    """Reads the words of a file in one pass."""
 
     def __init__(self, words: Words, where: str) -> None:
         self.words = words

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.errors import ModelError, OptionError
+from equifactor.io.evidence_factors import evidence_as_factors
 from equifactor.io.files import write_text
-from equifactor.io.indicators import evidence_as_factors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

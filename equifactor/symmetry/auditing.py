@@ -15,8 +15,8 @@ from equifactor.graph.factor_graph import as_graphs
 from equifactor.registry import parse_solver
 from equifactor.result import Task
 from equifactor.solver import Solver, Symmetry
-from equifactor.symmetry.answer_distance import Dtype, Model, ask
-from equifactor.symmetry.apply import relabel
+from equifactor.symmetry.comparable_answers import Dtype, Model, ask
+from equifactor.symmetry.relabelled_graph import relabel
 from equifactor.symmetry.relabelling import KINDS, Relabelling, check_kinds
 
 if TYPE_CHECKING:

@@ -23,11 +23,11 @@ import numpy as np
 
 from equifactor.errors import OptionError
 from equifactor.graph.pointers import ptr_of
-from equifactor.symmetry.apply import entry_slots
+from equifactor.symmetry.relabelled_graph import entry_slots
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
-    from equifactor.symmetry.refinement import Colours, HashArray
+    from equifactor.symmetry.colour_refinement import Colours, HashArray
     from equifactor.typing import BoolArray, IntArray
 
 

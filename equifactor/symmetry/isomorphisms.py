@@ -9,9 +9,9 @@ import numpy as np
 
 from equifactor.errors import ModelError, OptionError, SolveError
 from equifactor.graph.factor_graph import as_graphs
-from equifactor.symmetry.apply import entry_places, relabel
-from equifactor.symmetry.canonical import canonical_relabelling
-from equifactor.symmetry.refinement import bits, refine
+from equifactor.symmetry.canonical_forms import canonical_relabelling
+from equifactor.symmetry.colour_refinement import bits, refine
+from equifactor.symmetry.relabelled_graph import entry_places, relabel
 from equifactor.symmetry.relabelling import Relabelling
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from equifactor.graph import FactorGraph
     from equifactor.graph.structure import Structure
-    from equifactor.symmetry.refinement import HashArray
+    from equifactor.symmetry.colour_refinement import HashArray
 
 
 def isomorphism(g: FactorGraph, h: FactorGraph, tolerance: float = 0.0) -> Relabelling | None:

@@ -184,13 +184,13 @@ class Relabelling:
 
         Both are compiled from one graph each. Numpy or torch; a gather, so that tensors keep device and gradient.
         """
-        from equifactor.symmetry.apply import message_places
+        from equifactor.symmetry.relabelled_graph import message_places
 
         return values[np.argsort(message_places(self, source, target))]
 
     def result(self, result: Result) -> Result:
         """The same answer for the relabelled graph: what is per variable moves, ln Z, scores and bounds stay."""
-        from equifactor.symmetry.apply import relabel
+        from equifactor.symmetry.relabelled_graph import relabel
 
         return dataclasses.replace(
             result,

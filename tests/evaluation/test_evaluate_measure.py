@@ -11,7 +11,7 @@ import pytest
 from equifactor import FactorGraph, solve
 from equifactor.data import Instance
 from equifactor.evaluation import measure
-from equifactor.evaluation.measure import trivial_assignment, trivial_log_z, uniform
+from equifactor.evaluation.measures import trivial_assignment, trivial_log_z, uniform
 from equifactor.generators import random_graph
 from equifactor.result import Result, Status, Task
 

@@ -43,7 +43,7 @@ def all_states(graph: FactorGraph) -> np.ndarray:
 
 def test_the_first_variable_runs_fastest(tmp_path):
     g = read(tmp_path, EXAMPLE)
-    tables = dict(g.factors())
+    tables = dict(g.linear_factors())
     # Index 1 is x0 = 1, x1 = 0; index 4 is x0 = 0, x1 = 2.
     np.testing.assert_allclose(tables[0, 1], [[0.5, 0, 2], [0.25, 0, 3]])
     np.testing.assert_allclose(tables[(1,)], [1, 0, 4])

@@ -10,8 +10,8 @@ from equifactor.graph.marginals import Marginals
 from equifactor.result import Estimate
 from equifactor.solver import GraphSolver
 from equifactor.symmetry import KINDS, audit
-from equifactor.symmetry.answer_distance import read_answer
 from equifactor.symmetry.auditing import measure, rounding_error
+from equifactor.symmetry.comparable_answers import read_answer
 from equifactor.testing import assert_equivariant, contract_graphs
 
 GRAPHS = contract_graphs()
@@ -30,7 +30,7 @@ def by_number(graph: FactorGraph) -> list[np.ndarray]:
 def by_position(graph: FactorGraph) -> list[np.ndarray]:
     """Positions in scopes matter."""
     found = [np.zeros(d) for d in graph.card]
-    for scope, _ in graph.factors():
+    for scope, _ in graph.linear_factors():
         for k, i in enumerate(scope):
             found[i] += k / 100
     return found

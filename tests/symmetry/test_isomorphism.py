@@ -29,7 +29,7 @@ from equifactor import (
     isomorphism,
     relabel,
 )
-from equifactor.symmetry.classes import IsomorphismClasses
+from equifactor.symmetry.isomorphism_classes import IsomorphismClasses
 from equifactor.testing import assert_same_graph, contract_graphs
 
 GRAPHS = contract_graphs()
@@ -38,7 +38,9 @@ GRAPHS = contract_graphs()
 def plain(graph: FactorGraph) -> FactorGraph:
     """Without names."""
     return FactorGraph.trusted(
-        FactorGraph(graph.card, [(s, t) for s, t in graph.factors()]).structure, graph.log_phi.copy(), graph.observed
+        FactorGraph(graph.card, graph.linear_factors()).structure,
+        graph.log_phi.copy(),
+        graph.observed,
     )
 
 
@@ -77,7 +79,7 @@ def brute_force(g: FactorGraph, h: FactorGraph) -> bool:
     def factors(graph: FactorGraph) -> list:
         return sorted(
             (tuple(int(scope[k]) for k in order), tuple(np.transpose(t, order).ravel().tolist()))
-            for scope, t in graph.factors()
+            for scope, t in graph.linear_factors()
             for order in [np.argsort(scope).tolist()]
         )
 

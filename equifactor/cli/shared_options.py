@@ -1,4 +1,4 @@
-"""What several subcommands share: options, and the example at the end of every help text."""
+"""Arguments and options that several subcommands share, and the example at the end of every help text."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-Models = Annotated[
+ModelPaths = Annotated[
     list[str],
     typer.Argument(
         metavar="MODEL", help="Model files, by suffix .uai .lg .fg .cnf .wcsp, also .gz and .xz; - is stdin."
     ),
 ]
-Evidence = Annotated[
+EvidencePaths = Annotated[
     list[str] | None,
     typer.Option(
         "--evidence",
@@ -29,8 +29,19 @@ InputFormat = Annotated[
     str | None,
     typer.Option("--format", metavar="NAME", help="Format of the models: uai, lg, fg, cnf or wcsp; default by suffix."),
 ]
+Tolerance = Annotated[
+    float,
+    typer.Option(
+        metavar="X", min=0.0, help="How far natural logs of table entries may be apart; 0 wants equal numbers."
+    ),
+]
+
+
+def names_in(text: str | None) -> list[str] | None:
+    """The names in `A,B`; None, which stands for all, where nothing is given."""
+    return [name.strip() for name in text.split(",") if name.strip()] if text else None
 
 
 def example(*lines: str) -> str:
-    """The last paragraph of a help text; `\\b` keeps the lines as they are."""
+    """The last paragraph of a help text; `\\b` keeps its lines as they are."""
     return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)

@@ -1,4 +1,4 @@
-"""Where answers go: to stdout one by one, or to a file all at once."""
+"""Writing answers: to stdout one by one, or to a file all at once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from equifactor.cli.exit_status import say
 from equifactor.io.files import check_writable, write_text
 
 
-class Answers:
+class AnswerWriter:
     """Takes one text per model.
 
     Stdout gets each answer as soon as it is there. A file is replaced at the end, and only when it has an answer
@@ -24,18 +24,18 @@ class Answers:
         self.expected = expected
         self.texts: list[str] = []
         self.count = 0
-        # The stream of this moment: a progress bar on stderr may put itself in front of sys.stdout later.
+        # The stream is fixed now, because a progress bar on stderr may put itself in front of sys.stdout later.
         self.stream = sys.stdout
         if self.path is not None:
             check_writable(self.path)
 
     @property
     def complete(self) -> bool:
-        """There is an answer for every model."""
+        """Whether there is an answer for every model."""
         return self.count == self.expected
 
     def add(self, text: str) -> None:
-        """The answer for the next model."""
+        """Take the answer for the next model."""
         self.count += 1
         if self.path is not None:
             self.texts.append(text)
@@ -43,7 +43,7 @@ class Answers:
             self.stream.write(text)
             self.stream.flush()
 
-    def __enter__(self) -> Answers:
+    def __enter__(self) -> AnswerWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.symmetry.apply import entry_slots
+from equifactor.symmetry.relabelled_graph import entry_slots
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

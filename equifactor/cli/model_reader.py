@@ -1,4 +1,4 @@
-"""Models named on the command line: read in order, one that fails does not stop the others."""
+"""Models named on the command line: they are read in order, and one that fails does not stop the others."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Models:
-    """Iterates over `(path, graph)`; counts the ones that could not be read in `failed`.
+class ModelReader:
+    """Iterates over pairs `(path, graph)` and counts in `failed` the models that could not be read.
 
     Args:
         paths: model files.
-        evidence: no file, one for all models, or one per model.
-        format: name of the models' format, None to go by the suffix.
-        sample: which sample of the evidence to take, for files that hold several.
+        evidence: evidence files: none, one for all models, or one per model.
+        format: name of the models' format; None goes by the suffix.
+        sample: which sample to take from evidence files that hold several.
     """
 
     paths: list[str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from equifactor.symmetry.canonical import graph_hash
+from equifactor.symmetry.canonical_forms import graph_hash
 from equifactor.symmetry.isomorphisms import isomorphism
 
 if TYPE_CHECKING:

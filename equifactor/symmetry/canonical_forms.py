@@ -10,13 +10,13 @@ import numpy as np
 from equifactor.errors import OptionError
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.structure import Structure
-from equifactor.symmetry.apply import relabel
+from equifactor.symmetry.colour_refinement import bits, refine
 from equifactor.symmetry.coloured_graph import canonical_order, coloured_graph
-from equifactor.symmetry.refinement import bits, refine
+from equifactor.symmetry.relabelled_graph import relabel
 from equifactor.symmetry.relabelling import Relabelling
 
 if TYPE_CHECKING:
-    from equifactor.symmetry.refinement import Colours, HashArray
+    from equifactor.symmetry.colour_refinement import Colours, HashArray
 
 
 def canonical_form(graph: FactorGraph, *, digits: int | None = None) -> FactorGraph:
