@@ -12,10 +12,10 @@ from equifactor.errors import ModelError, OptionError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
     from equifactor.graph import FactorGraph
     from equifactor.graph.marginals import Marginals
+    from equifactor.typing import FloatArray
 
 _SPINS = ("#2b6cb0", "#f7f7f5", "#c8553d")  # state 0, undecided, state 1
 _AGREE, _DIFFER = "#3d4852", "#d69e2e"  # neighbours that prefer equal states, and different ones
@@ -67,13 +67,13 @@ def plot_grid(
     return figure
 
 
-def coupling(log_table: NDArray[np.float64]) -> float:
+def coupling(log_table: FloatArray) -> float:
     """J of a 2x2 log table, `(t00 + t11 - t01 - t10) / 4`: positive where equal states are preferred."""
     t = np.maximum(log_table, -50.0)  # a true zero is a strong coupling, not an infinite line
     return float(t[0, 0] + t[1, 1] - t[0, 1] - t[1, 0]) / 4.0
 
 
-def _ones(marginals: Marginals) -> NDArray[np.float64]:
+def _ones(marginals: Marginals) -> FloatArray:
     """[V] probability of state 1."""
     return marginals.values.reshape(-1, 2)[:, 1]
 
@@ -83,8 +83,8 @@ def _panel(
     graph: FactorGraph,
     rows: int,
     cols: int,
-    p: NDArray[np.float64],
-    exact: NDArray[np.float64],
+    p: FloatArray,
+    exact: FloatArray,
     cmap: Any,
 ) -> None:
     y, x = np.divmod(np.arange(rows * cols), cols)

@@ -7,18 +7,16 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-
 from equifactor._version import __version__
 from equifactor.errors import SolveError
 from equifactor.graph import display
 from equifactor.graph.marginals import Marginals
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from rich.console import RenderableType
 
     from equifactor.graph import FactorGraph
+    from equifactor.typing import FloatArray, IntArray
 
 
 class Task(StrEnum):
@@ -74,7 +72,7 @@ class Estimate:
     message: str = ""  # a sentence beyond the status, where there is something to say
     marginals: Marginals | None = None
     log_z: float | None = None
-    assignment: NDArray[np.int64] | None = None  # [V], observed variables included
+    assignment: IntArray | None = None  # [V], observed variables included
     lower_bound: float | None = None  # of ln Z, or for MAP of the best log score
     upper_bound: float | None = None
     iterations: int | None = None
@@ -124,7 +122,7 @@ class Result(Estimate):
             return None
         return self.upper_bound - self.lower_bound
 
-    def marginal(self, variable: int | str) -> NDArray[np.float64]:
+    def marginal(self, variable: int | str) -> FloatArray:
         """Distribution of one variable, by number or name."""
         if self.marginals is None:
             raise SolveError(f"this {self.task} result has no marginals ({self.status})")

@@ -56,6 +56,7 @@ def audit(
     """
     from equifactor._solve import parse_task
     from equifactor.registry import parse_solver
+    from equifactor.symmetry.auditing import Trials
     from equifactor.symmetry.auditing import audit as run
 
     if float_type not in ("float32", "float64"):
@@ -70,10 +71,8 @@ def audit(
         failed, graphs = 0, _built_in(method, dtype)
     if failed and not graphs:
         raise typer.Exit(Exit.BAD_INPUT)
-    findings = run(
-        method, graphs, trials=trials, seed=seed, tasks=None if task is None else [parse_task(task)],
-        dtype=dtype, tolerance=tolerance,
-    )  # fmt: skip
+    tasks = None if task is None else [parse_task(task)]
+    findings = run(method, graphs, trials=Trials(trials, seed, dtype), tasks=tasks, tolerance=tolerance)
     _report(str(method), findings, as_json)
     if failed:
         raise typer.Exit(Exit.BAD_INPUT)

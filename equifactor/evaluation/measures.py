@@ -1,12 +1,12 @@
-"""How wrong one answer is: the error of its task, that of the trivial answer, and the UAI-2022 score.
+"""How wrong one answer is: the error of its task, the error of the trivial answer, and the UAI-2022 score.
 
-Err(answer) is, as in the competition of 2022 (natural logarithms, the ratio has none),
+Err(answer) is the error of the competition of 2022, with natural logarithms:
 
     MAR   mean Hellinger distance over all variables
     PR    |ln Z* - ln Z|
     MAP   best known log-score minus log-score, infinite for zero probability
 
-and the score 100 (1 - Err / Err_trivial), at least 0. Trivial answers, simple and always defined:
+The score is 100 (1 - Err / Err_trivial), but at least 0. The trivial answers are simple and always defined:
 
     MAR   uniform marginals, the observed variables in their states (the competition's own)
     PR    unary factors exactly, every larger table replaced by its mean
@@ -29,24 +29,23 @@ from equifactor.metrics import hellinger, kl, map_error, max_error, rmse, uai_sc
 from equifactor.result import Status, Task
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from equifactor.data import Instance
     from equifactor.graph import FactorGraph
     from equifactor.result import Result
+    from equifactor.typing import FloatArray, IntArray
 
-_DIGITS = 1e-6  # scores this close to the best known one, relatively, count as equal: it is known in float64 only
+_DIGITS = 1e-6  # a score within this share of the best known one counts as equal to it: both carry rounding errors
 
 
 def measure(result: Result, instance: Instance, reference: Marginals | None = None) -> dict[str, Any]:
-    """Measures of one result, by name; `None` where the right answer is unknown or none was given.
+    """The measures of one result by name; `None` where the right answer is unknown or none was given.
 
     `error`, `trivial_error` and `score` are there for every task; no answer has score 0.
 
     Args:
         result: the answer to this instance.
-        instance: with the right answers.
-        reference: exact marginals, for MAR; they are read from the instance's file when not given.
+        instance: the instance with its right answers.
+        reference: exact marginals for MAR; they are read from the instance's file when not given.
     """
     if result.task is Task.MAR:
         exact = instance.marginals() if reference is None else reference
@@ -107,7 +106,7 @@ def _scored(error: float | None, trivial: float) -> dict[str, Any]:
 
 
 def uniform(graph: FactorGraph) -> Marginals:
-    """Every state of a free variable equally likely, observed variables in their states."""
+    """Marginals with all states of a free variable equally likely and observed variables in their states."""
     observed = graph.evidence
     return Marginals.from_list(
         [np.eye(d)[observed[i]] if i in observed else np.full(d, 1.0 / d) for i, d in enumerate(graph.card.tolist())]
@@ -115,7 +114,7 @@ def uniform(graph: FactorGraph) -> Marginals:
 
 
 def trivial_log_z(graph: FactorGraph) -> float:
-    """Unary factors exactly, every larger table by its mean. Cost O(T)."""
+    """ln Z with unary factors taken exactly and every larger table replaced by its mean. Cost O(T)."""
     total, unary = _split(graph)
     for a in range(graph.num_factors):
         if graph.structure.arity[a] > 1:
@@ -124,8 +123,8 @@ def trivial_log_z(graph: FactorGraph) -> float:
     return total + sum(_log_sum(u) for i, u in enumerate(unary) if graph.observed is None or graph.observed[i] < 0)
 
 
-def trivial_assignment(graph: FactorGraph) -> NDArray[np.int64]:
-    """[V] greedy in file order, ties to the first state. Cost O(T arity)."""
+def trivial_assignment(graph: FactorGraph) -> IntArray:
+    """The greedy assignment [V]: variables in file order, ties to the first state. Cost O(T arity)."""
     _, belief = _split(graph)
     x = np.full(graph.num_vars, -1) if graph.observed is None else graph.observed.copy()
     scopes = [graph.structure.scope(a).tolist() for a in range(graph.num_factors)]
@@ -145,8 +144,8 @@ def trivial_assignment(graph: FactorGraph) -> NDArray[np.int64]:
     return x
 
 
-def _split(graph: FactorGraph) -> tuple[float, list[NDArray[np.float64]]]:
-    """Sum of the constant factors, and per variable [card] the sum of its unary ones; natural logs."""
+def _split(graph: FactorGraph) -> tuple[float, list[FloatArray]]:
+    """The sum of the constant factors, and for each variable the sum [card] of its unary factors; natural logs."""
     constant, unary = 0.0, [np.zeros(d) for d in graph.card.tolist()]
     for a in np.flatnonzero(graph.structure.arity <= 1).tolist():
         scope = graph.structure.scope(a).tolist()
@@ -157,6 +156,6 @@ def _split(graph: FactorGraph) -> tuple[float, list[NDArray[np.float64]]]:
     return constant, unary
 
 
-def _log_sum(values: NDArray[np.float64]) -> float:
+def _log_sum(values: FloatArray) -> float:
     top = float(values.max(initial=-math.inf))
     return top if math.isinf(top) else top + math.log(float(np.exp(values - top).sum()))

@@ -1,32 +1,25 @@
-"""What all generators share: checks of their arguments, and many graphs from one array of log tables."""
+"""Checks of the arguments of generators; what does not fit raises `OptionError`."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from equifactor.errors import OptionError
-from equifactor.graph.factor_graph import FactorGraph
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from equifactor.graph.structure import Structure
-
-MAX_ENTRIES = 2**30  # table entries of one call: 8 GiB of float64, above which a zero too many is likely
+MAX_ENTRIES = 2**30  # table entries that one call may ask for: 8 GiB of float64; more is likely a typing error
 
 
 def whole(name: str, value: object, low: int) -> int:
-    """A whole number that is at least `low`; raises `OptionError` otherwise."""
+    """The value, which must be a whole number of at least `low`."""
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < low:
         raise OptionError(f"{name} must be a whole number of at least {low}, found {value!r}")
     return int(value)
 
 
 def whole_range(name: str, value: object, low: int) -> tuple[int, int]:
-    """Lowest and highest value, from one number or a pair; raises `OptionError` otherwise."""
+    """The lowest and the highest value, from one whole number or a pair of them, of at least `low`."""
     pair = tuple(value) if isinstance(value, (tuple, list)) else (value, value)
     if len(pair) != 2:
         raise OptionError(f"{name} must be a number or a pair (low, high), found {value!r}")
@@ -37,7 +30,7 @@ def whole_range(name: str, value: object, low: int) -> tuple[int, int]:
 
 
 def real(name: str, value: object, low: float = 0.0, high: float = math.inf) -> float:
-    """A finite number in [low, high]; raises `OptionError` otherwise."""
+    """The value, which must be a finite number in [low, high]."""
     number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
     if not number or not math.isfinite(value) or not low <= value <= high:  # type: ignore[arg-type, operator]
         span = "a finite number" if math.isinf(low) else f"a number of at least {low:g}"
@@ -47,29 +40,20 @@ def real(name: str, value: object, low: float = 0.0, high: float = math.inf) -> 
 
 
 def choice(name: str, value: object, valid: tuple[str, ...]) -> None:
-    """One of a few words; raises `OptionError` otherwise."""
+    """Refuse a value that is not one of the `valid` words."""
     if value not in valid:
         raise OptionError(f"{name} must be one of {', '.join(valid)}, found {value!r}")
 
 
 def number_of_graphs(count: int | None) -> int:
-    """How many graphs to draw: `None` (one graph, not a list) draws one."""
+    """How many graphs to draw: one for None, which asks for a graph instead of a list."""
     return 1 if count is None else whole("count", count, 1)
 
 
 def check_size(entries: int) -> None:
-    """Refuse what cannot fit before anything is allocated."""
+    """Refuse graphs with too many table entries in all, before anything is allocated."""
     if entries > MAX_ENTRIES:
         raise OptionError(
             f"the graphs asked for have about {entries:.2g} table entries in all; at most 2^30 are made in "
             "one call, so ask for smaller or fewer graphs"
         )
-
-
-def one_or_many(
-    structure: Structure, log_phi: NDArray[np.float64], stem: str, count: int | None
-) -> FactorGraph | list[FactorGraph]:
-    """Graphs that share one structure from their log tables [N, T]: views of the rows, nothing is copied."""
-    log_phi.flags.writeable = False
-    graphs = [FactorGraph.trusted(structure, row, None, f"{stem}-{i}") for i, row in enumerate(log_phi)]
-    return graphs[0] if count is None else graphs

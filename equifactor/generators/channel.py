@@ -23,10 +23,10 @@ class BurstyChannel:
     The symbol s is +1 for bit 0 and -1 for bit 1 (the channel of [Satorras21]).
 
     Args:
-        snr_db: signal-to-noise ratio without bursts, `20 log10(1 / noise_std)`. burst_std: strength of a
-        burst; 0 gives the white Gaussian channel. burst_probability: how often a symbol is hit, each on its
-        own. decoder: what the receiver believes. `gaussian` knows nothing of bursts (the usual mismatched
-        decoder);
+        snr_db: signal-to-noise ratio without bursts, `20 log10(1 / noise_std)`.
+        burst_std: strength of a burst; 0 gives the white Gaussian channel.
+        burst_probability: how often a symbol is hit, each on its own.
+        decoder: what the receiver believes. `gaussian` knows nothing of bursts (the usual mismatched decoder);
             `mixture` uses the true likelihood.
     """
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, overload
 import numpy as np
 
 from equifactor.errors import ModelError, OptionError
-from equifactor.generators.argument_checks import check_size, choice, number_of_graphs, one_or_many, whole
+from equifactor.generators.argument_checks import check_size, choice, number_of_graphs, whole
+from equifactor.generators.building_blocks import one_or_many
 from equifactor.generators.channel import BurstyChannel, Decoder
 from equifactor.generators.parity_checks import COLUMN_WEIGHT, null_space, regular_checks
 from equifactor.graph.structure import Structure
@@ -185,13 +186,13 @@ def ldpc(
     Args:
         n: bits of a codeword.
         k: bits of a message; n - k must divide 3n.
-        snr_db: see `BurstyChannel`, like `burst_std`, `burst_probability` and `decoder`.
-        burst_std: 0 for white Gaussian noise only.
-        burst_probability: of each symbol.
-        decoder: `gaussian` or `mixture`.
-        codeword: send the all-zero word or random ones; `ldpc_transmissions` also returns what was sent.
+        snr_db: signal-to-noise ratio without bursts, in decibels; `BurstyChannel` says more.
+        burst_std: strength of a burst; 0 gives white Gaussian noise only.
+        burst_probability: probability that a symbol is hit by a burst.
+        decoder: what the receiver believes: `gaussian` knows nothing of bursts, `mixture` does.
+        codeword: `zero` sends the all-zero word, `random` random ones; `ldpc_transmissions` also returns what was sent.
         count: None gives one graph, N gives a list of N.
-        seed: of the code, the words and the noise.
+        seed: the seed of the code, the words and the noise.
     """
     channel = BurstyChannel(snr_db=snr_db, burst_std=burst_std, burst_probability=burst_probability, decoder=decoder)
     sent = ldpc_transmissions(n, k, channel=channel, codeword=codeword, count=number_of_graphs(count), seed=seed)

@@ -53,15 +53,15 @@ def random_graph(
     Every graph of a batch has its own scopes unless `structures` is given, and graph i does not depend on `count`.
 
     Args:
-        num_vars: V.
-        num_factors: F.
+        num_vars: V, the number of variables.
+        num_factors: F, the number of factors.
         arity: variables per factor, or `(low, high)` to draw it per factor; 0 is a constant factor.
         card: number of states, or `(low, high)` to draw it per variable.
         strength: log entries are drawn from N(0, strength^2).
         zeros: probability of a zero entry; one planted assignment keeps positive probability.
-        structures: graphs share so many structures, one after the other; few of them train fastest.
+        structures: number of different structures, which the graphs take in turn; few of them train fastest.
         count: None gives one graph, N gives a list of N.
-        seed: of the random numbers.
+        seed: the seed of the random numbers.
 
     Cost O(V + T + F k^2) per graph for the largest arity k; no loop over factors.
     """

@@ -12,12 +12,11 @@ from equifactor.graph.pointers import join_ptr, ptr_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from equifactor.graph.factor_graph import FactorGraph
+    from equifactor.typing import IntArray
 
 
-def log_scores(graphs: Sequence[FactorGraph], assignments: Sequence[NDArray[np.int64]]) -> list[float]:
+def log_scores(graphs: Sequence[FactorGraph], assignments: Sequence[IntArray]) -> list[float]:
     """`graph.log_score(assignment)` of each pair, to the last bit, but without checks and at a tenth of the time.
 
     The assignments [V] are valid and agree with what is observed. Cost O(E) for the sum of all edges.

@@ -13,9 +13,8 @@ from equifactor.graph.structure import Structure
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from equifactor.io.words import Words
+    from equifactor.typing import FloatArray
 
 # A few bytes of a sparse file may ask for any amount of memory; the limit is on all tables together.
 MAX_ENTRIES = 2**27  # 1 GiB of float64
@@ -35,10 +34,10 @@ class DenseTables:
         self._num_entries = 0
         self._scopes: list[int] = []
         self._scope_ptr: list[int] = [0]
-        self._tables: list[NDArray[np.float64]] = []
+        self._tables: list[FloatArray] = []
         self._lines: list[int] = []
 
-    def add(self, words: Words, scope: Sequence[int], card: Sequence[int], fill: float) -> NDArray[np.float64]:
+    def add(self, words: Words, scope: Sequence[int], card: Sequence[int], fill: float) -> FloatArray:
         """A new flat table [product of card] of equal entries, to be filled in; `words` has its line."""
         size = 1
         for d in card:

@@ -24,7 +24,9 @@ from equifactor.io.words import Words, shown
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
+
+    from equifactor.typing import IntArray
 
 _LN_10 = math.log(10.0)
 _SUM_TOLERANCE = 0.01  # published answers have few digits
@@ -100,7 +102,7 @@ def read_mar(path: PathLike) -> Marginals:
     return Marginals.from_list(vectors)
 
 
-def read_map(path: PathLike) -> NDArray[np.int64]:
+def read_map(path: PathLike) -> IntArray:
     """Assignment [V] from a MAP or MPE result."""
     words = _answer(path, ("MPE", "MAP"), lambda tokens: len(tokens) == 1 + _count(tokens, 0))
     num_vars = words.integer("the number of variables", 0)

@@ -27,10 +27,9 @@ from equifactor.io.wcsp_writer import write_wcsp
 from equifactor.io.words import Words, shown
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from equifactor.graph.factor_graph import FactorGraph
     from equifactor.io.files import PathLike
+    from equifactor.typing import FloatArray
 
 __all__ = ["read_wcsp", "write_wcsp"]
 
@@ -62,7 +61,7 @@ class _WcspReader:
         self.tables = DenseTables(where)
         self.card: list[int] = []
         self.top = 0
-        self.shared: list[tuple[tuple[int, ...], NDArray[np.float64]]] = []  # shape and costs of functions to reuse
+        self.shared: list[tuple[tuple[int, ...], FloatArray]] = []  # shape and costs of functions to reuse
 
     def read(self, scale: float | None, name: str | None) -> FactorGraph:
         words = self.words
@@ -128,7 +127,7 @@ class _WcspReader:
     def _cost(self, cost: int) -> float:
         return math.inf if cost >= self.top else float(cost)
 
-    def _tuples(self, a: int, shape: list[int], num_tuples: int, costs: NDArray[np.float64]) -> None:
+    def _tuples(self, a: int, shape: list[int], num_tuples: int, costs: FloatArray) -> None:
         words = self.words
         words.room(num_tuples * (len(shape) + 1), f"words for the tuples of cost function {a}")
         seen: dict[int, float] = {}
@@ -141,7 +140,7 @@ class _WcspReader:
                 raise words.error(f"expected each tuple of cost function {a} once, found one again with another cost")
             costs[entry] = cost
 
-    def _reuse(self, a: int, shape: tuple[int, ...], number: int, costs: NDArray[np.float64]) -> None:
+    def _reuse(self, a: int, shape: tuple[int, ...], number: int, costs: FloatArray) -> None:
         """Copy the tuples of an earlier function that a negative arity has marked as shared."""
         if number > len(self.shared):
             raise self.words.error(

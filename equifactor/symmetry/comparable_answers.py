@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from equifactor.solver import Solver
     from equifactor.symmetry.relabelling import Relabelling
 
-# A function of a graph: returns marginals, or one number that no relabelling should change, such as ln Z.
-Model = Callable[["FactorGraph"], Any]
+# A user's own method: it returns marginals, or one number that no relabelling should change, such as ln Z.
+GraphFunction = Callable[["FactorGraph"], Any]
 Dtype = Literal["float32", "float64"]
 
 
@@ -52,7 +52,7 @@ class Answer:
         return worst, what
 
 
-def ask(solver: Solver | Model, graph: FactorGraph, task: Task | None, seed: int, dtype: Dtype) -> Answer:
+def ask(solver: Solver | GraphFunction, graph: FactorGraph, task: Task | None, seed: int, dtype: Dtype) -> Answer:
     """The answer of a solver to a task, or of a function (task None)."""
     from equifactor._solve import solve
     from equifactor.solver import Solver

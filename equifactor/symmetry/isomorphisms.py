@@ -15,11 +15,10 @@ from equifactor.symmetry.relabelled_graph import entry_places, relabel
 from equifactor.symmetry.relabelling import Relabelling
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from equifactor.graph import FactorGraph
     from equifactor.graph.structure import Structure
     from equifactor.symmetry.colour_refinement import HashArray
+    from equifactor.typing import FloatArray
 
 
 def isomorphism(g: FactorGraph, h: FactorGraph, tolerance: float = 0.0) -> Relabelling | None:
@@ -86,7 +85,7 @@ def _same_counts(g: FactorGraph, h: FactorGraph) -> bool:
     )
 
 
-def _values(a: NDArray[np.float64], b: NDArray[np.float64], tolerance: float) -> tuple[HashArray, HashArray]:
+def _values(a: FloatArray, b: FloatArray, tolerance: float) -> tuple[HashArray, HashArray]:
     """What stands for the entries of both graphs: their bits, or the number of their group."""
     if tolerance == 0:
         return bits(a), bits(b)
@@ -109,7 +108,7 @@ def _same_structure(s: Structure, t: Structure) -> bool:
     return all(np.array_equal(getattr(s, field), getattr(t, field)) for field in ("card", "scope_ptr", "scope_vars"))
 
 
-def _largest_difference(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+def _largest_difference(a: FloatArray, b: FloatArray) -> float:
     zero = np.isneginf(a)
     if not np.array_equal(zero, np.isneginf(b)):
         return np.inf

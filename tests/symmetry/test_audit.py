@@ -10,7 +10,7 @@ from equifactor.graph.marginals import Marginals
 from equifactor.result import Estimate
 from equifactor.solver import GraphSolver
 from equifactor.symmetry import KINDS, audit
-from equifactor.symmetry.auditing import measure, rounding_error
+from equifactor.symmetry.auditing import Trials, rounding_error, violations
 from equifactor.symmetry.comparable_answers import read_answer
 from equifactor.testing import assert_equivariant, contract_graphs
 
@@ -58,7 +58,7 @@ def test_the_error_is_the_largest_difference() -> None:
     carried = r.marginals(Marginals(by_state(GRAPH), GRAPH.structure.state_ptr)).values
     difference = np.abs(carried - by_state(relabel(GRAPH, r))).max()
     assert equivariance_error(by_state, GRAPH, "variable assignment", trials=1) == {"variable assignment": difference}
-    (found,) = measure(by_state, GRAPH, None, ("variable assignment",), trials=1, seed=0)
+    (found,) = violations(by_state, GRAPH, None, ("variable assignment",), Trials(1))
     assert (found.error, found.what, found.where) == (difference, "marginals", "marginals of ragged cardinalities")
 
 
@@ -132,13 +132,13 @@ def test_an_undeclared_violation_is_no_failure() -> None:
 def test_ties_are_set_aside_and_named() -> None:
     """Two equal optima, 00 and 11: each variable alone cannot know which."""
     tie = FactorGraph([2, 2], [([0, 1], [[2.0, 1.0], [1.0, 2.0]])], name="tie")
-    (row,) = audit("bp", tie, "variable assignment", trials=5, tasks=[Task.MAP])
+    (row,) = audit("bp", tie, "variable assignment", trials=Trials(5), tasks=[Task.MAP])
     assert row.verdict == "undecided"
     assert not row.failed
     assert [v.where for v in row.set_aside] == ["log score (MAP) of tie"]
     with pytest.raises(AssertionError, match="no graph can decide"):
         assert_equivariant(by_rounding, tie, "global", trials=8)
-    assert rounding_error(by_rounding, tie, None, seed=0) > 0.1
+    assert rounding_error(by_rounding, tie, None, Trials()) > 0.1
 
 
 def by_rounding(graph: FactorGraph) -> list[np.ndarray]:

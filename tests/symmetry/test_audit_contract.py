@@ -14,7 +14,7 @@ import pytest
 from equifactor import Task, parse_solver, solver_names
 from equifactor.registry import solver_class
 from equifactor.symmetry import audit
-from equifactor.symmetry.auditing import TOLERANCE
+from equifactor.symmetry.auditing import TOLERANCE, Trials
 from equifactor.testing import contract_graphs
 
 GRAPHS = contract_graphs()
@@ -44,14 +44,15 @@ def test_claims_hold_in_float32(spec: str) -> None:
 def test_claims_of_networks_hold_whatever_their_weights(name: str) -> None:
     solver = parse_solver(f"{name}(untrained)")
     for dtype in ("float64", "float32"):
-        for finding in audit(solver, GRAPHS["loop"], solver.symmetries, 1, tasks=[Task.MAR], dtype=dtype):
+        once = Trials(1, dtype=dtype)
+        for finding in audit(solver, GRAPHS["loop"], solver.symmetries, trials=once, tasks=[Task.MAR]):
             assert finding.verdict == "holds", f"{finding.violation.where}: {finding.violation.error}"
 
 
 def check(spec: str, names: Sequence[str], dtype: Literal["float32", "float64"], trials: int) -> None:
     solver = parse_solver(spec)
     graphs = [GRAPHS[name] for name in names]
-    for finding in audit(solver, graphs, solver.symmetries, trials=trials, dtype=dtype):
+    for finding in audit(solver, graphs, solver.symmetries, trials=Trials(trials, dtype=dtype)):
         assert not finding.failed, f"{finding.violation.where}: {finding.violation.error}"
         assert finding.cases >= 0.8 * len(graphs) * len(solver.tasks), f"only {finding.cases} cases decide"
         assert finding.tolerance == TOLERANCE[dtype]
