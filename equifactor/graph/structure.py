@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.errors import ModelError
-from equifactor.graph.pointers import ptr_of
+from equifactor.graph.pointers import ptr_of, row_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,9 +54,7 @@ class Structure:
         scope_vars = _frozen_ints(scope_vars)
         _check_card(card)
         _check_scopes(card, scope_ptr, scope_vars)
-        table_ptr = np.zeros(len(scope_ptr), np.int64)
-        np.cumsum(_table_sizes(card, scope_ptr, scope_vars), out=table_ptr[1:])
-        _frozen(table_ptr)
+        table_ptr = _frozen(ptr_of(_table_sizes(card, scope_ptr, scope_vars)))
         variables = _check_variable_names(variable_names, len(card))
         states = _check_state_names(state_names, card)
         return cls(card, scope_ptr, scope_vars, table_ptr, variables, states)
@@ -105,7 +103,7 @@ class Structure:
     @cached_property
     def factor_of_edge(self) -> IntArray:
         """[E] factor of each edge."""
-        return _frozen(np.repeat(np.arange(self.num_factors), self.arity))
+        return _frozen(row_of(self.scope_ptr))
 
     @cached_property
     def stride(self) -> IntArray:

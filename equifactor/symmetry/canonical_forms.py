@@ -9,6 +9,7 @@ import numpy as np
 
 from equifactor.errors import OptionError
 from equifactor.graph.factor_graph import FactorGraph
+from equifactor.graph.pointers import row_of
 from equifactor.graph.structure import Structure
 from equifactor.symmetry.colour_refinement import bits, refine
 from equifactor.symmetry.coloured_graph import canonical_order, coloured_graph
@@ -23,7 +24,7 @@ def canonical_form(graph: FactorGraph, *, digits: int | None = None) -> FactorGr
     """The graph relabelled so that isomorphic graphs, and no others, become equal; names are left out.
 
     Args:
-        graph: any graph; evidence counts, see `isomorphism`.
+        graph: any graph; its evidence counts, as for `isomorphism`.
         digits: decimals to which the natural logs of the tables are rounded first, so that noise far below the last
             digit does not tell graphs apart; None compares values to the last bit (with -0.0 equal to 0.0). Noise
             across the edge of a rounding step still does: to compare two graphs use `isomorphism(.., tolerance=..)`.
@@ -54,9 +55,9 @@ def canonical_relabelling(
     """The relabelling that leads to the canonical form.
 
     Args:
-        graph: gives the structure and the evidence.
-        values: [T] what stands for the table entries, their bits when None.
-        colours: of `refine(graph, values)`, where the caller has them.
+        graph: the graph, whose structure and evidence count.
+        values: [T] numbers that stand for the table entries; None takes the bits of the entries.
+        colours: what `refine(graph, values)` returns, where the caller has it.
     """
     values = bits(graph.log_phi) if values is None else values
     colours = refine(graph, values) if colours is None else colours
@@ -89,9 +90,9 @@ def _ranks(keys: np.ndarray) -> np.ndarray:
 
 
 def _ranks_within(keys: np.ndarray, ptr: np.ndarray) -> np.ndarray:
-    """Rank of each key among those of its piece."""
-    piece = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
-    order = np.lexsort((keys, piece))
+    """The rank of each key among those of its row."""
+    row = row_of(ptr)
+    order = np.lexsort((keys, row))
     ranks = np.empty(len(keys), np.int64)
-    ranks[order] = np.arange(len(keys)) - ptr[piece]
+    ranks[order] = np.arange(len(keys)) - ptr[row]
     return ranks

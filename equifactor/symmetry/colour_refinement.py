@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.graph.pointers import place_in_row, row_of
 from equifactor.symmetry.relabelled_graph import entry_slots
 
 if TYPE_CHECKING:
@@ -71,21 +72,22 @@ def refine(graph: FactorGraph, values: HashArray) -> Colours:
     s = graph.structure
     observed = np.full(s.num_vars, -1) if graph.observed is None else graph.observed
     variables = mix(s.card.astype(np.uint64)) + np.where(observed < 0, _FREE, _OBSERVED)
-    is_state = observed[_owners(s.state_ptr)] == np.arange(s.state_ptr[-1]) - s.state_ptr[_owners(s.state_ptr)]
+    owner = row_of(s.state_ptr)
+    is_state = observed[owner] == place_in_row(s.state_ptr)
     states = np.where(is_state, _OBSERVED, _FREE)
     factors = mix(s.arity.astype(np.uint64)) + _FACTOR
     places = [
         (None if len(entries) == s.num_entries else entries, s.state_ptr[s.scope_vars[edges]] + digit)
         for entries, edges, digit in entry_slots(s)
     ]
-    owner, size = _owners(s.state_ptr), np.diff(s.table_ptr)
+    size = np.diff(s.table_ptr)
     values = mix(values)
     known = 0
     while True:
         looks = values + _entry_sums(mix(states), places, s.num_entries)
         entries = mix(looks)
         scope = _sum_at(mix(variables)[s.scope_vars], s.factor_of_edge, s.num_factors)
-        factors = mix(factors + scope + _sum_pieces(entries, s.table_ptr))
+        factors = mix(factors + scope + _sum_rows(entries, s.table_ptr))
         entries = mix(entries + np.repeat(factors, size))
         classes = _count(variables) + _count(states) + _count(factors)
         if classes == known:
@@ -96,11 +98,11 @@ def refine(graph: FactorGraph, values: HashArray) -> Colours:
             np.add.at(neighbours, state, entries if present is None else entries[present])
         states = mix(states + mix(variables)[owner] + mix(neighbours))
         around = _sum_at(mix(factors)[s.factor_of_edge], s.scope_vars, s.num_vars)
-        variables = mix(variables + around + _sum_pieces(mix(states), s.state_ptr))
+        variables = mix(variables + around + _sum_rows(mix(states), s.state_ptr))
 
 
 def _entry_sums(colours: HashArray, places: list[tuple[IntArray | None, IntArray]], num_entries: int) -> HashArray:
-    """[T] sum of the colours of the states that each entry fixes; a sum, because scope order means nothing."""
+    """The sum [T] of the colours of the states that each entry fixes; a sum, because scope order means nothing."""
     total = np.zeros(num_entries, np.uint64)
     for present, state in places:
         if present is None:
@@ -116,13 +118,9 @@ def _sum_at(values: HashArray, place: IntArray, size: int) -> HashArray:
     return total
 
 
-def _sum_pieces(values: HashArray, ptr: IntArray) -> HashArray:
-    """Sum over each piece of a ragged array; no piece is empty."""
+def _sum_rows(values: HashArray, ptr: IntArray) -> HashArray:
+    """The sum over each row of a ragged array; no row is empty."""
     return np.add.reduceat(values, ptr[:-1]) if len(ptr) > 1 else np.zeros(0, np.uint64)
-
-
-def _owners(ptr: IntArray) -> IntArray:
-    return np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
 
 
 def _count(colours: HashArray) -> int:

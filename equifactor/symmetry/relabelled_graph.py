@@ -1,4 +1,4 @@
-"""Apply a relabelling: to a graph, and to the places of its table entries and messages."""
+"""Relabelled graphs: the graph itself, and where its table entries and messages have moved."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from equifactor.errors import ModelError
 from equifactor.graph.factor_graph import FactorGraph
-from equifactor.graph.pointers import ptr_of
+from equifactor.graph.pointers import ptr_of, row_of
 from equifactor.graph.structure import Structure
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def relabel(graph: FactorGraph, r: Relabelling) -> FactorGraph:
 
 
 def entry_places(old: Structure, new: Structure, r: Relabelling) -> IntArray:
-    """[T] where each table entry of the old structure lies in the new one."""
+    """The place [T] of each table entry of the old structure in the new one."""
     arity = np.repeat(old.arity, np.diff(old.table_ptr))
     place = np.repeat(new.table_ptr[:-1][r.factors], np.diff(old.table_ptr))
     new_stride = new.stride[r.edge_places]
@@ -58,7 +58,7 @@ def entry_slots(structure: Structure) -> Iterator[tuple[IntArray, IntArray, IntA
     Entries of smaller tables drop out as the position rises; every entry appears once per variable of its factor.
     """
     s = structure
-    factor = np.repeat(np.arange(s.num_factors), np.diff(s.table_ptr))
+    factor = row_of(s.table_ptr)
     entries = np.arange(s.num_entries)
     rest = entries - s.table_ptr[factor]
     for back in range(1, int(s.arity.max(initial=0)) + 1):
@@ -71,7 +71,7 @@ def entry_slots(structure: Structure) -> Iterator[tuple[IntArray, IntArray, IntA
 
 
 def message_places(r: Relabelling, source: FlatGraph[Any], target: FlatGraph[Any]) -> IntArray:
-    """[S] where each edge state of `source` lies in `target`, its relabelling; both hold one graph."""
+    """The place [S] of each edge state of `source` in `target`, its relabelling; both hold one graph."""
     if source.num_graphs != 1 or target.num_graphs != 1:
         raise ModelError(f"messages are carried between single graphs, found {source.num_graphs, target.num_graphs}")
     old, new = source.graphs[0].structure, target.graphs[0].structure
