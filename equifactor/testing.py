@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def contract_graphs() -> dict[str, FactorGraph]:
-    """Graphs every solver must answer, by name; always the same, each with at most 2^14 joint states.
+    """The graphs that every solver must answer, by name; always the same, each with at most 2^14 joint states.
 
     Every one has an assignment of positive probability. Cost: a few milliseconds.
     """
@@ -94,8 +94,9 @@ def assert_equivariant(
     A graph on which rounding alone moves the answer by more is left out; when that leaves none, the check fails.
 
     Examples:
-        >>> assert_equivariant("bp(damping=0.5)")
-        >>> assert_equivariant(lambda g: [[1 / d] * d for d in g.card])  # your own: uniform marginals
+        >>> from equifactor import testing
+        >>> testing.assert_equivariant("bp(damping=0.5)")
+        >>> testing.assert_equivariant(lambda g: [[1 / d] * d for d in g.card])  # your own: uniform marginals
     """
     from equifactor.symmetry.auditing import Trials, audit
 

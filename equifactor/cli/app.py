@@ -1,4 +1,4 @@
-"""The subcommands put together."""
+"""The command line: all subcommands put together."""
 
 from __future__ import annotations
 

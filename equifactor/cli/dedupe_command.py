@@ -61,7 +61,7 @@ def dedupe(
 
 
 def _model_files(folder: Path) -> list[str]:
-    """Files below a folder whose suffix says that they are models."""
+    """The files below a folder whose suffixes say that they are models."""
     from equifactor.io import FORMATS
     from equifactor.io.files import split_name
 

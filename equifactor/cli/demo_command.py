@@ -52,7 +52,7 @@ def demo(
 
 
 def _measured(graph: FactorGraph, spec: str) -> DemoRow:
-    """Both tasks by one solver. The second run counts: imports and compilation are not what the table compares."""
+    """One solver on both tasks. The second run counts: imports and compilation are not what the table compares."""
     from equifactor._solve import solve
 
     for _ in range(2):

@@ -84,7 +84,7 @@ def evaluate(
 
 
 def _chosen(instances: Sequence[Instance], task: Task, split: str | None, limit: int | None) -> list[Instance]:
-    """Instances of the split, those with a known answer where there are any, the first few of each family."""
+    """The instances of the split: those with a known answer where there are any, the first `limit` of each family."""
     from equifactor.evaluation.jobs import has_reference
 
     chosen = list(instances)
@@ -107,7 +107,7 @@ def _chosen(instances: Sequence[Instance], task: Task, split: str | None, limit:
 
 @contextlib.contextmanager
 def _watched(total: int) -> Iterator[Progress]:
-    """A bar on a terminal; elsewhere a line per finished run, for the log of a long one."""
+    """Report progress by a bar on a terminal, elsewhere by a line per finished run."""
     from equifactor.progress import bar
 
     with bar(True, "evaluating") as report:

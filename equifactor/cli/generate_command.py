@@ -88,7 +88,7 @@ def _command(kind: str, generator: Callable[..., Any]) -> Callable[..., None]:
 
 
 def _arguments(generator: Callable[..., Any]) -> list[tuple[inspect.Parameter, Any]]:
-    """Parameters with their types, help text attached; texts that are not repeated are those of `ising_grid`."""
+    """The parameters, with types that carry their help texts; a text that is missing is that of `ising_grid`."""
     hints = typing.get_type_hints(generator, _names_for(generator))
     texts = {**_help(ising_grid), **_help(generator)}
     return [
@@ -97,12 +97,12 @@ def _arguments(generator: Callable[..., Any]) -> list[tuple[inspect.Parameter, A
 
 
 def _names_for(generator: Callable[..., Any]) -> dict[str, Any]:
-    """What annotations mean, also those imported for the type checker only (none of them is an option)."""
+    """The names in annotations, also those imported for the type checker only (none of them is an option)."""
     return {**vars(inspect.getmodule(generator)), "FactorGraph": object}
 
 
 def _help(function: Callable[..., Any]) -> dict[str, str]:
-    """Text of each argument in the `Args:` section of a docstring."""
+    """The text of each argument in the `Args:` section of a docstring."""
     section = re.search(r"^Args:\n((?: +.*\n?)+)", inspect.getdoc(function) or "", re.MULTILINE)
     entries = re.findall(r"^    (\w+): ((?:.*\n?)(?:^ {5,}.*\n?)*)", section[1] if section else "", re.MULTILINE)
     return {name: " ".join(text.split()) for name, text in entries}
@@ -129,7 +129,7 @@ def _parameter(parameter: inspect.Parameter, annotated: Any) -> inspect.Paramete
 
 
 def _number_or_range(text: str) -> int | tuple[int, int]:
-    """`3` or `2-5`."""
+    """The number in `3`, or the two in `2-5`."""
     match = re.fullmatch(r"(\d+)(?:-(\d+))?", str(text))
     if not match:
         raise typer.BadParameter(f"expected a number like 3 or a range like 2-5, found {text!r}")

@@ -128,7 +128,7 @@ def _as_text(result: Result) -> str:
 
 @contextlib.contextmanager
 def _bar_over(graphs: ModelReader, answers: AnswerWriter) -> Iterator[Progress | None]:
-    """A bar over many models, unless the answers themselves scroll by; one model has the solver's own bar."""
+    """Show a bar over many models, unless the answers themselves scroll by; one model has the solver's own bar."""
     from equifactor.progress import bar
 
     to_terminal = answers.path is None and answers.stream is not None and answers.stream.isatty()

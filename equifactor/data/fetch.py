@@ -42,7 +42,7 @@ class Fetcher:
             raise OptionError(f"expected https://.. with {{repository}} and {{path}}, or a folder, found {source!r}")
 
     def text(self, name: str) -> bytes:
-        """Content of a file, or of a member of an archive."""
+        """The content of a file, or of a member of an archive."""
         repository, path, member = _parts(name)
         return self._get(repository, path) if member is None else self._member(repository, path, member)
 
@@ -87,7 +87,7 @@ class Fetcher:
 
 @contextlib.contextmanager
 def temporary_file(target: Path, data: bytes) -> Iterator[Path]:
-    """A file with this content beside the target, for a reader that wants a path; gone at the end."""
+    """Make a file with this content beside the target, for a reader that wants a path; it is gone at the end."""
     path = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     make_folder(target.parent)
     try:
@@ -143,7 +143,8 @@ def _unpack(data: bytes, path: str, folder: Path) -> None:
         try:
             for name, handle in _members(archive, path):
                 if name.endswith(_WANTED):
-                    write_bytes(folder / Path(name).name, handle.read(_LARGEST))  # the name alone: no way out of it
+                    # The name is taken without its folders, so that no member can leave this folder.
+                    write_bytes(folder / Path(name).name, handle.read(_LARGEST))
         except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
             raise FormatError(f"{path} is a broken archive ({error}); try again") from None
     write_bytes(folder / "complete", b"")

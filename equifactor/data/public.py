@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from equifactor.solver import Progress
 
 PUBLIC = "https://raw.githubusercontent.com/{repository}/HEAD/{path}"
-_CACHE = ".archives"  # unpacked archives, kept until everything is there
+_CACHE = ".archives"  # folder of unpacked archives, which is kept until everything is there
 
 
 def download(
@@ -40,7 +40,7 @@ def download(
     """Fetch collections into a folder and return their instances; call it again to go on after a failure.
 
     Args:
-        folder: made when missing; gets one folder per collection and `index.json`.
+        folder: gets one folder per collection and `index.json`; it is made when missing.
         names: collections, such as `["MAR"]`; None takes all.
         source: an https address with the fields {repository} and {path}, or a local folder that holds
             `owner/name/path` as the repositories have it.
@@ -76,12 +76,12 @@ def manifest() -> list[dict[str, Any]]:
 
 
 def evidence_digest(evidence: Mapping[int, int]) -> str:
-    """SHA-256 of the observed states, whatever the layout of the file."""
+    """The SHA-256 of the observed states, whatever the layout of the file."""
     return hashlib.sha256(" ".join(f"{i}={x}" for i, x in sorted(evidence.items())).encode()).hexdigest()
 
 
 def marginals_digest(marginals: Marginals) -> str:
-    """SHA-256 of the cardinalities and probabilities as numbers."""
+    """The SHA-256 of the cardinalities and probabilities as numbers."""
     card = np.diff(marginals.ptr).astype("<i8").tobytes()
     return hashlib.sha256(card + marginals.values.astype("<f8").tobytes()).hexdigest()
 
@@ -150,7 +150,7 @@ def _text_digest(path: Path) -> str:
         for chunk in read_chunks(path):
             digest.update(chunk)
     except FormatError:
-        return ""  # broken: fetch it again
+        return ""  # the file is broken and will be fetched again
     return digest.hexdigest()
 
 

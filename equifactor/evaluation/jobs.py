@@ -32,7 +32,7 @@ class Job:
         return " | ".join((self.instance.key, self.task, solver, f"{self.time_limit}", f"{self.seed}", code))
 
     def overrun(self, seconds: float) -> float:
-        """Seconds beyond the limit, of which 10 % and one second are allowed."""
+        """The seconds beyond the limit and its slack of 10 % and one second."""
         if self.time_limit is None:
             return 0.0
         return round(max(0.0, seconds - (1 + _SLACK_SHARE) * self.time_limit - _SLACK_SECONDS), 4)

@@ -22,7 +22,7 @@ _PACKAGE = Path(__file__).parents[1]
 
 @functools.cache
 def code() -> str:
-    """Version and a short hash of the package's source and weights: two checkouts that differ anywhere differ here."""
+    """The version and a short hash of the package's source and weights, which differs wherever two checkouts differ."""
     digest = hashlib.sha256()
     for path in sorted([*_PACKAGE.rglob("*.py"), *_PACKAGE.rglob("*.safetensors")]):
         digest.update(str(path.relative_to(_PACKAGE)).encode() + b"\0" + path.read_bytes())

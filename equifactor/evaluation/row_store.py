@@ -53,7 +53,7 @@ class Store:
         return {key.rpartition(" | ")[0]: row for key, row in self.rows.items()}
 
     def _load(self) -> dict[str, Row]:
-        """All rows; a last line that a kill cut short is taken off the file."""
+        """Read all rows; a last line that a kill cut short is taken off the file."""
         if not self.path.is_file():
             return {}
         rows: dict[str, Row] = {}

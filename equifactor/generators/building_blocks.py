@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def field_structure(card: ArrayLike, pairs: IntArray) -> Structure:
-    """A unary factor on each variable, in order, then a factor on each pair [P, 2] of variables."""
+    """The structure with a unary factor on each variable, in order, then a factor on each pair [P, 2] of variables."""
     num_vars = len(np.asarray(card))
     scope_ptr = np.concatenate((np.arange(num_vars), num_vars + 2 * np.arange(len(pairs) + 1)))
     return Structure.build(card, scope_ptr, np.concatenate((np.arange(num_vars), pairs.ravel())))

@@ -43,7 +43,7 @@ class BurstyChannel:
 
     @property
     def noise_std(self) -> float:
-        """Standard deviation of the noise that is always there."""
+        """The standard deviation of the noise that is always there."""
         return 10.0 ** (-self.snr_db / 20.0)
 
     def transmit(self, codewords: IntArray, rng: np.random.Generator) -> FloatArray:
@@ -61,7 +61,7 @@ class BurstyChannel:
         if self.decoder == "gaussian" or self.burst_probability == 0.0:
             return plain
         burst = _log_normal(error, np.hypot(self.noise_std, self.burst_std))
-        with np.errstate(divide="ignore"):  # ln 0 when every symbol is hit
+        with np.errstate(divide="ignore"):  # ln 0 occurs when every symbol is hit
             weight = np.log([1.0 - self.burst_probability, self.burst_probability])
         return np.logaddexp(plain + weight[0], burst + weight[1])
 

@@ -153,7 +153,7 @@ class _Grid:
         whole("seed", self.seed, 0)
 
     def draw(self, states: int, num_fields: int, num_couplings: int) -> tuple[Structure, FloatArray, FloatArray]:
-        """Structure, fields [N, V, num_fields] and couplings [N, E, num_couplings]."""
+        """The structure, random fields [N, V, num_fields] and random couplings [N, E, num_couplings]."""
         n, num_vars = number_of_graphs(self.count), self.rows * self.cols
         check_size(n * num_vars * (states + 2 * states**2))
         edges = grid_edges(self.rows, self.cols, bool(self.wrap))

@@ -30,7 +30,9 @@ class LdpcCode:
     """A linear code given by its sparse parity checks; every check must have the same number of bits.
 
     Examples:
-        >>> code = LdpcCode.random(12, 6, seed=1)
+        >>> import numpy as np
+        >>> from equifactor import generators
+        >>> code = generators.LdpcCode.random(12, 6, seed=1)
         >>> word = code.encode(np.ones(code.dimension, int))
         >>> bool((code.parity @ word % 2).any())
         False
@@ -62,12 +64,12 @@ class LdpcCode:
 
     @property
     def n(self) -> int:
-        """Length of a codeword."""
+        """The length of a codeword."""
         return self.parity.shape[1]
 
     @property
     def dimension(self) -> int:
-        """Bits of a message: n - rank of the checks, which is k or more (random checks may be dependent)."""
+        """The number of bits of a message, n - rank of the checks: k, or more where checks are dependent."""
         return len(self._generator[0])
 
     @cached_property
@@ -75,7 +77,7 @@ class LdpcCode:
         return null_space(self.parity)
 
     def encode(self, messages: IntArray) -> IntArray:
-        """Codewords [..., n] of messages [..., dimension] of zeros and ones."""
+        """The codewords [..., n] of messages [..., dimension] of zeros and ones."""
         bits = np.asarray(messages)
         if bits.shape[-1:] != (self.dimension,) or not np.isin(bits, (0, 1)).all():
             raise ModelError(f"a message has {self.dimension} bits, each 0 or 1; found an array of shape {bits.shape}")
@@ -84,7 +86,7 @@ class LdpcCode:
 
     @cached_property
     def structure(self) -> Structure:
-        """Factor i < n is the channel evidence of bit i; factor n + c is parity check c."""
+        """The structure of every graph: factor i < n is what the channel says of bit i, factor n + c is check c."""
         m = len(self.parity)
         bits = np.nonzero(self.parity)[1]
         scope_ptr = np.concatenate((np.arange(self.n), self.n + np.arange(m + 1) * (len(bits) // m)))
@@ -92,7 +94,7 @@ class LdpcCode:
 
     @cached_property
     def _log_checks(self) -> FloatArray:
-        """Log table of one check: 0 where the number of ones is even, `-inf` where it is odd."""
+        """The log table of one check: 0 where the number of ones is even, `-inf` where it is odd."""
         weight = int(self.parity[0].sum())
         ones = np.sum(np.arange(2**weight)[:, None] >> np.arange(weight) & 1, axis=1)
         return np.where(ones % 2 == 0, 0.0, -np.inf)

@@ -97,7 +97,7 @@ def _structure(
 
 
 def _subsets(num_vars: int, size: IntArray, rng: np.random.Generator) -> IntArray:
-    """One uniform subset of the variables per factor, in random order, one after the other.
+    """A uniform subset of the variables for each factor, in random order, one after the other.
 
     Floyd's sampling, all factors at once: slot j draws from the first V - size + j + 1 variables and takes
     the last of these instead when its draw is already in the subset.

@@ -1,4 +1,4 @@
-"""Random trees: where belief propagation is exact."""
+"""Random trees, on which belief propagation is exact."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Marginals of all variables, ragged but stored flat."""
+"""The marginals of all variables of a graph, ragged but stored flat."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Marginals(Sequence["FloatArray"]):
 
     @classmethod
     def from_list(cls, vectors: Sequence[Sequence[float] | FloatArray]) -> Marginals:
-        """From one vector per variable."""
+        """Marginals from one vector per variable."""
         ptr = ptr_of([len(v) for v in vectors])
         flat = np.concatenate([np.asarray(v, float) for v in vectors]) if len(vectors) else np.zeros(0)
         return cls(flat, ptr)

@@ -25,7 +25,7 @@ class DenseTables:
 
     Args:
         where: the file's name in errors.
-        max_entries: entries of all tables together.
+        max_entries: the most entries of all tables together.
     """
 
     def __init__(self, where: str, max_entries: int = MAX_ENTRIES) -> None:
@@ -38,7 +38,10 @@ class DenseTables:
         self._lines: list[int] = []
 
     def add(self, words: Words, scope: Sequence[int], card: Sequence[int], fill: float) -> FloatArray:
-        """A new flat table [product of card] of equal entries, to be filled in; `words` has its line."""
+        """Add a factor and return its flat table [product of card], whose entries are all `fill`, to be filled in.
+
+        `words` stands at the line of the factor, which errors name.
+        """
         size = 1
         for d in card:
             size *= d

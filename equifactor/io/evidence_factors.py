@@ -8,7 +8,7 @@ from equifactor.graph.factor_graph import FactorGraph
 
 
 def evidence_as_factors(graph: FactorGraph) -> FactorGraph:
-    """The same distribution and ln Z, each observation a unary factor that is 1 there and 0 elsewhere."""
+    """The same distribution and ln Z with each observation as a unary factor, which is 1 there and 0 elsewhere."""
     evidence = graph.evidence
     if not evidence:
         return graph

@@ -83,7 +83,7 @@ class _WcspReader:
         return self.tables.graph(self.card, log=True, name=name)
 
     def _name(self) -> tuple[float, float]:
-        """Scale and constant that `write_wcsp` has put into the problem's name."""
+        """The scale and the constant that `write_wcsp` has put into the problem's name."""
         found = _NAME.fullmatch(self.words.word("the name of the problem"))
         if found is None:
             return 1.0, 0.0

@@ -22,14 +22,14 @@ from equifactor.symmetry.relabelling import KINDS, Relabelling, check_kinds
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
 
-TOLERANCE: dict[Dtype, float] = {"float64": 1e-8, "float32": 1e-3}  # rounding errors of an equivariant method are below
+TOLERANCE: dict[Dtype, float] = {"float64": 1e-8, "float32": 1e-3}  # above all rounding errors of an equivariant method
 _CONTROLS = 3  # number of answers to slightly different tables that show what rounding alone does
 _LAST_BITS = 8.0  # the most by which those tables differ, in units in the last place: enough to part equal values
 
 
 @dataclass(frozen=True)
 class Trials:
-    """How a method is tried: the number of relabellings, and what every answer is asked with.
+    """How a method is tried: the number of relabellings, the seed and the number type.
 
     Args:
         count: number of random relabellings per kind of symmetry, graph and task.
@@ -143,7 +143,7 @@ def rounding_error(method: Solver | GraphFunction, graph: FactorGraph, task: Tas
 class Finding:
     """One row of an audit: what is claimed and what was measured."""
 
-    violation: Violation  # the largest that counts
+    violation: Violation  # the largest one that counts
     claimed: bool
     tolerance: float
     set_aside: tuple[Violation, ...] = ()  # they do not count, because rounding alone is above the tolerance there

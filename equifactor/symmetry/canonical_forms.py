@@ -38,7 +38,7 @@ def canonical_form(graph: FactorGraph, *, digits: int | None = None) -> FactorGr
 
 
 def graph_hash(graph: FactorGraph, *, digits: int | None = None) -> str:
-    """SHA-256 of the canonical form in hexadecimal: equal exactly for isomorphic graphs; see `canonical_form`."""
+    """The SHA-256 of the canonical form in hexadecimal: equal exactly for isomorphic graphs; see `canonical_form`."""
     g = canonical_form(graph, digits=digits)
     s = g.structure
     observed = np.full(s.num_vars, -1) if g.observed is None else g.observed

@@ -1,6 +1,6 @@
 """Colours of the variables, states and factors of a graph that no relabelling can change; equal colours look alike.
 
-Colour refinement (one-dimensional Weisfeiler-Leman) on the graph of the design: a node per variable, state, factor
+Colour refinement (one-dimensional Weisfeiler-Leman) on a graph with a node per variable, state, factor
 and table entry. A colour is a 64-bit hash of a node's own facts and of the multiset of its neighbours' colours, the
 multiset as a sum of mixed hashes, which does not depend on any order. Two nodes that hash alike by accident (one
 pair in 2^64) only make the colouring coarser, and every answer built on it is checked on the tables.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     HashArray = NDArray[np.uint64]
 
-_FREE, _OBSERVED, _FACTOR = (np.array([n], np.uint64) for n in (11, 12, 13))  # what a node is, apart from its numbers
+_FREE, _OBSERVED, _FACTOR = (np.array([n], np.uint64) for n in (11, 12, 13))  # hashes of the kinds of nodes
 _ODD = np.array([0x9E3779B97F4A7C15], np.uint64)
 
 
@@ -38,7 +38,7 @@ class Colours:
     entries: HashArray  # [T]
 
     def agree(self, other: Colours) -> bool:
-        """The same colours, equally often: necessary for isomorphism, and all that is needed in most cases."""
+        """Whether the same colours occur equally often: necessary for isomorphism, in most cases sufficient."""
         pairs = ((self.variables, other.variables), (self.states, other.states), (self.factors, other.factors))
         return all(np.array_equal(np.sort(a), np.sort(b)) for a, b in pairs)
 

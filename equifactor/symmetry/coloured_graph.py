@@ -1,6 +1,6 @@
 """What colours leave open: a small coloured graph of the nodes that look alike, labelled canonically by BLISS.
 
-The coloured graph of the design has a node per variable, state, factor and table entry; an entry is joined to its
+The full coloured graph has a node per variable, state, factor and table entry; an entry is joined to its
 factor and to the states it fixes, a state to its variable, a factor to its variables. Factor graphs are isomorphic
 exactly when these coloured graphs are. Three things make it small, none of which changes the symmetries:
 

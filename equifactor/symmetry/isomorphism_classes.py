@@ -1,4 +1,4 @@
-"""Sort graphs into classes of isomorphic ones, as they come."""
+"""Graphs sorted into classes of isomorphic ones, as they come."""
 
 from __future__ import annotations
 

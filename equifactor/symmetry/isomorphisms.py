@@ -72,7 +72,7 @@ def isomorphism(g: FactorGraph, h: FactorGraph, tolerance: float = 0.0) -> Relab
 
 
 def _same_counts(g: FactorGraph, h: FactorGraph) -> bool:
-    """Equal numbers of everything that can be counted without looking at values."""
+    """Whether both have equal numbers of everything that can be counted without looking at values."""
     s, t = g.structure, h.structure
     return (
         (s.num_vars, s.num_factors, s.num_edges, s.num_entries)
@@ -86,7 +86,7 @@ def _same_counts(g: FactorGraph, h: FactorGraph) -> bool:
 
 
 def _values(a: FloatArray, b: FloatArray, tolerance: float) -> tuple[HashArray, HashArray]:
-    """What stands for the entries of both graphs: their bits, or the number of their group."""
+    """Numbers that stand for the entries of both graphs: their bits, or the numbers of their groups."""
     if tolerance == 0:
         return bits(a), bits(b)
     both = np.concatenate((a, b))

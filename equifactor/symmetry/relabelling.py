@@ -42,8 +42,8 @@ class Relabelling:
         True
     """
 
-    variables: IntArray  # [V]
-    factors: IntArray  # [F]
+    variables: IntArray  # [V] new number of each old variable
+    factors: IntArray  # [F] new number of each old factor
     slots: IntArray  # [E] position within the new scope, by old (factor, position)
     states: IntArray  # [X] state within the new variable, by old (variable, state)
     scope_ptr: IntArray  # [F+1] first (factor, position) of each old factor
@@ -158,7 +158,7 @@ class Relabelling:
         return np.repeat(new_ptr[self.factors], np.diff(self.scope_ptr)) + self.slots
 
     def marginals(self, marginals: Marginals) -> Marginals:
-        """Marginals of the relabelled graph, given those of the original."""
+        """The marginals of the relabelled graph, given those of the original."""
         if not np.array_equal(marginals.ptr, self.state_ptr):
             raise ModelError("these marginals belong to a graph of other cardinalities")
         values = np.empty_like(marginals.values)
@@ -209,7 +209,7 @@ class Relabelling:
 
 
 def check_kinds(kinds: Collection[str] | str) -> tuple[Symmetry, ...]:
-    """Kinds of symmetry in the order of the paper; raises `OptionError` for an unknown one."""
+    """The kinds of symmetry in the order of the paper; raises `OptionError` for an unknown one."""
     wanted = {kinds} if isinstance(kinds, str) else set(kinds)
     if not wanted <= ALL_SYMMETRIES:
         unknown = sorted(map(repr, wanted - ALL_SYMMETRIES))[0]
