@@ -70,13 +70,11 @@ def _table(rows: list[DemoRow]) -> str:
     lines = [["solver", "status", "KL", "max error", "ln Z", "MAP score", "time"]]
     exact = rows[0].mar.marginals
     for row in rows:
-        found = row.mar.marginals
-        known = exact is not None and found is not None
-        numbers = [kl(exact, found), max_error(exact, found)] if known else [None, None]
-        numbers += [row.mar.log_z, row.map.log_score]
-        formats = ("{:.2g}", "{:.2g}", "{:.3f}", "{:.3f}")
-        cells = ["-" if n is None else f.format(n) for f, n in zip(formats, numbers, strict=True)]
-        lines.append([row.solver, str(row.mar.status), *cells, f"{1000 * row.seconds:.0f} ms"])
+        errors, found = ["-", "-"], row.mar.marginals
+        if exact is not None and found is not None:
+            errors = [f"{kl(exact, found):.2g}", f"{max_error(exact, found):.2g}"]
+        scores = ["-" if n is None else f"{n:.3f}" for n in (row.mar.log_z, row.map.log_score)]
+        lines.append([row.solver, str(row.mar.status), *errors, *scores, f"{1000 * row.seconds:.0f} ms"])
     return aligned(lines, right=range(2, 7), rule=True)
 
 
@@ -90,7 +88,7 @@ def _drawn(graph: FactorGraph, rows: list[DemoRow], folder: Path) -> str:
     try:
         figure = plot_grid(graph, SIZE, SIZE, answers)
     except OptionError as error:  # matplotlib is missing
-        return f"No picture: {error}"
+        return f"No picture is drawn; {error}"
     make_folder(folder)
     picture = folder / "spin-glass.png"
     figure.savefig(picture)

@@ -1,4 +1,4 @@
-"""`equifactor evaluate` and `equifactor download` as commands."""
+"""`equifactor evaluate`: tables, finished rows and wrong usage."""
 
 from __future__ import annotations
 
@@ -43,8 +43,6 @@ def test_a_folder_without_answers_shows_times_and_statuses(command, models: Path
         (["evaluate", "models", "--task", "SUM"], 2, "no task 'SUM'"),
         (["evaluate", "models", "--split", "test"], 2, "no split 'test'"),
         (["evaluate", "models", "--time-limit", "-1"], 2, "time limit"),
-        (["download"], 2, "name the folder"),
-        (["download", "x", "--collection", "Nope"], 2, "no collection 'Nope'"),
     ],
 )
 def test_wrong_usage_is_a_sentence(
