@@ -54,7 +54,7 @@ def ising_grid(
         cols: number of columns.
         field_std: standard deviation of b_i ~ N(0, field_std^2).
         coupling_std: standard deviation of J_ij ~ N(0, coupling_std^2); each pair is counted once.
-        wrap: whether the borders are joined into a torus; a side of length 1 or 2 has nothing to wrap.
+        wrap: join the borders into a torus; a side of length 1 or 2 has nothing to wrap.
         count: None gives one graph, N gives a list of N.
         seed: the seed of the random numbers.
 

@@ -1,4 +1,4 @@
-"""`equifactor download`: its list and wrong usage; tests/test_data.py tests the download itself."""
+"""`equifactor download`: its list and wrong usage; tests/data/test_public.py tests the download itself."""
 
 from __future__ import annotations
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from equifactor import (
-    FactorGraph,
     OptionError,
     canonical_form,
     graph_hash,
@@ -14,15 +13,6 @@ from equifactor import (
 from equifactor.testing import contract_graphs
 
 GRAPHS = contract_graphs()
-
-
-def plain(graph: FactorGraph) -> FactorGraph:
-    """Without names."""
-    return FactorGraph.trusted(
-        FactorGraph(graph.card, graph.linear_factors()).structure,
-        graph.log_phi.copy(),
-        graph.observed,
-    )
 
 
 def test_different_graphs_have_different_hashes() -> None:
