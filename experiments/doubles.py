@@ -82,7 +82,7 @@ def remainder(graph: FactorGraph, *, unary: bool = True) -> FactorGraph:
     card = graph.card[free].tolist()
     alone = [np.zeros(d) for d in card]
     factors: list[tuple[list[int], Any]] = []
-    for scope, table in graph.factors():
+    for scope, table in graph.linear_factors():
         if len(scope) == 1:
             alone[number[scope[0]]] = alone[number[scope[0]]] + table
         elif scope:

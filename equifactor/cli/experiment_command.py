@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from equifactor.cli.command_options import example
 from equifactor.cli.exit_status import Exit
+from equifactor.cli.shared_options import example
 
 EXAMPLE = example("equifactor experiment asymmetric --quick --methods BP,FE-NBP --out asymmetric")
 
