@@ -8,6 +8,7 @@ import numpy as np
 
 from equifactor.generators import ising_grid, random_graph, random_tree
 from equifactor.graph.factor_graph import FactorGraph
+from equifactor.symmetry.relabelling import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -74,7 +75,7 @@ def assert_same_graph(g: FactorGraph, h: FactorGraph, tolerance: float = 0.0) ->
 def assert_equivariant(
     model: str | Solver | GraphFunction,
     graph: FactorGraph | Iterable[FactorGraph] | None = None,
-    kinds: Collection[Symmetry] | Symmetry = ("global", "local variable", "variable assignment"),
+    kinds: Collection[Symmetry] | Symmetry = KINDS,
     trials: int = 3,
     seed: int = 0,
     *,

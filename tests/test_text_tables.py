@@ -1,4 +1,4 @@
-from equifactor.text_tables import aligned, latex, markdown
+from equifactor.text_tables import aligned, labelled, latex, markdown
 
 ROWS = [("name", "error"), ("bp", 0.25), ("fe-net", 1)]
 
@@ -6,6 +6,10 @@ ROWS = [("name", "error"), ("bp", 0.25), ("fe-net", 1)]
 def test_columns_are_aligned_and_end_without_blanks() -> None:
     assert aligned(ROWS) == "name    error\nbp      0.25\nfe-net  1"
     assert aligned(ROWS, right={1}, rule=True) == "name    error\n-------------\nbp       0.25\nfe-net      1"
+
+
+def test_labels_and_values_stand_below_a_title() -> None:
+    assert labelled("grid.uai", [("variables", 16), ("arity", "1-2")]) == "grid.uai\n  variables  16\n  arity      1-2"
 
 
 def test_markdown() -> None:

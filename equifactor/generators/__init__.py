@@ -1,6 +1,12 @@
 """Seeded generators of factor graphs, one or many at a time.
 
 `count=None` gives one graph, `count=N` a list of N. Graph i of a list is the same whatever the count.
+
+grids.py, pairwise.py              pairwise fields on grids and on other graphs
+random_trees.py, random_graphs.py  random graphs, with tables of random_tables.py
+ldpc.py                            decoding of parity-check codes, of parity_checks.py, over a channel of channel.py
+argument_checks.py                 checks of the arguments of all generators
+building_blocks.py                 what several generators build graphs from
 """
 
 from collections.abc import Callable

@@ -1,6 +1,15 @@
 """Readers and writers, one module per format; `read_graph` and `write_graph` choose by the file's suffix.
 
 Every failure is a `FormatError` of one sentence with file, line, what was expected and what was found.
+
+uai.py, fg.py, cnf.py, wcsp.py  model formats; cnf_weights.py, cnf_writer.py and wcsp_writer.py are parts of theirs
+evidence.py, results.py         evidence and answers in the formats of the UAI competitions
+files.py, sources.py            files and pipes: compression, limits, writing all or nothing
+words.py                        the words of a small text, with line numbers for errors
+numbers.py, number_kernels.py   the numbers of a large text, in bulk
+dense_tables.py                 tables of formats that list only some entries
+decimals.py                     potentials as text that reads back to the same logarithm
+evidence_factors.py             evidence as factors, for formats that have no place for it
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import pytest
 
 from equifactor.errors import FormatError
 from equifactor.io import files
-from equifactor.io.files import label, read_bytes, read_chunks, split_name, write_text
+from equifactor.io.files import label, make_folder, read_bytes, read_chunks, split_name, write_bytes, write_text
 
 TEXT = b"MARKOV\n1\n2\n0\n"
 as_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may do anything")
@@ -151,6 +151,23 @@ def test_writing_and_reading_back(tmp_path, name):
     write_text(path, "ä")
     assert read_bytes(path).decode() == "ä"
     assert [p.name for p in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("data", [TEXT, [TEXT[:4], TEXT[4:]]], ids=["at once", "streamed"])
+@pytest.mark.parametrize("name", ["m.bin", "m.bin.gz"])
+def test_bytes_are_written_at_once_or_streamed(tmp_path, name, data):
+    write_bytes(tmp_path / name, data)
+    assert read_bytes(tmp_path / name) == TEXT
+    assert [p.name for p in tmp_path.iterdir()] == [name]
+
+
+def test_folders_are_made_where_they_are_missing(tmp_path):
+    for _ in range(2):
+        make_folder(tmp_path / "deep" / "folder")
+    assert (tmp_path / "deep" / "folder").is_dir()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FormatError, match="file: cannot make this folder: file exists"):
+        make_folder(tmp_path / "file")
 
 
 def test_compressed_bytes_do_not_depend_on_name_or_time(tmp_path):
