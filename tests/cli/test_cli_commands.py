@@ -12,7 +12,7 @@ from equifactor.cli.app import app
 from equifactor.generators import GENERATORS, ising_grid
 from equifactor.io import read_graph
 
-NAMES = "solve info convert generate solvers train model evaluate experiment isomorphic dedupe audit download demo"
+NAMES = "solve info convert generate solvers train model evaluate isomorphic dedupe audit download demo"
 SUBCOMMANDS = [[name] for name in NAMES.split()]
 HELPS = [[], *SUBCOMMANDS, *(["generate", kind] for kind in GENERATORS)]
 
