@@ -2,7 +2,7 @@
 
 Every experiment is a folder with its config, results, tables, figure and one archive of runs. The code:
 
-program             the subcommands
+experiment_commands the subcommands
 experiment_config   reading a config; marginal_experiment and map_experiment are what it says
 runner              runs side by side, each kept in the run_store: an archive and a working folder
 marginal_*          networks and solvers compared by their marginals on generated graphs

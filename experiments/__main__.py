@@ -2,7 +2,7 @@
 
 import sys
 
-from experiments.program import main
+from experiments.experiment_commands import main
 
 if __name__ == "__main__":  # processes that are started beside import this module too
     sys.exit(main())

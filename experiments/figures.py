@@ -10,7 +10,7 @@ from experiments.averages import mean
 from experiments.map_experiment import MapExperiment
 from experiments.marginal_experiment import MarginalExperiment
 from experiments.marginal_page import SeedMean
-from experiments.runner import Row
+from experiments.run_store import Row
 
 _LINEAR = 1e-4  # the axis of errors is linear below this value, so that no error at all has a place on it
 _MARKERS = "osD^vP"

@@ -18,9 +18,9 @@ from equifactor.evaluation.row_store import ROWS, Store
 from experiments.map_experiment import MapExperiment, SolverMethod
 from experiments.map_splits import ModelSplit
 from experiments.map_trainings import MapTraining
-from experiments.model_files import file_hash, shipped_file
-from experiments.run_store import RunStore, compact, expanded
-from experiments.runner import Effort, Row
+from experiments.network_files import file_hash, shipped_file
+from experiments.run_store import Row, RunStore, compact, expanded
+from experiments.runner import Effort
 
 SHIPPED = "shipped"  # what a line says whose weights come with the package
 TRAINED = "per collection"  # what a line says whose network was trained here

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from experiments.averages import deviation, mean
 from experiments.map_answers import error_of
-from experiments.runner import Row
+from experiments.run_store import Row
 
 _BETTER = 1e-6  # relative amount by which a score must exceed the best known one to count as better
 

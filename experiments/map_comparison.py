@@ -18,8 +18,8 @@ from experiments.map_page import map_latex, map_page
 from experiments.map_splits import splits_of
 from experiments.map_trainings import complete_trainings, final_trainings, variant_trainings
 from experiments.report import PAGE, RESULTS, line_by_line, origin, write_report
-from experiments.run_store import RunStore, expanded
-from experiments.runner import Effort, Row, run_all
+from experiments.run_store import Row, RunStore, expanded
+from experiments.runner import Effort, run_all
 
 TRAIN = ("yes", "no", "only")
 PARTS = ("split", "folds", "curve", "doubles")

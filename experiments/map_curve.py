@@ -8,8 +8,8 @@ from equifactor.evaluation.jobs import Job, make_jobs
 from experiments.map_answers import MapAnswers, can_make_jobs, error_of, solve_jobs, unavailable
 from experiments.map_experiment import MapExperiment
 from experiments.map_splits import ModelSplit
-from experiments.run_store import RunStore
-from experiments.runner import Effort, Row
+from experiments.run_store import Row, RunStore
+from experiments.runner import Effort
 
 _NO_ANSWER = 1.0  # error of an answer that is missing or impossible, so that a mean exists
 

@@ -11,7 +11,7 @@ from experiments.map_answers import error_of
 from experiments.map_cells import gap_of
 from experiments.map_experiment import MapExperiment
 from experiments.map_splits import ModelSplit
-from experiments.runner import Row
+from experiments.run_store import Row
 
 _DENSE = 0.5  # share of all pairs of variables from which a model counts as dense
 _INTRODUCTION = (

@@ -10,7 +10,7 @@ from equifactor.text_tables import latex, markdown
 from experiments.map_cells import ErrorCell, ErrorCells
 from experiments.map_experiment import MapExperiment
 from experiments.map_models import model_tables
-from experiments.runner import Row
+from experiments.run_store import Row
 
 
 def map_page(experiment: MapExperiment, results: Mapping[str, Any], table: ErrorCells, folds: ErrorCells) -> str:

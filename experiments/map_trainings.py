@@ -15,8 +15,8 @@ from typing import Any
 from equifactor import ModelError, SolveError
 from experiments.map_experiment import MapExperiment, NetworkMethod
 from experiments.map_splits import ModelSplit
-from experiments.run_store import RunStore
-from experiments.runner import Row, device_name
+from experiments.run_store import Row, RunStore
+from experiments.runner import device_name
 
 
 @dataclass(frozen=True)

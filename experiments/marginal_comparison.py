@@ -11,8 +11,8 @@ from experiments.marginal_experiment import MarginalExperiment
 from experiments.marginal_page import marginal_latex, marginal_page, seed_means
 from experiments.marginal_runs import MarginalRun, final_runs, tuning_runs
 from experiments.report import PAGE, RESULTS, origin, write_report
-from experiments.run_store import RunStore
-from experiments.runner import Effort, Row, finished_row, outdated, run_all
+from experiments.run_store import Row, RunStore
+from experiments.runner import Effort, finished_row, outdated, run_all
 
 
 class MarginalComparison:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from equifactor.text_tables import latex, markdown
 from experiments.averages import mean
 from experiments.marginal_experiment import MarginalExperiment
-from experiments.runner import Row
+from experiments.run_store import Row
 
 
 @dataclass(frozen=True)

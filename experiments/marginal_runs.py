@@ -15,9 +15,9 @@ from equifactor import OptionError, SolveError, Task
 from equifactor.clock import Clock
 from experiments.marginal_experiment import MarginalExperiment, NetworkLine, SolverLine
 from experiments.marginal_measures import best_candidate, measured, measured_on_family
-from experiments.model_files import file_hash, parameters_of, shipped_file, steps_of
-from experiments.run_store import RunStore
-from experiments.runner import Row, device_name, finished_row
+from experiments.network_files import file_hash, parameters_of, shipped_file, steps_of
+from experiments.run_store import Row, RunStore
+from experiments.runner import device_name, finished_row
 
 DEFAULT_LR = 2e-3  # learning rate of experiments that do not tune it
 _VALIDATION_SHARE, _MOST_VALIDATION = 0.2, 1000  # early stopping looks at this share of the training graphs, at most

@@ -8,13 +8,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from equifactor.errors import EquifactorError
-from experiments.run_store import RunStore
+from equifactor import EquifactorError
+from equifactor.solver import Progress
+from experiments.run_store import Row, RunStore
 
-Row = dict[str, Any]
-ReportProgress = Callable[[int, int | None, str], None]
 _FAILURES = (EquifactorError, ValueError, RuntimeError)  # torch raises RuntimeError for most of its failures
 
 
@@ -51,7 +50,7 @@ class Effort:
     processes: int = 1
     until: float | None = None
     redo: bool = False
-    progress: ReportProgress | None = None
+    progress: Progress | None = None
 
     def is_over(self) -> bool:
         """No further run may be started."""

@@ -17,7 +17,7 @@ from typing import Any
 
 from equifactor.text_tables import markdown
 from experiments.averages import mean
-from experiments.runner import Row
+from experiments.run_store import Row
 
 _ROUNDING = 0.06  # the board states log10 values with one decimal
 _TITLES = [

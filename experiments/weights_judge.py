@@ -21,10 +21,10 @@ from equifactor.evaluation.provenance import provenance
 from equifactor.text_tables import markdown
 from equifactor.training.data_sources import read_source
 from equifactor.typing import FloatArray
-from experiments.model_files import file_hash, steps_of
+from experiments.network_files import file_hash, steps_of
 from experiments.report import RESULTS, write_report
-from experiments.run_store import RunStore
-from experiments.runner import Effort, Row, run_all
+from experiments.run_store import Row, RunStore
+from experiments.runner import Effort, run_all
 from experiments.weights_training import KINDS, weights_config
 
 TASKS = ("MAR", "MAP")

@@ -65,7 +65,11 @@ def test_mistakes(tmp_path) -> None:
     assert chosen.sizes == (50, 500)
     assert [line.name for line in chosen.models] == ["FE-GNN, D 32"]
     broken = tmp_path / "mine.toml"
-    for text, match in (("title = 3\n", "not an experiment"), ('task = "MAP"\n', "not a MAP experiment"), ("=", "TOML")):
+    for text, match in (
+        ("title = 3\n", "not an experiment"),
+        ('task = "MAP"\n', "not a MAP experiment"),
+        ("=", "TOML"),
+    ):
         broken.write_text(text)
         with pytest.raises(FormatError, match=match):
             load(str(broken))

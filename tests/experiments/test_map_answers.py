@@ -62,7 +62,9 @@ def test_archived_answers_are_not_solved_again_unless_the_question_changes(folde
     assert not solved.exists()
     found, none = complete_lines(judged, MapAnswers(again))
     assert not none
-    assert [{k: v for k, v in row.items() if v} for row in rows] == [{k: v for k, v in row.items() if v} for row in found]
+    assert [{k: v for k, v in row.items() if v} for row in rows] == [
+        {k: v for k, v in row.items() if v} for row in found
+    ]
     for other in (replace(judged[0], time_limit=3.0), replace(judged[0], solvers=("bp(iterations=7)",))):
         assert complete_lines([other], MapAnswers(again)) == (
             [],

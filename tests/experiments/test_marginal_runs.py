@@ -14,8 +14,8 @@ from experiments import marginal_runs
 from experiments.experiment_config import load_marginal
 from experiments.marginal_page import tuning_table
 from experiments.marginal_runs import MarginalRun, final_runs, tuning_runs
-from experiments.run_store import RunStore
-from experiments.runner import Effort, Row, finished_row, run_all
+from experiments.run_store import Row, RunStore
+from experiments.runner import Effort, finished_row, run_all
 
 
 def test_a_stopped_experiment_goes_on_without_repeating(tmp_path) -> None:

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 from experiments import weights_judge
-from experiments.model_files import shipped_folder
-from experiments.program import main
+from experiments.experiment_commands import main
+from experiments.network_files import shipped_folder
 from experiments.weights_judge import judgements
 from experiments.weights_training import KINDS, balancing_weights, mixture, weights_config
 

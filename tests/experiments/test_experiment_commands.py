@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import typer
 
+from experiments.experiment_commands import app, main
 from experiments.experiment_config import MARGINAL, load_marginal
-from experiments.program import app, main
 from experiments.run_store import read_archive
 
 QUICK = "BP,BP damped + seq-decoding,MPLP,best-of-grid BP + seq-decoding,auto,BPNN,FE-NBP"

@@ -182,7 +182,7 @@ def weights(
     states: Annotated[int, typer.Option("--states", help="Edge states per gradient step, at most.")] = 40_000,
 ) -> None:
     """Train one general-purpose model on the mixture of weights/config.toml and print its measures."""
-    from experiments.model_files import shipped_folder
+    from experiments.network_files import shipped_folder
     from experiments.weights_judge import TASKS
     from experiments.weights_training import KINDS, WeightsRecipe, make_weights
 
@@ -220,7 +220,7 @@ def judge(
     time_limit: TimeLimit = None,
 ) -> None:
     """The weights of the package beside the best static damping of belief propagation, on many families of graphs."""
-    from experiments.model_files import shipped_folder
+    from experiments.network_files import shipped_folder
     from experiments.run_store import RunStore
     from experiments.weights_judge import TASKS, judgements, write_judgement
     from experiments.weights_judge import judge as judge_all
