@@ -1,5 +1,5 @@
 # Every target makes .venv and installs by itself when needed; nothing has to be activated.
-#   make demo   make test   make test-slow   make lint   make bench   make clean
+#   make demo   make test   make test-slow   make lint   make format   make bench   make wheel-test   make clean
 # Another interpreter: make PYTHON=python3.12 test      More for pytest: make test ARGS="-k uai"
 
 PYTHON ?= python3
@@ -7,6 +7,7 @@ WORKERS ?= $(shell $(PYTHON) -c "import os; print(min(8, os.cpu_count() or 1))")
 ARGS ?=
 
 VENV := .venv
+WHEEL_VENV := .venv-wheel
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BENCHMARKS := $(filter-out _%,$(patsubst benchmarks/%.py,%,$(wildcard benchmarks/*.py)))
@@ -14,7 +15,7 @@ BENCHMARKS := $(filter-out _%,$(patsubst benchmarks/%.py,%,$(wildcard benchmarks
 PYTEST := OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python -m pytest -n $(WORKERS)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow lint format bench clean
+.PHONY: help install demo test test-slow lint format bench wheel-test clean
 
 help:
 	@sed -n '2,3s/^# *//p' Makefile
@@ -49,6 +50,15 @@ format: $(STAMP)
 bench: $(STAMP)
 	@for name in $(BENCHMARKS); do $(BIN)/python -m benchmarks.$$name || exit 1; done
 
+# The wheel is what users get: it is built from a clean folder, installed into an environment of its own and used outside
+# of the repository.
+wheel-test:
+	@rm -rf build dist $(WHEEL_VENV)
+	@$(PYTHON) -m venv $(WHEEL_VENV)
+	@$(WHEEL_VENV)/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	@$(WHEEL_VENV)/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl -c constraints.txt
+	@.ci/try-installed $(abspath $(WHEEL_VENV))/bin
+
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-output
+	rm -rf $(VENV) $(WHEEL_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-output
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

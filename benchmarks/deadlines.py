@@ -47,7 +47,7 @@ def sizes(instance: Instance) -> dict[str, int]:
 
 
 def largest(instances: Sequence[Instance], count: int) -> list[Instance]:
-    """So many of the largest instances by each measure, and the one with most table entries of each family."""
+    """The `count` largest instances by each measure, and the one with most table entries of each family."""
     measured = {i.key: sizes(i) for i in instances}
     chosen: dict[str, Instance] = {}
     for measure in next(iter(measured.values()), {}):

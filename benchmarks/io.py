@@ -3,8 +3,8 @@
 Makes large seeded model files in a temporary folder. Each is read in a fresh process, so that the peak of
 memory is its own; the time is the best of several runs after a small warm-up that loads the compiled kernels.
 
-    python benchmarks/io.py
-    python benchmarks/io.py --quick
+    python -m benchmarks.io
+    python -m benchmarks.io --quick
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def measure(path: Path, repeats: int) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(
         description="Speed and memory of the UAI reader, beside numpy's float parsing of the same text.",
-        epilog="example: python benchmarks/io.py --megabytes 60 --kind typical short",
+        epilog="example: python -m benchmarks.io --megabytes 60 --kind typical short",
     )
     parser.add_argument("--megabytes", type=float, default=60, help="size of each file (default 60)")
     parser.add_argument("--kind", nargs="+", choices=KINDS, default=list(KINDS), help="which files to make")

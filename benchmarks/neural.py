@@ -33,7 +33,7 @@ KINDS = ("fe-nbp", "fe-gnn", "fe-net")
 
 
 def best_time(run: Callable[[], Any], device: str, seconds: float) -> float:
-    """Seconds of the fastest of the repetitions that fit into so many seconds, at least three."""
+    """Seconds of the fastest repetition; there are at least three, and more while `seconds` have not passed."""
     times: list[float] = []
     until = time.perf_counter() + seconds
     while len(times) < 3 or time.perf_counter() < until:

@@ -1,4 +1,4 @@
-"""Deadline and Ctrl-C, as one thing a running method looks at."""
+"""The deadline and Ctrl-C as one thing that a running method looks at."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Pause:
-    """Time that no clock counts: kernels being compiled, which happens once on a machine and is announced."""
+    """Time that no clock counts: while kernels are compiled, which happens once on a machine and is announced."""
 
     seconds = 0.0
     _depth = 0
@@ -24,26 +24,26 @@ class Pause:
 
     @classmethod
     def begin(cls) -> None:
-        """One kernel starts to compile; another may start within."""
+        """Start a pause: a kernel begins to compile. Another one may begin before it ends."""
         if cls._depth == 0:
             cls._since = time.perf_counter()
         cls._depth += 1
 
     @classmethod
     def end(cls) -> None:
-        """It has ended."""
+        """End the pause that the matching `begin` started."""
         cls._depth -= 1
         if cls._depth == 0:
             cls.seconds += time.perf_counter() - cls._since
 
 
 class Clock:
-    """Counts from its creation; `stopped` once the time limit has passed or the user pressed Ctrl-C.
+    """Counts time from its creation; it is `stopped` once the time limit has passed or the user pressed Ctrl-C.
 
     It stands still while kernels compile: a first run would otherwise spend its time limit on that alone.
     """
 
-    interrupts: ClassVar[int] = 0  # caught by any clock, also in runs that ended as solved: a loop over runs can stop
+    interrupts: ClassVar[int] = 0  # the number of Ctrl-C that any clock has caught, by which a loop over runs can stop
 
     def __init__(self, time_limit: float | None = None, whole: Clock | None = None) -> None:
         self.whole = whole  # the clock of which this one times a part
@@ -54,12 +54,12 @@ class Clock:
 
     @property
     def seconds(self) -> float:
-        """Elapsed time, without pauses."""
+        """The time since creation, without pauses."""
         return time.perf_counter() - self.start - (Pause.seconds - self._paused_before)
 
     @property
     def left(self) -> float:
-        """Seconds until the deadline; infinite without one, 0 after an interrupt."""
+        """The seconds until the deadline: infinite without one, 0 after an interrupt."""
         if self.interrupted:
             return 0.0
         left = float("inf") if self.time_limit is None else max(0.0, self.time_limit - self.seconds)

@@ -1,4 +1,4 @@
-"""What can go wrong, as exceptions.
+"""The exceptions of this package.
 
 Wrong input raises; a run that fails numerically is a `Status` value instead (see `equifactor.result`).
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 
 class EquifactorError(Exception):
-    """Base of every error this package raises on purpose; its text is one sentence for the user."""
+    """The base of every error this package raises on purpose; its text is one sentence for the user."""
 
 
 class ModelError(EquifactorError):
@@ -23,7 +23,7 @@ class ModelError(EquifactorError):
 
 
 class FormatError(EquifactorError):
-    """A file that cannot be read: `where` (file and line), what was expected, what was found."""
+    """A file that cannot be read or written; the text says where, what was expected and what was found."""
 
 
 class OptionError(EquifactorError):
@@ -31,4 +31,4 @@ class OptionError(EquifactorError):
 
 
 class SolveError(EquifactorError):
-    """No answer: `solve(..., strict=True)` did not end solved, or a `Result` lacks what it is asked for."""
+    """There is no answer: `solve(.., strict=True)` did not end solved, or a `Result` lacks what it is asked for."""

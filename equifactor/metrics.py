@@ -31,7 +31,7 @@ class Summary:
     mean: float
     stderr: float  # standard error of the mean over graphs; NaN for fewer than two graphs or an infinite mean
     count: int  # number of graphs
-    num_infinite: int  # graphs whose value is infinite
+    num_infinite: int  # number of graphs whose value is infinite
     finite_mean: float  # mean over the other graphs; NaN when there are none
 
     def __str__(self) -> str:
@@ -172,7 +172,7 @@ def _mean_over_variables(values: FloatArray, variables: IntArray | None) -> floa
 
 
 def _entries_of(ptr: IntArray, variables: IntArray | None) -> BoolArray:
-    """[X] which entries belong to the chosen variables."""
+    """Whether each entry [X] belongs to the chosen variables."""
     wanted = np.full(len(ptr) - 1, variables is None)
     if variables is not None:
         wanted[variables] = True

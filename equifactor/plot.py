@@ -1,4 +1,4 @@
-"""Pictures. Matplotlib is imported inside, since nothing else needs it: `pip install "equifactor[plot]"`."""
+"""Pictures of models and answers. They need matplotlib, which nothing else does: `pip install "equifactor[plot]"`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from equifactor.errors import ModelError, OptionError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
     from equifactor.graph import FactorGraph
     from equifactor.graph.marginals import Marginals
+    from equifactor.typing import FloatArray
 
-_SPINS = ("#2b6cb0", "#f7f7f5", "#c8553d")  # state 0, undecided, state 1
-_AGREE, _DIFFER = "#3d4852", "#d69e2e"  # neighbours that prefer equal states, and different ones
+_SPINS = ("#2b6cb0", "#f7f7f5", "#c8553d")  # colours of state 0, of an undecided variable, of state 1
+_AGREE, _DIFFER = "#3d4852", "#d69e2e"  # colours of neighbours that prefer equal states, and of those that do not
 _INK = "#1a202c"
 
 
@@ -30,14 +30,14 @@ def plot_grid(
     *,
     reference: str | None = None,
 ) -> Figure:
-    """Marginals of a grid of binary variables, one panel per answer.
+    """Draw the marginals of a grid of binary variables, one panel per answer.
 
     A disc is a variable: its colour and the number inside are P(X = 1). A line is a pair factor: its width grows
     with the strength of the coupling, its colour says whether equal or different states are preferred. A ring
     marks a variable whose marginal is off by more than 0.1 against the reference.
 
     Args:
-        graph: binary; variable `r * cols + c` sits in row r and column c.
+        graph: a graph of binary variables; variable `r * cols + c` sits in row r and column c.
         rows: number of rows.
         cols: number of columns.
         answers: marginals by title, one panel each.
@@ -67,14 +67,14 @@ def plot_grid(
     return figure
 
 
-def coupling(log_table: NDArray[np.float64]) -> float:
-    """J of a 2x2 log table, `(t00 + t11 - t01 - t10) / 4`: positive where equal states are preferred."""
+def coupling(log_table: FloatArray) -> float:
+    """The coupling J of a 2x2 log table, `(t00 + t11 - t01 - t10) / 4`: positive where equal states are preferred."""
     t = np.maximum(log_table, -50.0)  # a true zero is a strong coupling, not an infinite line
     return float(t[0, 0] + t[1, 1] - t[0, 1] - t[1, 0]) / 4.0
 
 
-def _ones(marginals: Marginals) -> NDArray[np.float64]:
-    """[V] probability of state 1."""
+def _ones(marginals: Marginals) -> FloatArray:
+    """The probability [V] that each variable is in state 1."""
     return marginals.values.reshape(-1, 2)[:, 1]
 
 
@@ -83,8 +83,8 @@ def _panel(
     graph: FactorGraph,
     rows: int,
     cols: int,
-    p: NDArray[np.float64],
-    exact: NDArray[np.float64],
+    p: FloatArray,
+    exact: FloatArray,
     cmap: Any,
 ) -> None:
     y, x = np.divmod(np.arange(rows * cols), cols)

@@ -1,4 +1,4 @@
-"""Progress bars on stderr, only on a terminal."""
+"""Progress bars on stderr, which appear only on a terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from equifactor.solver import Progress
 
-_DELAY = 0.5  # seconds before a bar appears: short runs stay quiet
+_DELAY = 0.5  # seconds before a bar appears, so that short runs stay quiet
 _EVERY = 0.1  # seconds between two drawings
 
 

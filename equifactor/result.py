@@ -7,22 +7,20 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-
 from equifactor._version import __version__
 from equifactor.errors import SolveError
-from equifactor.graph import display as view
+from equifactor.graph import display
 from equifactor.graph.marginals import Marginals
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from rich.console import RenderableType
 
     from equifactor.graph import FactorGraph
+    from equifactor.typing import FloatArray, IntArray
 
 
 class Task(StrEnum):
-    """What is asked for."""
+    """What is asked for: marginals, ln Z or the best assignment."""
 
     MAR = "MAR"  # the marginal distribution of every variable
     PR = "PR"  # ln Z, the logarithm of the sum of all scores
@@ -44,12 +42,12 @@ class Status(StrEnum):
 
     @property
     def solved(self) -> bool:
-        """The method finished as it should: exact, proven optimal, or converged."""
+        """Whether the method finished as it should: exact, proven optimal, or converged."""
         return self in (Status.EXACT, Status.OPTIMAL, Status.CONVERGED)
 
     @property
     def advice(self) -> str:
-        """One sentence: what it means and what to try."""
+        """One sentence that says what the status means and what to try."""
         return _ADVICE[self]
 
 
@@ -66,7 +64,7 @@ _ADVICE = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)  # by identity: arrays have no single answer to ==
+@dataclass(frozen=True, kw_only=True, eq=False)  # compared by identity: arrays have no single answer to ==
 class Estimate:
     """What a solver reports for one graph; `solve` adds the rest and makes it a `Result`."""
 
@@ -74,17 +72,20 @@ class Estimate:
     message: str = ""  # a sentence beyond the status, where there is something to say
     marginals: Marginals | None = None
     log_z: float | None = None
-    assignment: NDArray[np.int64] | None = None  # [V], observed variables included
-    lower_bound: float | None = None  # of ln Z, or for MAP of the best log score
+    assignment: IntArray | None = None  # [V] the state of each variable, observed ones included
+    lower_bound: float | None = None  # a bound on ln Z, or for MAP on the best log score
     upper_bound: float | None = None
     iterations: int | None = None
     stats: dict[str, Any] = field(default_factory=dict)  # what only this solver can tell
 
     @classmethod
     def of(cls, fields: dict[str, Any]) -> Self:
-        """The same from a dictionary with `stats` and all that has no default, in a fifth of the time.
+        """The object from a dictionary of its fields, in a fifth of the time of the constructor.
 
-        A frozen dataclass sets its fields one by one and through a detour, which counts for a batch of thousands.
+        The dictionary must hold `stats` and all fields without a default. A frozen dataclass sets its fields one by
+        one and through a detour, which counts for a batch of thousands.
+        vars(new).update(fields)  # what is left out is found in the class, where the defaults live
+        vars(new).update(fields)  # a field that is left out is found in the class, where the defaults live
         """
         new = cls.__new__(cls)
         vars(new).update(fields)  # what is left out is found in the class, where the defaults live
@@ -106,32 +107,32 @@ class Result(Estimate):
 
     graph: FactorGraph = field(repr=False)
     task: Task
-    solver: str  # text form, parses back to the same solver
+    solver: str  # the text form, which parses back to the same solver
     log_score: float | None = None
     seconds: float = 0.0
     version: str = __version__
 
     @property
     def answered(self) -> bool:
-        """The task has an answer, of whatever quality."""
+        """Whether the task has an answer, of whatever quality."""
         answer = {Task.MAR: self.marginals, Task.PR: self.log_z, Task.MAP: self.assignment}[self.task]
         return answer is not None
 
     @property
     def gap(self) -> float | None:
-        """Upper minus lower bound; 0 proves the answer."""
+        """The upper minus the lower bound; 0 proves the answer."""
         if self.lower_bound is None or self.upper_bound is None:
             return None
         return self.upper_bound - self.lower_bound
 
-    def marginal(self, variable: int | str) -> NDArray[np.float64]:
-        """Distribution of one variable, by number or name."""
+    def marginal(self, variable: int | str) -> FloatArray:
+        """The distribution of one variable, given by number or name."""
         if self.marginals is None:
             raise SolveError(f"this {self.task} result has no marginals ({self.status})")
         return self.marginals[self.graph.variable(variable)]
 
     def state(self, variable: int | str) -> int | str:
-        """State of one variable in the assignment; its name where states have names."""
+        """The state of one variable in the assignment; its name where states have names."""
         if self.assignment is None:
             raise SolveError(f"this {self.task} result has no assignment ({self.status})")
         i = self.graph.variable(variable)
@@ -140,7 +141,7 @@ class Result(Estimate):
         return names[state] if names else state
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON: `None` in place of what is missing or not finite."""
+        """The result as plain values for JSON, with None in place of what is missing or not finite."""
         return {
             "model": self.graph.name,
             "task": self.task.value,
@@ -164,10 +165,10 @@ class Result(Estimate):
         return ", ".join([head, *(f"{label} {text}" for label, text in self._facts())])
 
     def __rich__(self) -> RenderableType:
-        return view.terminal_table(f"{self.task} by {self.solver}", self._rows())
+        return display.terminal_table(f"{self.task} by {self.solver}", self._rows())
 
     def _repr_html_(self) -> str:
-        return view.html_table(f"{self.task} by {self.solver}", self._rows())
+        return display.html_table(f"{self.task} by {self.solver}", self._rows())
 
     def _rows(self) -> list[tuple[str, str]]:
         return [("status", str(self.status)), *self._facts(), ("", self.message or self.status.advice)]

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from equifactor.solver import Solver, Symmetry
-    from equifactor.symmetry.answer_distance import Model
+    from equifactor.symmetry.comparable_answers import GraphFunction
 
 
 def contract_graphs() -> dict[str, FactorGraph]:
-    """Graphs every solver must answer, by name; always the same, each with at most 2^14 joint states.
+    """The graphs that every solver must answer, by name; always the same, each with at most 2^14 joint states.
 
     Every one has an assignment of positive probability. Cost: a few milliseconds.
     """
@@ -72,7 +72,7 @@ def assert_same_graph(g: FactorGraph, h: FactorGraph, tolerance: float = 0.0) ->
 
 
 def assert_equivariant(
-    model: str | Solver | Model,
+    model: str | Solver | GraphFunction,
     graph: FactorGraph | Iterable[FactorGraph] | None = None,
     kinds: Collection[Symmetry] | Symmetry = ("global", "local variable", "variable assignment"),
     trials: int = 3,
@@ -85,22 +85,23 @@ def assert_equivariant(
     Args:
         model: a solver or its text form; or your own function of a `FactorGraph` that returns `Marginals`, one vector
             per variable, one flat array over all states, or one number such as ln Z; numpy, torch or plain.
-        graph: one or several to try it on; small graphs of many kinds by default.
-        kinds: which symmetries are asked for.
-        trials: random relabellings per kind and graph.
-        seed: of the relabellings, and of a solver.
+        graph: one graph or several to try it on; small graphs of many kinds by default.
+        kinds: the symmetries that are asked for.
+        trials: number of random relabellings per kind and graph.
+        seed: the seed of the relabellings, and of a solver.
         tolerance: absolute for probabilities, relative to max(1, |number|) for numbers.
 
     A graph on which rounding alone moves the answer by more is left out; when that leaves none, the check fails.
 
     Examples:
-        >>> assert_equivariant("bp(damping=0.5)")
-        >>> assert_equivariant(lambda g: [[1 / d] * d for d in g.card])  # your own: uniform marginals
+        >>> from equifactor import testing
+        >>> testing.assert_equivariant("bp(damping=0.5)")
+        >>> testing.assert_equivariant(lambda g: [[1 / d] * d for d in g.card])  # your own: uniform marginals
     """
-    from equifactor.symmetry.auditing import audit
+    from equifactor.symmetry.auditing import Trials, audit
 
     graphs = list(contract_graphs().values()) if graph is None else graph
-    for finding in audit(model, graphs, kinds, trials, seed, claims=kinds, tolerance=tolerance):
+    for finding in audit(model, graphs, kinds, trials=Trials(trials, seed), claims=kinds, tolerance=tolerance):
         found = finding.violation
         assert finding.cases, f"{found.kind} symmetry: no graph can decide, rounding alone moves every answer"
         assert not finding.failed, (

@@ -5,6 +5,7 @@ Every function takes rows of cells; the first row holds the titles. A cell is an
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -26,6 +27,11 @@ def aligned(rows: Sequence[Sequence[Any]], *, right: Collection[int] = (), rule:
     if rule:
         lines.insert(1, "-" * len(lines[0]))
     return "\n".join(lines)
+
+
+def labelled(title: str, rows: Sequence[tuple[str, Any]]) -> str:
+    """A line with the title, and below it one indented line for each label and value."""
+    return f"{title}\n{textwrap.indent(aligned(rows), '  ')}"
 
 
 def markdown(rows: Sequence[Sequence[Any]]) -> str:

@@ -1,4 +1,4 @@
-"""Whether torch and the asked-for device are there, said in a sentence before anything starts."""
+"""A check that torch and the wanted device are there, made before anything starts."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 import typer
 
 from equifactor import OptionError
-from equifactor.cli.command_options import example
 from equifactor.cli.exit_status import Exit, guarded
+from equifactor.cli.shared_options import example
 from equifactor.progress import bar
 from experiments.runner import Effort
 

@@ -11,12 +11,9 @@ from equifactor import write_graph
 from equifactor.data import collection
 from equifactor.generators import ising_grid, random_graph
 
-ROOT = Path(__file__).parents[1]
-
 
 @pytest.fixture
 def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.syspath_prepend(str(ROOT))
     for folder, name, graph in (
         ("Grids", "small", ising_grid(2, 2, seed=0)),
         ("Grids", "large", ising_grid(6, 6, seed=0)),

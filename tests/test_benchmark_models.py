@@ -16,7 +16,6 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(autouse=True)
 def _path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT))
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks" / "peers"))
 
 

@@ -23,7 +23,6 @@ from equifactor.registry import solver_class
 from equifactor.testing import contract_graphs
 
 GRAPHS = contract_graphs()
-TREES = {name for name in GRAPHS if name.split("/")[0] in ("one variable", "tree", "disconnected tree")}
 
 
 def spec_of(name: str, task: Task) -> str:

@@ -31,11 +31,38 @@ def test_constraints_name_no_host_and_no_local_build() -> None:
     assert "+" not in text
 
 
-def test_ci_runs_the_tests() -> None:
+def test_ci_checks_style_and_then_runs_the_tests() -> None:
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)
     assert script.read_text().startswith("#!/usr/bin/env bash\nset -euo pipefail\n")
-    assert "make test" in script.read_text()
+    assert script.read_text().endswith("\nmake lint\nmake test\n")
+
+
+def test_the_installed_package_is_tried_by_a_script() -> None:
+    assert os.access(ROOT / ".ci" / "try-installed", os.X_OK)
+    assert ".ci/try-installed" in (ROOT / "Makefile").read_text()
+
+
+def test_one_version_everywhere() -> None:
+    from equifactor import __version__
+
+    version = __version__.removesuffix(".dev0")
+    sections = re.findall(r"^## \[([\d.]+)\] - (\S+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert sections[0][0] == version
+    assert (sections[0][1] == "unreleased") == (version != __version__)
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_the_same_interpreters_everywhere() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    named = re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"]))
+    matrix = re.search(r"python: \[(.*)\]", (ROOT / ".github" / "workflows" / "ci.yml").read_text())
+    assert matrix
+    assert re.findall(r"3\.\d+", matrix[1]) == named
+    low, high = (int(p.split(".")[1]) for p in (named[0], named[-1]))
+    assert project["requires-python"] == f">=3.{low},<3.{high + 1}"
+    assert f"(3, {low}) <= sys.version_info[:2] <= (3, {high})" in (ROOT / "Makefile").read_text()
+    assert f"Python 3.{low} to 3.{high}" in (ROOT / "README.md").read_text()
 
 
 @pytest.mark.parametrize("target", ["demo", "test", "lint", "bench", "test-slow"])

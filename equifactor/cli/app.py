@@ -1,4 +1,4 @@
-"""The subcommands put together."""
+"""The command line: all subcommands put together."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from equifactor.cli import model_command as model
 from equifactor.cli import solve_command as solve
 from equifactor.cli import solvers_command as solvers
 from equifactor.cli import train_command as train
-from equifactor.cli.command_options import example
 from equifactor.cli.exit_status import Exit
+from equifactor.cli.shared_options import example
 
 # Plain help rather than boxes: nothing is wrapped or cut, so that an example can be copied, and rich stays out.
 app = typer.Typer(

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from equifactor.cli.command_options import Evidence, InputFormat, Sample, example
 from equifactor.cli.exit_status import Exit, say
-from equifactor.cli.model_inputs import Models
-from equifactor.cli.solvers_command import columns
+from equifactor.cli.model_reader import ModelReader
+from equifactor.cli.shared_options import EvidencePaths, InputFormat, Sample, example
 from equifactor.errors import ModelError, OptionError
+from equifactor.text_tables import aligned
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
     from equifactor.solver import Solver
-    from equifactor.symmetry.answer_distance import Dtype
     from equifactor.symmetry.auditing import Finding
+    from equifactor.symmetry.comparable_answers import Dtype
 
 EXAMPLE = example(
     "equifactor generate ising --rows 4 --cols 4 --seed 3 -o grid.uai",
@@ -43,7 +43,7 @@ def audit(
         float | None,
         typer.Option(metavar="X", min=0.0, help="Error up to which a claim holds; 1e-8, or 1e-3 in float32."),
     ] = None,
-    evidence: Evidence = None,
+    evidence: EvidencePaths = None,
     format: InputFormat = None,
     sample: Sample = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per symmetry.")] = False,
@@ -56,6 +56,7 @@ def audit(
     """
     from equifactor._solve import parse_task
     from equifactor.registry import parse_solver
+    from equifactor.symmetry.auditing import Trials
     from equifactor.symmetry.auditing import audit as run
 
     if float_type not in ("float32", "float64"):
@@ -70,10 +71,8 @@ def audit(
         failed, graphs = 0, _built_in(method, dtype)
     if failed and not graphs:
         raise typer.Exit(Exit.BAD_INPUT)
-    findings = run(
-        method, graphs, trials=trials, seed=seed, tasks=None if task is None else [parse_task(task)],
-        dtype=dtype, tolerance=tolerance,
-    )  # fmt: skip
+    tasks = None if task is None else [parse_task(task)]
+    findings = run(method, graphs, trials=Trials(trials, seed, dtype), tasks=tasks, tolerance=tolerance)
     _report(str(method), findings, as_json)
     if failed:
         raise typer.Exit(Exit.BAD_INPUT)
@@ -84,15 +83,15 @@ def audit(
 def _read(
     paths: list[str], evidence: list[str] | None, format: str | None, sample: int | None
 ) -> tuple[int, list[FactorGraph]]:
-    """How many could not be read, and the others, named by their files."""
-    models = Models(paths, evidence, format, sample)
+    """The number of models that could not be read, and the graphs of the others, named by their files."""
+    models = ModelReader(paths, evidence, format, sample)
     graphs = [graph.renamed(path) for path, graph in models]
     return models.failed, graphs
 
 
 def _built_in(method: Solver, dtype: Dtype) -> list[FactorGraph]:
     """The built-in graphs, without those that the solver is not made for, such as other cardinalities."""
-    from equifactor.symmetry.answer_distance import ask
+    from equifactor.symmetry.comparable_answers import ask
     from equifactor.testing import contract_graphs
 
     graphs, reason, task = [], "", method.possible_tasks()[0]
@@ -126,6 +125,6 @@ def _report(solver: str, findings: list[Finding], as_json: bool) -> None:
         )
         for f in findings
     ]
-    print(columns([("SYMMETRY", "CLAIMED", "ERROR", "VERDICT", "LARGEST IN"), *rows]))
+    print(aligned([("SYMMETRY", "CLAIMED", "ERROR", "VERDICT", "LARGEST IN"), *rows]))
     for where in dict.fromkeys(v.where for f in findings for v in f.set_aside):
         say(f"{where}: rounding alone moves it (a tie, or an iteration that does not settle), so it decides nothing")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from equifactor.cli.command_options import example
+from equifactor.cli.shared_options import example
 
 EXAMPLE = example(
     "equifactor generate ising --rows 5 --cols 5 -o grid.uai",

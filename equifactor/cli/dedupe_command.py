@@ -8,10 +8,9 @@ from typing import Annotated
 
 import typer
 
-from equifactor.cli.command_options import example
 from equifactor.cli.exit_status import Exit, say
-from equifactor.cli.isomorphic_command import Tolerance
-from equifactor.cli.model_inputs import Models
+from equifactor.cli.model_reader import ModelReader
+from equifactor.cli.shared_options import Tolerance, example
 from equifactor.errors import FormatError
 
 EXAMPLE = example(
@@ -33,9 +32,9 @@ def dedupe(
     first of each class.
     """
     from equifactor.progress import bar
-    from equifactor.symmetry.classes import IsomorphismClasses
+    from equifactor.symmetry.isomorphism_classes import IsomorphismClasses
 
-    models = Models(_model_files(Path(folder)))
+    models = ModelReader(_model_files(Path(folder)))
     classes = IsomorphismClasses(tolerance)
     members: list[list[str]] = []
     sizes: list[tuple[int, int]] = []
@@ -62,7 +61,7 @@ def dedupe(
 
 
 def _model_files(folder: Path) -> list[str]:
-    """Files below a folder whose suffix says that they are models."""
+    """The files below a folder whose suffixes say that they are models."""
     from equifactor.io import FORMATS
     from equifactor.io.files import split_name
 

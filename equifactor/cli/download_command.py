@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from equifactor.cli.command_options import example
 from equifactor.cli.exit_status import say
+from equifactor.cli.shared_options import example, names_in
 from equifactor.errors import OptionError
 
 EXAMPLE = example("equifactor download --list")
@@ -37,6 +37,5 @@ def download(
         return
     if folder is None:
         raise OptionError("name the folder the models should go to, or ask for --list")
-    names = [n.strip() for n in collection.split(",") if n.strip()] if collection else None
-    instances = fetch(folder, names, progress=True)
+    instances = fetch(folder, names_in(collection), progress=True)
     say(f"{len(instances)} models are in {folder}")

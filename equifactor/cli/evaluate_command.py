@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from equifactor.cli.command_options import example
 from equifactor.cli.exit_status import say
+from equifactor.cli.shared_options import example, names_in
 from equifactor.errors import OptionError
 
 if TYPE_CHECKING:
@@ -72,8 +72,7 @@ def evaluate(
     wanted = parse_task(task)
     if not time_limit >= 0:
         raise OptionError(f"the time limit must be a number of seconds >= 0, found {time_limit}")
-    names = [n.strip() for n in collection.split(",") if n.strip()] if collection else None
-    instances = _chosen(read_collection(folder, names), wanted, split, limit)
+    instances = _chosen(read_collection(folder, names_in(collection)), wanted, split, limit)
     target = output or f"results/{'-'.join(dict.fromkeys(i.collection for i in instances))}-{wanted}"
     with _watched(len(instances) * len(solver or [""])) as report:
         rows = run(
@@ -85,7 +84,7 @@ def evaluate(
 
 
 def _chosen(instances: Sequence[Instance], task: Task, split: str | None, limit: int | None) -> list[Instance]:
-    """Instances of the split, those with a known answer where there are any, the first few of each family."""
+    """The instances of the split: those with a known answer where there are any, the first `limit` of each family."""
     from equifactor.evaluation.jobs import has_reference
 
     chosen = list(instances)
@@ -108,7 +107,7 @@ def _chosen(instances: Sequence[Instance], task: Task, split: str | None, limit:
 
 @contextlib.contextmanager
 def _watched(total: int) -> Iterator[Progress]:
-    """A bar on a terminal; elsewhere a line per finished run, for the log of a long one."""
+    """Report progress by a bar on a terminal, elsewhere by a line per finished run."""
     from equifactor.progress import bar
 
     with bar(True, "evaluating") as report:

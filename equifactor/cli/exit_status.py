@@ -11,7 +11,7 @@ from enum import IntEnum
 
 from equifactor.errors import EquifactorError, OptionError
 
-DEBUG = "EQUIFACTOR_DEBUG"  # environment variable: show the traceback of an unforeseen error
+DEBUG = "EQUIFACTOR_DEBUG"  # the environment variable that asks for the traceback of an unforeseen error
 
 
 class Exit(IntEnum):
@@ -28,7 +28,7 @@ class Exit(IntEnum):
 
 
 def guarded(run: Callable[[list[str]], int], args: list[str]) -> int:
-    """Run, and turn whatever is raised into one sentence on stderr and an exit status; never a traceback."""
+    """Run the command; whatever it raises becomes one sentence on stderr and an exit status, never a traceback."""
     log = logging.getLogger("equifactor")
     log.setLevel(logging.INFO)
     log.handlers = [_Notes()]
@@ -76,14 +76,14 @@ def describe(error: Exception) -> str | None:
 
 
 def say(sentence: str) -> None:
-    """A note on stderr, marked with the name of the command."""
+    """Write a note to stderr, marked with the name of the command."""
     if sys.stderr is not None:
         with contextlib.suppress(OSError, ValueError):  # nobody may be listening
             print(f"equifactor: {' '.join(sentence.split())}", file=sys.stderr, flush=True)
 
 
 class _Notes(logging.Handler):
-    """What the library has to say while it works, as notes of the command."""
+    """Shows what the library logs while it works as notes of the command."""
 
     def emit(self, record: logging.LogRecord) -> None:
         say(record.getMessage())

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from equifactor.cli.command_options import example
-from equifactor.errors import FormatError, OptionError
+from equifactor.cli.shared_options import example
+from equifactor.errors import OptionError
 from equifactor.generators import GENERATORS, ising_grid
 
 if TYPE_CHECKING:
@@ -51,19 +51,17 @@ _FORMAT = Annotated[
 
 
 def write_models(graphs: FactorGraph | list[FactorGraph], kind: str, output: str, format: str | None) -> None:
-    """One graph to a file or stdout; several to `KIND_000.uai`, `KIND_001.uai`, .. in a folder."""
+    """Write one graph to a file or stdout, several to `KIND_000.uai`, `KIND_001.uai`, .. in a folder."""
     from equifactor.io import write_graph
+    from equifactor.io.files import make_folder
 
     if not isinstance(graphs, list):
         write_graph(graphs, output, format=format)
         return
     if output == "-":
         raise OptionError("--count writes one file per model: name a folder with -o")
+    make_folder(output)
     folder, suffix = Path(output), format or "uai"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FormatError(f"{output}: cannot make this folder: {(error.strerror or str(error)).lower()}") from None
     digits = max(3, len(str(len(graphs) - 1)))
     for n, graph in enumerate(graphs):
         write_graph(graph, folder / f"{kind}_{n:0{digits}}.{suffix}", format=format)
@@ -90,7 +88,7 @@ def _command(kind: str, generator: Callable[..., Any]) -> Callable[..., None]:
 
 
 def _arguments(generator: Callable[..., Any]) -> list[tuple[inspect.Parameter, Any]]:
-    """Parameters with their types, help text attached; texts that are not repeated are those of `ising_grid`."""
+    """The parameters, with types that carry their help texts; a text that is missing is that of `ising_grid`."""
     hints = typing.get_type_hints(generator, _names_for(generator))
     texts = {**_help(ising_grid), **_help(generator)}
     return [
@@ -99,12 +97,12 @@ def _arguments(generator: Callable[..., Any]) -> list[tuple[inspect.Parameter, A
 
 
 def _names_for(generator: Callable[..., Any]) -> dict[str, Any]:
-    """What annotations mean, also those imported for the type checker only (none of them is an option)."""
+    """The names in annotations, also those imported for the type checker only (none of them is an option)."""
     return {**vars(inspect.getmodule(generator)), "FactorGraph": object}
 
 
 def _help(function: Callable[..., Any]) -> dict[str, str]:
-    """Text of each argument in the `Args:` section of a docstring."""
+    """The text of each argument in the `Args:` section of a docstring."""
     section = re.search(r"^Args:\n((?: +.*\n?)+)", inspect.getdoc(function) or "", re.MULTILINE)
     entries = re.findall(r"^    (\w+): ((?:.*\n?)(?:^ {5,}.*\n?)*)", section[1] if section else "", re.MULTILINE)
     return {name: " ".join(text.split()) for name, text in entries}
@@ -131,7 +129,7 @@ def _parameter(parameter: inspect.Parameter, annotated: Any) -> inspect.Paramete
 
 
 def _number_or_range(text: str) -> int | tuple[int, int]:
-    """`3` or `2-5`."""
+    """The number in `3`, or the two in `2-5`."""
     match = re.fullmatch(r"(\d+)(?:-(\d+))?", str(text))
     if not match:
         raise typer.BadParameter(f"expected a number like 3 or a range like 2-5, found {text!r}")

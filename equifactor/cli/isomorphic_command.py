@@ -7,22 +7,15 @@ from typing import Annotated
 
 import typer
 
-from equifactor.cli.command_options import Evidence, InputFormat, Sample, example
 from equifactor.cli.exit_status import Exit
-from equifactor.cli.model_inputs import Models
+from equifactor.cli.model_reader import ModelReader
+from equifactor.cli.shared_options import EvidencePaths, InputFormat, Sample, Tolerance, example
 
 EXAMPLE = example(
     "equifactor generate tree --num-vars 50 --card 2-4 --seed 3 -o tree.uai",
     "equifactor convert tree.uai tree.fg",
     "equifactor isomorphic tree.uai tree.fg --tolerance 1e-9 --mapping mapping.json",
 )
-
-Tolerance = Annotated[
-    float,
-    typer.Option(
-        metavar="X", min=0.0, help="How far natural logs of table entries may be apart; 0 wants equal numbers."
-    ),
-]
 
 
 def isomorphic(
@@ -33,7 +26,7 @@ def isomorphic(
         typer.Option(metavar="FILE", help="Write the relabelling that turns A into B, as JSON; - is stdout."),
     ] = None,
     tolerance: Tolerance = 0.0,
-    evidence: Evidence = None,
+    evidence: EvidencePaths = None,
     format: InputFormat = None,
     sample: Sample = None,
 ) -> None:
@@ -48,7 +41,7 @@ def isomorphic(
 
     if mapping is not None:
         check_writable(mapping)
-    models = Models([first, second], evidence, format, sample)
+    models = ModelReader([first, second], evidence, format, sample)
     graphs = [graph for _, graph in models]
     if models.failed:
         raise typer.Exit(Exit.BAD_INPUT)

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equifactor.cli.command_options import example
+from equifactor.cli.shared_options import example
+from equifactor.text_tables import labelled
 
 if TYPE_CHECKING:
+    from equifactor.solver import Solver
     from equifactor.solvers.learned.model_card import ModelCard
 
 EXAMPLE = example("equifactor model mine.safetensors")
@@ -28,46 +30,41 @@ def model(
 
 
 def _as_text(path: str, card: ModelCard) -> str:
-    tasks = "MAR, also used for PR" if card.task == "MAR" and _estimates_log_z(card.kind) else str(card.task)
+    solver = _solver(card)
+    estimates_log_z = solver is not None and "PR" in solver.tasks
     rows = [
-        ("kind", f"{card.kind}: {_summary(card.kind) or 'unknown to this version'}"),
+        ("kind", f"{card.kind}: {'unknown to this version' if solver is None else solver.summary()}"),
         ("settings", ", ".join(f"{name}={_value(value)}" for name, value in card.settings.items())),
         ("parameters", f"{card.parameters:,}"),
-        ("task", tasks),
-        ("trained on", (card.data or "not stated").replace(" + ", f"\n{'':18}+ ").replace("; ", f"\n{'':18}")),
+        ("task", "MAR, also used for PR" if card.task == "MAR" and estimates_log_z else str(card.task)),
+        ("trained on", (card.data or "not stated").replace(" + ", f"\n{'':16}+ ").replace("; ", f"\n{'':16}")),
         ("measures", ", ".join(f"{k} {'nan' if v is None else f'{v:.4g}'}" for k, v in card.metrics.items()) or "none"),
         ("gradient steps", "not stated" if card.updates is None else f"{card.updates:,}"),
         ("seed", "not stated" if card.seed is None else str(card.seed)),
-        ("symmetries", ", ".join(_symmetries(card.kind)) or "none"),
+        ("symmetries", ", ".join(_symmetries(card)) or "none"),
         ("written by", f"equifactor {card.version}"),
     ]
-    label_width = max(len(label) for label, _ in rows)
-    return "\n".join([path, *(f"  {label:<{label_width}}  {value}" for label, value in rows)])
+    return labelled(path, rows)
 
 
 def _as_json(path: str, card: ModelCard) -> str:
-    row: dict[str, Any] = {"file": path, **json.loads(card.to_json()), "symmetries": _symmetries(card.kind)}
+    row: dict[str, Any] = {"file": path, **json.loads(card.to_json()), "symmetries": _symmetries(card)}
     return json.dumps(row, allow_nan=False)
 
 
-def _summary(kind: str) -> str:
+def _solver(card: ModelCard) -> type[Solver] | None:
+    """The class that runs models of this kind; None for a kind that this version does not know."""
     from equifactor.registry import solver_class, solver_names
 
-    return solver_class(kind).summary() if kind in solver_names() else ""
+    return solver_class(card.kind) if card.kind in solver_names() else None
 
 
-def _symmetries(kind: str) -> list[str]:
-    """Those the answers follow for any weights, as its solver declares them."""
-    from equifactor.registry import solver_class, solver_names
+def _symmetries(card: ModelCard) -> list[str]:
+    """The symmetries that the answers follow for any weights, as the solver declares them."""
+    from equifactor.symmetry import KINDS
 
-    every = ("global", "local variable", "variable assignment")
-    return [s for s in every if s in solver_class(kind).symmetries] if kind in solver_names() else []
-
-
-def _estimates_log_z(kind: str) -> bool:
-    from equifactor.registry import solver_class, solver_names
-
-    return kind in solver_names() and "PR" in solver_class(kind).tasks
+    solver = _solver(card)
+    return [] if solver is None else [kind for kind in KINDS if kind in solver.symmetries]
 
 
 def _value(value: Any) -> str:

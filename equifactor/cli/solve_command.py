@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equifactor.cli.answer_output import Answers
-from equifactor.cli.command_options import Evidence, InputFormat, Sample, example
-from equifactor.cli.command_options import Models as ModelPaths
+from equifactor.cli.answer_writer import AnswerWriter
 from equifactor.cli.exit_status import Exit, say
-from equifactor.cli.model_inputs import Models
+from equifactor.cli.model_reader import ModelReader
+from equifactor.cli.shared_options import EvidencePaths, InputFormat, ModelPaths, Sample, example
 from equifactor.errors import EquifactorError, OptionError
 from equifactor.result import Task
 
@@ -32,7 +31,7 @@ EXAMPLE = example(
 
 def solve(
     models: ModelPaths,
-    evidence: Evidence = None,
+    evidence: EvidencePaths = None,
     task: Annotated[
         str, typer.Option(metavar="MAR|PR|MAP", help="Marginals, ln Z, or the most probable assignment.")
     ] = "MAR",
@@ -77,10 +76,10 @@ def solve(
         "task": task, "solver": solver, "time_limit": time_limit, "seed": seed, "device": device, "dtype": dtype
     }  # fmt: skip
     solve_graph([], **options)  # checks the options before any file is read
-    graphs = Models(models, evidence, format, sample)
+    graphs = ModelReader(models, evidence, format, sample)
     unsolved = False
     interrupts = Clock.interrupts
-    with Answers(output, expected=len(graphs)) as answers, _bar_over(graphs, answers) as report:
+    with AnswerWriter(output, expected=len(graphs)) as answers, _bar_over(graphs, answers) as report:
         for n, (path, graph) in enumerate(graphs):
             try:
                 result = solve_graph(graph, **options, progress=len(graphs) == 1)
@@ -103,7 +102,7 @@ def solve(
         raise typer.Exit(Exit.UNSOLVED)
 
 
-def _give(result: Result, path: str, answers: Answers, as_json: bool) -> None:
+def _give(result: Result, path: str, answers: AnswerWriter, as_json: bool) -> None:
     """Hand one answer on, and say on stderr what the reader should know about it."""
     if as_json:
         answers.add(json.dumps({**result.to_dict(), "model": path}, allow_nan=False) + "\n")
@@ -128,8 +127,8 @@ def _as_text(result: Result) -> str:
 
 
 @contextlib.contextmanager
-def _bar_over(graphs: Models, answers: Answers) -> Iterator[Progress | None]:
-    """A bar over many models, unless the answers themselves scroll by; one model has the solver's own bar."""
+def _bar_over(graphs: ModelReader, answers: AnswerWriter) -> Iterator[Progress | None]:
+    """Show a bar over many models, unless the answers themselves scroll by; one model has the solver's own bar."""
     from equifactor.progress import bar
 
     to_terminal = answers.path is None and answers.stream is not None and answers.stream.isatty()

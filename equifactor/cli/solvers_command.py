@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equifactor.cli.command_options import example
+from equifactor.cli.shared_options import example
+from equifactor.text_tables import aligned
 
 if TYPE_CHECKING:
     from equifactor.solver import Solver
 
 EXAMPLE = example("equifactor solvers", "equifactor solvers bp")
-
-_ALL = ("global", "local variable", "variable assignment")
 
 
 def solvers(
@@ -33,17 +32,19 @@ def solvers(
         return
     classes = [solver_class(n) for n in solver_names()]
     rows = [(c.name, " ".join(c.tasks), _symmetries(c), c.summary()) for c in classes]
-    print(columns([("NAME", "TASKS", "SYMMETRIES", ""), *rows]))
+    print(aligned([("NAME", "TASKS", "SYMMETRIES", ""), *rows]))
 
 
 def _symmetries(cls: type[Solver]) -> str:
-    if cls.symmetries >= set(_ALL):
+    from equifactor.symmetry import KINDS
+
+    if cls.symmetries >= set(KINDS):
         return "all"
-    return ", ".join(s for s in _ALL if s in cls.symmetries) or "none"
+    return ", ".join(kind for kind in KINDS if kind in cls.symmetries) or "none"
 
 
 def _describe(cls: type[Solver]) -> str:
-    """Text of the class, then one row per option."""
+    """The text of the class, then one row per option."""
     text = "\n".join(line.removeprefix("    ") for line in (cls.__doc__ or "").strip().splitlines())
     head = f"{cls.name}: {text}\n\nTasks: {' '.join(cls.tasks)}\nSymmetries: {_symmetries(cls)}\n"
     head += f"Takes: {cls.takes}\n\n" if cls.takes else "\n"
@@ -54,7 +55,7 @@ def _describe(cls: type[Solver]) -> str:
     ]
     if not rows:
         return f"{head}It has no options."
-    return head + columns([("OPTION", "TYPE", "DEFAULT", "RANGE", ""), *rows])
+    return head + aligned([("OPTION", "TYPE", "DEFAULT", "RANGE", ""), *rows])
 
 
 def _kind(hint: Any) -> str:
@@ -69,14 +70,7 @@ def _value(value: Any) -> str:
 
 
 def _range(meta: typing.Mapping[str, Any]) -> str:
-    """`0 <= x < 1`, with the ends that there are."""
+    """The range of an option as `0 <= x < 1`, with those ends that it has."""
     low, high, below = meta.get("low"), meta.get("high"), meta.get("below")
     end = f" <= {high:g}" if high is not None else f" < {below:g}" if below is not None else ""
     return (f"{low:g} <= x" if low is not None else "x" if end else "") + end
-
-
-def columns(rows: list[tuple[str, ...]]) -> str:
-    """Left-aligned columns, two blanks apart, nothing wrapped: it can be read, cut and searched."""
-    widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
-    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
-    return "\n".join(line.rstrip() for line in lines)

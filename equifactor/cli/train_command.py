@@ -1,4 +1,4 @@
-"""`equifactor train`: a model file from data. The flags of a run are the fields of `train.Settings`."""
+"""`equifactor train`: a model file from data. The flags of a run are the fields of the training settings."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from equifactor.cli.command_options import example
 from equifactor.cli.exit_status import Exit
+from equifactor.cli.shared_options import example
 from equifactor.clock import Clock
 from equifactor.errors import OptionError
 from equifactor.registry import parse_value

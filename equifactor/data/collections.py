@@ -1,4 +1,4 @@
-"""Instances of a collection: where their files are and what is known about their answers; read when asked for."""
+"""The instances of a collection: where their files are and what is known about their answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from equifactor.graph.marginals import Marginals
 
 INDEX = "index.json"
-FOLDER = "EQUIFACTOR_DATA"  # environment variable: the folder where none is given
+FOLDER = "EQUIFACTOR_DATA"  # the environment variable that names the folder where none is given
 _SUFFIXES = (".uai", ".uai.gz", ".uai.xz")
 _MIXED = frozenset(("MAR",))  # collections of several families, told apart by the name before the number
 
@@ -40,7 +40,7 @@ class Instance:
 
     @property
     def key(self) -> str:
-        """`collection/name`, unique in a folder."""
+        """The text `collection/name`, which is unique in a folder."""
         return f"{self.collection}/{self.name}"
 
     @property
@@ -50,27 +50,27 @@ class Instance:
 
     @property
     def split(self) -> str | None:
-        """`train` or `test`, where the collection is divided."""
+        """The part of the collection, `train` or `test`; None where it is not divided."""
         return self.record.get("split")
 
     @property
     def log_z(self) -> float | None:
-        """Exact ln Z given the evidence."""
+        """The exact ln Z given the evidence, where it is known."""
         return self.record.get("log_z")
 
     @property
     def map_log_score(self) -> float | None:
-        """Best known log-score of an assignment; `map_is_optimal` says whether it is proved."""
+        """The best known log-score of an assignment; `map_is_optimal` says whether it is proved."""
         return self.record.get("map_log_score")
 
     @property
     def map_is_optimal(self) -> bool:
-        """`map_log_score` is proved to be the optimum."""
+        """Whether `map_log_score` is proved to be the optimum."""
         return self.record.get("map_status") == "optimal"
 
     @property
     def map_upper_bound(self) -> float | None:
-        """Proved upper bound on the best log-score."""
+        """A proved upper bound on the best log-score, where one is known."""
         return self.record.get("map_log_score_upper_bound")
 
     def graph(self) -> FactorGraph:
@@ -97,8 +97,8 @@ def collection(folder: str | Path | None = None, name: str | Sequence[str] | Non
     """The instances of one collection, of several, or of all in a folder. Nothing but the index is read.
 
     Args:
-        folder: where the models are; None takes the environment variable EQUIFACTOR_DATA.
-        name: such as `"MAR"` or `["Grids", "DBN"]`, in any case; None takes all.
+        folder: the folder of the models; None takes the one in the environment variable EQUIFACTOR_DATA.
+        name: one name or several, such as `"MAR"` or `["Grids", "DBN"]`, in any case; None takes all.
     """
     instances = _instances(_folder(folder))
     if name is None:
@@ -115,7 +115,7 @@ def collection(folder: str | Path | None = None, name: str | Sequence[str] | Non
 
 
 def collection_names(folder: str | Path | None = None) -> list[str]:
-    """Names of the collections in a folder, in the order of its index."""
+    """The names of the collections in a folder, in the order of its index."""
     return list(dict.fromkeys(i.collection for i in _instances(_folder(folder))))
 
 
@@ -168,13 +168,13 @@ def _from_index(folder: Path, index: Path) -> list[Instance]:
 
 
 def _evidence(path: Path, count: int | None) -> Path | None:
-    if count is None:  # not stated: the file says it
+    if count is None:  # not stated, so that the presence of a file decides
         return path if path.is_file() else None
     return path if count else None
 
 
 def _from_files(folder: Path) -> list[Instance]:
-    """Every model file below the folder; results beside a model in the competitions' formats are its answers."""
+    """One instance per model file below the folder; results beside it in the competitions' formats are its answers."""
     from equifactor.io.results import read_pr
 
     instances = []

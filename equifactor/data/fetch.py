@@ -1,11 +1,10 @@
-"""Bytes of files in public repositories: https or a local copy, archives unpacked once, atomic writing."""
+"""Bytes of files in public repositories, over https or from a local copy; archives are unpacked once."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import os
-import secrets
 import shutil
 import tarfile
 import urllib.error
@@ -17,21 +16,22 @@ from pathlib import Path
 from typing import IO, Any
 
 from equifactor.errors import FormatError, OptionError
+from equifactor.io.files import make_folder, write_bytes
 
 _TRIES = 3
-_TIMEOUT = 60.0  # seconds without a byte
-_LARGEST = 2**30  # bytes of one file; the largest archive is far below
+_TIMEOUT = 60.0  # seconds without a byte before a try is given up
+_LARGEST = 2**30  # bytes that one file may have; the largest archive is far below
 _ARCHIVES = (".tgz", ".tar.gz", ".zip")
-_WANTED = (".uai", ".evid")  # members that are kept of an archive
+_WANTED = (".uai", ".evid")  # suffixes of the members that are kept
 
 
 class Fetcher:
-    """Files named `owner/name: path`, or `owner/name: archive:member`.
+    """Fetches files by their names: `owner/name: path`, or `owner/name: archive:member`.
 
     Args:
         source: an https address with the fields {repository} and {path}, or a local folder that holds
             `owner/name/path`.
-        cache: folder for unpacked archives.
+        cache: the folder for unpacked archives.
     """
 
     def __init__(self, source: str | Path, cache: Path) -> None:
@@ -42,7 +42,7 @@ class Fetcher:
             raise OptionError(f"expected https://.. with {{repository}} and {{path}}, or a folder, found {source!r}")
 
     def text(self, name: str) -> bytes:
-        """Content of a file, or of a member of an archive."""
+        """The content of a file, or of a member of an archive."""
         repository, path, member = _parts(name)
         return self._get(repository, path) if member is None else self._member(repository, path, member)
 
@@ -59,7 +59,7 @@ class Fetcher:
             return self._get(repository, f"{path}.evid".replace("/uai/", "/evid/"))
 
     def clear(self) -> None:
-        """Forget the archives."""
+        """Delete the unpacked archives."""
         shutil.rmtree(self.cache, ignore_errors=True)
 
     def _member(self, repository: str, path: str, member: str) -> bytes:
@@ -85,30 +85,20 @@ class Fetcher:
         return data
 
 
-def write_bytes(target: Path, data: bytes) -> None:
-    """Write a file all at once or not at all; its folder is made."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        temporary.write_bytes(data)
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
 @contextlib.contextmanager
 def temporary_file(target: Path, data: bytes) -> Iterator[Path]:
-    """A file with this content beside the target, for a reader that wants a path; gone at the end."""
+    """Make a file with this content beside the target, for a reader that wants a path; it is gone at the end."""
     path = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    make_folder(target.parent)
     try:
-        write_bytes(path, data)
+        path.write_bytes(data)
         yield path
     finally:
         path.unlink(missing_ok=True)
 
 
 class _HttpsOnly(urllib.request.HTTPRedirectHandler):
-    """Follows redirects that stay with https."""
+    """Follows only redirects that stay with https."""
 
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
         if not newurl.startswith("https://"):
@@ -139,7 +129,7 @@ def _get_https(url: str) -> bytes:
 
 
 def _parts(name: str) -> tuple[str, str, str | None]:
-    """`owner/name: a/b.tgz:c/d.uai` as repository, path and member."""
+    """Repository, path and member of a name such as `owner/name: a/b.tgz:c/d.uai`; None where it has no member."""
     repository, _, rest = name.partition(": ")
     path, colon, member = rest.partition(":")
     if colon and not path.endswith(_ARCHIVES):
@@ -148,12 +138,13 @@ def _parts(name: str) -> tuple[str, str, str | None]:
 
 
 def _unpack(data: bytes, path: str, folder: Path) -> None:
-    """Models and evidence of an archive into one folder, once; `complete` marks that all are there."""
+    """Put the models and evidence of an archive into one folder; the file `complete` marks that all are there."""
     with temporary_file(folder / "archive", data) as archive:
         try:
             for name, handle in _members(archive, path):
                 if name.endswith(_WANTED):
-                    write_bytes(folder / Path(name).name, handle.read(_LARGEST))  # the name alone: no way out of it
+                    # The name is taken without its folders, so that no member can leave this folder.
+                    write_bytes(folder / Path(name).name, handle.read(_LARGEST))
         except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
             raise FormatError(f"{path} is a broken archive ({error}); try again") from None
     write_bytes(folder / "complete", b"")

@@ -1,13 +1,12 @@
-"""Fetch the public UAI collections: checked against recorded hashes, atomic, resumable.
+"""Fetch the public UAI collections, checked against recorded hashes; a download can be interrupted and continued.
 
-The list of files ships with the package (`uai.jsonl`: where each model comes from, its hash, the known answers).
+The list of models ships with the package: `uai.jsonl` says where each comes from, its hash and the known answers.
 Models are checked by the SHA-256 of their text, evidence and marginals by that of their content, because those
 come in several layouts. A file that is already there and has the right hash is not fetched again.
 """
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -18,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equifactor.data.collections import INDEX, Instance, collection
-from equifactor.data.fetch import Fetcher, temporary_file, write_bytes
+from equifactor.data.fetch import Fetcher, temporary_file
 from equifactor.errors import EquifactorError, FormatError, OptionError
+from equifactor.io.files import make_folder, read_chunks, write_bytes, write_text
 from equifactor.progress import bar
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from equifactor.solver import Progress
 
 PUBLIC = "https://raw.githubusercontent.com/{repository}/HEAD/{path}"
-_CACHE = ".archives"  # unpacked archives, kept until everything is there
+_CACHE = ".archives"  # folder of unpacked archives, which is kept until everything is there
 
 
 def download(
@@ -40,7 +40,7 @@ def download(
     """Fetch collections into a folder and return their instances; call it again to go on after a failure.
 
     Args:
-        folder: made when missing; gets one folder per collection and `index.json`.
+        folder: gets one folder per collection and `index.json`; it is made when missing.
         names: collections, such as `["MAR"]`; None takes all.
         source: an https address with the fields {repository} and {path}, or a local folder that holds
             `owner/name/path` as the repositories have it.
@@ -70,18 +70,18 @@ def download(
 
 
 def manifest() -> list[dict[str, Any]]:
-    """The shipped list of models, one record each; the fields of `index.json` and the hashes."""
+    """The shipped list of models: one record each, with the fields of `index.json` and the hashes."""
     text = (files("equifactor.data") / "uai.jsonl").read_text(encoding="utf-8")
     return [json.loads(line) for line in text.splitlines()]
 
 
 def evidence_digest(evidence: Mapping[int, int]) -> str:
-    """SHA-256 of the observed states, whatever the layout of the file."""
+    """The SHA-256 of the observed states, whatever the layout of the file."""
     return hashlib.sha256(" ".join(f"{i}={x}" for i, x in sorted(evidence.items())).encode()).hexdigest()
 
 
 def marginals_digest(marginals: Marginals) -> str:
-    """SHA-256 of the cardinalities and probabilities as numbers."""
+    """The SHA-256 of the cardinalities and probabilities as numbers."""
     card = np.diff(marginals.ptr).astype("<i8").tobytes()
     return hashlib.sha256(card + marginals.values.astype("<f8").tobytes()).hexdigest()
 
@@ -103,7 +103,7 @@ def _chosen(names: Sequence[str] | None) -> list[dict[str, Any]]:
 
 
 def _fetch_instance(record: Mapping[str, Any], folder: Path, fetch: Fetcher) -> None:
-    """Model, then evidence, then marginals; each is checked before it takes its place."""
+    """Fetch the model, then its evidence, then its marginals; each is checked before it takes its place."""
     at, name = folder / record["collection"], record["name"]
     model = at / f"{name}.uai.gz"
     if not model.is_file() or _text_digest(model) != record["sha256"]:
@@ -111,7 +111,8 @@ def _fetch_instance(record: Mapping[str, Any], folder: Path, fetch: Fetcher) -> 
         found = hashlib.sha256(text).hexdigest()
         if found != record["sha256"]:
             raise FormatError(f"{record['source']} has the SHA-256 {found}, expected {record['sha256']}")
-        write_bytes(model, gzip.compress(text, mtime=0))
+        make_folder(at)
+        write_bytes(model, text)
     if record.get("evidence_sha256"):
         _fetch_evidence(record, at / f"{name}.uai.evid", model, fetch)
     if record.get("marginals_sha256"):
@@ -132,7 +133,7 @@ def _fetch_evidence(record: Mapping[str, Any], target: Path, model: Path, fetch:
 
 
 def _fetch_marginals(record: Mapping[str, Any], target: Path, fetch: Fetcher) -> None:
-    from equifactor.io.results import format_mar, read_mar
+    from equifactor.io.results import read_mar, write_mar
 
     if target.is_file() and marginals_digest(read_mar(target)) == record["marginals_sha256"]:
         return
@@ -140,25 +141,21 @@ def _fetch_marginals(record: Mapping[str, Any], target: Path, fetch: Fetcher) ->
         marginals = read_mar(path)
     if marginals_digest(marginals) != record["marginals_sha256"]:
         raise FormatError(f"{record['marginals_source']} is not what was recorded")
-    write_bytes(target, gzip.compress(format_mar(marginals).encode(), mtime=0))
+    write_mar(marginals, target)
 
 
 def _text_digest(path: Path) -> str:
-    from equifactor.io.files import read_chunks
-
     digest = hashlib.sha256()
     try:
         for chunk in read_chunks(path):
             digest.update(chunk)
     except FormatError:
-        return ""  # broken: fetch it again
+        return ""  # the file is broken and will be fetched again
     return digest.hexdigest()
 
 
 def _write_index(folder: Path) -> None:
-    """`index.json` of every listed model whose files are all there."""
-    from equifactor.io.files import write_text
-
+    """Write `index.json` with every listed model whose files are all there."""
     present = []
     for record in manifest():
         at = folder / record["collection"]

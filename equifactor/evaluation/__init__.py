@@ -1,16 +1,17 @@
 """Solvers compared on collections of models with known answers.
 
-jobs.py       what is to be run, and the key under which a finished run is found again
-worker.py     the process that solves and measures one job after the other
-pool.py       the processes: limits, crashes, restarts
-measure.py    how wrong an answer is, in the measures of the UAI competitions
-store.py      finished runs on disk, one JSON line each; CSV and JSON at the end
-summary.py    one table per solver, a row per family
-provenance.py what produced the numbers
+campaign.py     `evaluate`: skips what is finished, runs the rest, keeps every row at once
+jobs.py         what is to be run, and the key under which a finished run is found again
+worker.py       the process that solves and measures one job after the other
+worker_pool.py  the processes: their limits, crashes and restarts
+measures.py     how wrong an answer is, in the measures of the UAI competitions
+row_store.py    finished runs on disk, one JSON line each; CSV and JSON at the end
+summary.py      one table per solver, with a row per family
+provenance.py   what produced the numbers
 """
 
 from equifactor.evaluation.campaign import evaluate
 from equifactor.evaluation.jobs import Job
-from equifactor.evaluation.measure import measure
+from equifactor.evaluation.measures import measure
 
 __all__ = ["Job", "evaluate", "measure"]

@@ -1,4 +1,4 @@
-"""The loop: skip what is finished, run the rest, keep every row at once."""
+"""Running solvers on instances: what is finished is skipped, the rest is run, and every row is kept at once."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ def evaluate(
     it goes on where it was stopped. At the end `results.json` and `results.csv` are written.
 
     Args:
-        instances: from `equifactor.data.collection`.
+        instances: what `equifactor.data.collection` returns.
         task: "MAR", "PR" or "MAP".
-        solvers: text forms.
-        folder: for the results; made when missing.
+        solvers: the text forms of the solvers.
+        folder: where the results go; it is made when missing.
         time_limit: seconds per instance, None for no limit.
-        seed: of solvers that draw random numbers.
+        seed: the seed of solvers that draw random numbers.
         processes: how many run at once; times are only comparable when each has a core.
-        memory_limit: GiB per process (Linux), 0 for none.
-        reuse: also take finished rows of other versions of the code.
-        progress: called as `(done, total, note)`.
+        memory_limit: GiB per process (on Linux), 0 for no limit.
+        reuse: whether finished rows of other versions of the code are taken too.
+        progress: a function that is called as `progress(done, total, note)`.
     """
     jobs = make_jobs(instances, task, solvers, time_limit, seed)
     with Store(folder) as store:
@@ -62,7 +62,10 @@ def complete(
     reuse: bool = False,
     progress: Progress | None = None,
 ) -> list[Row]:
-    """Rows of the jobs, in their order: those of the store, and the rest by running it; see `evaluate`."""
+    """The rows of the jobs, in their order: finished ones from the store, the others by running them.
+
+    The keyword arguments are those of `evaluate`.
+    """
     known = store.without_version() if reuse else {}
     done = {job: row for job in jobs if (row := store.rows.get(job.key(code())) or known.get(unversioned(job)))}
     todo = [job for job in jobs if job not in done]
@@ -78,7 +81,7 @@ def complete(
 
 
 def unversioned(job: Job) -> str:
-    """Key of a job in `Store.without_version`."""
+    """The key of a job in `Store.without_version`."""
     return job.key("").rpartition(" | ")[0]
 
 

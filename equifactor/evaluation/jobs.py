@@ -1,4 +1,4 @@
-"""What is to be run: instances times solvers."""
+"""What is to be run: every instance with every solver."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ _SLACK_SHARE, _SLACK_SECONDS = 0.1, 1.0  # a solver may take this much longer th
 
 @dataclass(frozen=True)
 class Job:
-    """One instance, one solver, one task, under one limit."""
+    """One instance to be solved by one solver for one task under one time limit."""
 
     instance: Instance
-    solver: str  # text form, options in their order
+    solver: str  # its text form, options in their order
     task: Task
     time_limit: float | None
     seed: int = 0
     files: str = ""  # `Solver.fingerprint`: a model file trained anew is another solver
 
     def key(self, code: str) -> str:
-        """Under which a finished run is found again; `code` names the version that ran it."""
+        """The text under which a finished run is found again; `code` names the version that ran it."""
         solver = f"{self.solver} {self.files}".strip()
         return " | ".join((self.instance.key, self.task, solver, f"{self.time_limit}", f"{self.seed}", code))
 
     def overrun(self, seconds: float) -> float:
-        """Seconds beyond the limit, 10 % and one second allowed."""
+        """The seconds beyond the limit and its slack of 10 % and one second."""
         if self.time_limit is None:
             return 0.0
         return round(max(0.0, seconds - (1 + _SLACK_SHARE) * self.time_limit - _SLACK_SECONDS), 4)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for the worker process."""
+        """The job as plain values, for the worker process."""
         values = asdict(self)
         values["instance"] = {k: str(v) if isinstance(v, Path) else v for k, v in values["instance"].items()}
         return {**values, "task": self.task.value}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Job:
-        """The inverse of `to_dict`."""
+        """The job that `to_dict` wrote."""
         given = dict(values["instance"])
         for name in ("path", "evidence_path", "marginals_path"):
             given[name] = None if given[name] is None else Path(given[name])
@@ -55,7 +55,7 @@ class Job:
 def make_jobs(
     instances: Sequence[Instance], task: str, solvers: Sequence[str], time_limit: float | None, seed: int = 0
 ) -> list[Job]:
-    """Every instance with every solver; the solvers of one instance are neighbours."""
+    """The jobs of every instance with every solver; those of one instance are neighbours."""
     wanted = parse_task(task)
     methods = [parse_solver(s) for s in solvers]
     for method in methods:
@@ -65,7 +65,7 @@ def make_jobs(
 
 
 def has_reference(instance: Instance, task: Task) -> bool:
-    """The right answer is known, so that an error can be computed."""
+    """Whether the right answer is known, so that an error can be computed."""
     if task is Task.MAR:
         return instance.marginals_path is not None
     return (instance.log_z if task is Task.PR else instance.map_log_score) is not None

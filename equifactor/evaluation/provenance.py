@@ -1,4 +1,4 @@
-"""What produced a table: command, code, machine, date."""
+"""What produced a table: the command, the code, the machine and the date."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _PACKAGE = Path(__file__).parents[1]
 
 @functools.cache
 def code() -> str:
-    """Version and a short hash of the package's source and weights: two checkouts that differ anywhere differ here."""
+    """The version and a short hash of the package's source and weights, which differs wherever two checkouts differ."""
     digest = hashlib.sha256()
-    for path in sorted([*_PACKAGE.rglob("*.py"), *_PACKAGE.glob("weights/*.safetensors")]):
+    for path in sorted([*_PACKAGE.rglob("*.py"), *_PACKAGE.rglob("*.safetensors")]):
         digest.update(str(path.relative_to(_PACKAGE)).encode() + b"\0" + path.read_bytes())
     return f"{__version__}+{digest.hexdigest()[:12]}"
 
 
 def provenance() -> dict[str, Any]:
-    """Plain values for a results file."""
+    """The command, code, machine and date of this run, as plain values for a results file."""
     return {
         "command": _command(),
         "version": __version__,
@@ -47,7 +47,7 @@ def provenance() -> dict[str, Any]:
 
 
 def _command() -> str:
-    """As one would type it: without the folder of the program."""
+    """The command as one would type it, without the folder of the program."""
     program = Path(sys.argv[0])
     if program.name != "__main__.py":
         return shlex.join([program.name, *sys.argv[1:]])
@@ -57,7 +57,7 @@ def _command() -> str:
 
 
 def _commit() -> str | None:
-    """Commit of the checkout the package runs from, `+` when it has changes; None for an installed package."""
+    """The commit of the checkout that runs, with `+` when it has changes; None for an installed package."""
     if not (_PACKAGE.parent / ".git").exists():
         return None
     with contextlib.suppress(OSError, subprocess.SubprocessError):

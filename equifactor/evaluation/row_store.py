@@ -1,4 +1,4 @@
-"""Finished runs on disk: one JSON line each, appended as they come, so that a kill loses only what was running.
+"""Finished runs on disk, one JSON line each. They are appended as they come: a kill loses only what was running.
 
 Infinite numbers are the texts "inf" and "-inf": JSON has no other way to say them.
 """
@@ -53,7 +53,7 @@ class Store:
         return {key.rpartition(" | ")[0]: row for key, row in self.rows.items()}
 
     def _load(self) -> dict[str, Row]:
-        """All rows; a last line that a kill cut short is taken off the file."""
+        """Read all rows; a last line that a kill cut short is taken off the file."""
         if not self.path.is_file():
             return {}
         rows: dict[str, Row] = {}
@@ -74,7 +74,7 @@ class Store:
 
 
 def write_results(folder: Path, rows: Sequence[Row], about: Row) -> tuple[Path, Path]:
-    """`results.json` (with what produced the numbers) and `results.csv`, each all or nothing; their paths."""
+    """Write `results.json`, with what produced the numbers, and `results.csv`; returns their paths."""
     as_json, as_csv = folder / "results.json", folder / "results.csv"
     report = {**about, "rows": [_coded(r) for r in rows]}
     write_text(as_json, json.dumps(report, indent=1, allow_nan=False) + "\n")

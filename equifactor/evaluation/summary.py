@@ -1,4 +1,4 @@
-"""One table per solver: a row per family and one for all."""
+"""One table per solver, with a row per family of models and one for all."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from collections.abc import Callable, Sequence
 from equifactor.evaluation.row_store import Row
 from equifactor.metrics import summarize
 from equifactor.result import Task
+from equifactor.text_tables import aligned
 
 Column = tuple[str, Callable[[Sequence[Row]], str]]
 
 
 def tables(rows: Sequence[Row], task: Task) -> str:
-    """Text of all tables, solvers in the order of their first row."""
+    """The text of all tables, the solvers in the order of their first rows."""
     parts = []
     for solver in dict.fromkeys(row["solver"] for row in rows):
         mine = [row for row in rows if row["solver"] == solver]
@@ -31,20 +32,11 @@ def _table(rows: Sequence[Row], columns: Sequence[Column]) -> str:
         groups.append(("all", list(rows)))
     cells = [["family", *(name for name, _ in columns)]]
     cells += [[name, *(show(group) for _, show in columns)] for name, group in groups]
-    widths = [max(len(line[n]) for line in cells) for n in range(len(cells[0]))]
-    lines = [_line(line, widths) for line in cells]
-    return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
-
-
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    """Family and statuses to the left, numbers to the right."""
-    last = len(cells) - 1
-    padded = [c.ljust(w) if n in (0, last) else c.rjust(w) for n, (c, w) in enumerate(zip(cells, widths, strict=True))]
-    return "  ".join(padded).rstrip()
+    return aligned(cells, right=range(1, len(columns)), rule=True)  # family and statuses stay on the left
 
 
 def _mean(name: str, form: str = "{:.3g}") -> Callable[[Sequence[Row]], str]:
-    """Mean over the rows that have a value; infinite ones are counted beside it."""
+    """The mean over the rows that have a value; infinite values are counted beside it."""
 
     def show(rows: Sequence[Row]) -> str:
         values = [row[name] for row in rows if row.get(name) is not None]
@@ -70,7 +62,7 @@ def _count(name: str) -> Callable[[Sequence[Row]], str]:
 
 
 def _optimal(rows: Sequence[Row]) -> str:
-    """Assignments as good as the best known one."""
+    """The number of assignments that are as good as the best known one."""
     return str(sum(row.get("error") == 0.0 for row in rows))
 
 

@@ -21,7 +21,7 @@ from equifactor.evaluation.jobs import Job
 
 
 def run_job(job: Job) -> dict[str, Any]:
-    """Read, solve, measure. An error becomes a row with the status `error` or `out-of-memory`."""
+    """Read the model, solve it and measure the answer; an error becomes a row of status `error` or `out-of-memory`."""
     row: dict[str, Any] = {"status": "error", "message": "", "seconds": None, "score": 0.0, "answered": False}
     try:
         start = time.perf_counter()
@@ -40,7 +40,7 @@ def run_job(job: Job) -> dict[str, Any]:
 
 def _solved(job: Job, graph: Any, reference: Any) -> dict[str, Any]:
     from equifactor._solve import solve
-    from equifactor.evaluation.measure import measure
+    from equifactor.evaluation.measures import measure
 
     result = solve(graph, job.task, job.solver, time_limit=job.time_limit, seed=job.seed)
     return {
@@ -64,9 +64,8 @@ def warm_up(solver: str, task: str) -> None:
 
     methods = [parse_solver(solver)]
     if "memory_limit" in {f.name for f in dataclasses.fields(methods[0])}:
-        methods.append(
-            dataclasses.replace(methods[0], **{"memory_limit": 0.0})
-        )  # the road taken where exact does not fit
+        # Without memory it takes the road that it takes where exact inference does not fit.
+        methods.append(dataclasses.replace(methods[0], **{"memory_limit": 0.0}))
     # 2^16 joint states are more than `auto` enumerates: the kernels of planning and of the mix are loaded too.
     graphs = [ising_grid(4, 4, seed=0), random_graph(5, 7, arity=(1, 3), card=(2, 3), zeros=0.2, seed=0)]
     for method in methods:

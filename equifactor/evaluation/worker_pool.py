@@ -1,4 +1,4 @@
-"""Worker processes: one thread each, a hard limit on time and memory, restarted when one dies."""
+"""Worker processes with one thread each and hard limits on time and memory; one that dies is started again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import IO, Any
 from equifactor.evaluation.jobs import Job
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
-_GRACE = 120.0  # seconds for reading, and for compiling kernels on the first run ever, before a worker is killed
+_GRACE = 120.0  # seconds for reading and for compiling kernels, added to the time limit before a worker is killed
 
 
 class Worker:
@@ -28,7 +28,7 @@ class Worker:
         self.complaints: IO[bytes] | None = None  # what the process says on stderr
 
     def run(self, job: Job) -> dict[str, Any]:
-        """The row of one job; whatever happens to the process, there is one."""
+        """The row of one job; there is one whatever happens to the process."""
         process = self._alive()
         start = time.perf_counter()
         killed = threading.Event()
@@ -92,7 +92,7 @@ class Worker:
         return {**row, "answered": False, "score": 0.0}
 
     def _last_words(self) -> str:
-        """Last line on stderr: the exception, where there was one."""
+        """The last line on stderr, which is the exception where there was one."""
         if self.complaints is None:
             return ""
         self.complaints.seek(0)
@@ -103,7 +103,7 @@ class Worker:
 def run_jobs(
     jobs: Sequence[Job], processes: int = 1, memory_limit: float = 0.0
 ) -> Iterator[tuple[Job, dict[str, Any]]]:
-    """Rows as they are finished, in no particular order; leaving the loop ends the processes."""
+    """Yield each job with its row as it is finished, in no particular order; leaving the loop ends the processes."""
     todo: queue.SimpleQueue[Job] = queue.SimpleQueue()
     for job in jobs:
         todo.put(job)

@@ -13,7 +13,7 @@ from equifactor.generators.pairwise import pairwise_field
 from equifactor.generators.random_graphs import random_graph
 from equifactor.generators.random_trees import random_tree
 
-# By the name the command line uses: `equifactor generate ising ...`.
+# The generators by the names that the command line uses: `equifactor generate ising ...`.
 GENERATORS: dict[str, Callable[..., Any]] = {
     "ising": ising_grid,
     "asymmetric": asymmetric_grid,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from equifactor.generators.batches_of_graphs import choice, real
+from equifactor.generators.argument_checks import choice, real
 
 if TYPE_CHECKING:
     from equifactor.typing import FloatArray, IntArray
@@ -23,10 +23,10 @@ class BurstyChannel:
     The symbol s is +1 for bit 0 and -1 for bit 1 (the channel of [Satorras21]).
 
     Args:
-        snr_db: signal-to-noise ratio without bursts, `20 log10(1 / noise_std)`. burst_std: strength of a
-        burst; 0 gives the white Gaussian channel. burst_probability: how often a symbol is hit, each on its
-        own. decoder: what the receiver believes. `gaussian` knows nothing of bursts (the usual mismatched
-        decoder);
+        snr_db: signal-to-noise ratio without bursts, `20 log10(1 / noise_std)`.
+        burst_std: strength of a burst; 0 gives the white Gaussian channel.
+        burst_probability: how often a symbol is hit, each on its own.
+        decoder: what the receiver believes. `gaussian` knows nothing of bursts (the usual mismatched decoder);
             `mixture` uses the true likelihood.
     """
 
@@ -43,7 +43,7 @@ class BurstyChannel:
 
     @property
     def noise_std(self) -> float:
-        """Standard deviation of the noise that is always there."""
+        """The standard deviation of the noise that is always there."""
         return 10.0 ** (-self.snr_db / 20.0)
 
     def transmit(self, codewords: IntArray, rng: np.random.Generator) -> FloatArray:
@@ -61,7 +61,7 @@ class BurstyChannel:
         if self.decoder == "gaussian" or self.burst_probability == 0.0:
             return plain
         burst = _log_normal(error, np.hypot(self.noise_std, self.burst_std))
-        with np.errstate(divide="ignore"):  # ln 0 when every symbol is hit
+        with np.errstate(divide="ignore"):  # ln 0 occurs when every symbol is hit
             weight = np.log([1.0 - self.burst_probability, self.burst_probability])
         return np.logaddexp(plain + weight[0], burst + weight[1])
 

@@ -7,15 +7,17 @@ of each. All graphs of one call share one structure, and graph i does not depend
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict, Unpack, overload
 
 import numpy as np
 
-from equifactor.generators.batches_of_graphs import check_size, number_of_graphs, one_or_many, real, whole
-from equifactor.graph.structure import Structure
+from equifactor.generators.argument_checks import check_size, number_of_graphs, real, whole
+from equifactor.generators.building_blocks import field_structure, one_or_many
 
 if TYPE_CHECKING:
     from equifactor.graph.factor_graph import FactorGraph
+    from equifactor.graph.structure import Structure
     from equifactor.typing import FloatArray, IntArray
 
 
@@ -54,13 +56,13 @@ def ising_grid(
         coupling_std: standard deviation of J_ij ~ N(0, coupling_std^2); each pair is counted once.
         wrap: join the borders into a torus; a side of length 1 or 2 has nothing to wrap.
         count: None gives one graph, N gives a list of N.
-        seed: of the random numbers.
+        seed: the seed of the random numbers.
 
     Cost O(count * rows * cols); 100,000 grids of 4x4 take about a second.
     """
-    structure, b, J = _draw(rows, cols, 2, 1, 1, field_std, coupling_std, wrap, count, seed)
-    tables = (b * _SPIN, J * np.array([1.0, -1.0, -1.0, 1.0]))
-    return one_or_many(structure, _flat(*tables), f"ising-{rows}x{cols}-seed{seed}", count)
+    grid = _Grid(rows, cols, field_std=field_std, coupling_std=coupling_std, wrap=wrap, count=count, seed=seed)
+    structure, b, J = grid.draw(states=2, num_fields=1, num_couplings=1)
+    return grid.graphs("ising", structure, b * _SPIN, J * np.array([1.0, -1.0, -1.0, 1.0]))
 
 
 @overload
@@ -80,12 +82,13 @@ def asymmetric_grid(
     """Asymmetric binary field of the paper, section 4.2.
 
     The pair (i, j) has the log table `[[J_ij + J_ji, -2 J_ij], [-2 J_ji, J_ij + J_ji]]` with both couplings
-    drawn from N(0, coupling_std^2); the unary factors are those of `ising_grid`. Arguments and cost as
-    there.
+    drawn from N(0, coupling_std^2); the unary factors are those of `ising_grid`. Arguments and cost are the same
+    as there.
     """
-    structure, b, J = _draw(rows, cols, 2, 1, 2, field_std, coupling_std, wrap, count, seed)
+    grid = _Grid(rows, cols, field_std=field_std, coupling_std=coupling_std, wrap=wrap, count=count, seed=seed)
+    structure, b, J = grid.draw(states=2, num_fields=1, num_couplings=2)
     pair = J @ np.array([[1.0, -2.0, 0.0, 1.0], [1.0, 0.0, -2.0, 1.0]])  # rows: J_ij, J_ji
-    return one_or_many(structure, _flat(b * _SPIN, pair), f"asymmetric-{rows}x{cols}-seed{seed}", count)
+    return grid.graphs("asymmetric", structure, b * _SPIN, pair)
 
 
 @overload
@@ -112,13 +115,13 @@ def potts_grid(
     Every b_i(x) is drawn from N(0, field_std^2); the other arguments are those of `ising_grid`.
     """
     states = whole("states", states, 1)
-    structure, b, J = _draw(rows, cols, states, states, 1, field_std, coupling_std, wrap, count, seed)
-    stem = f"potts{states}-{rows}x{cols}-seed{seed}"
-    return one_or_many(structure, _flat(b, J * np.eye(states).ravel()), stem, count)
+    grid = _Grid(rows, cols, field_std=field_std, coupling_std=coupling_std, wrap=wrap, count=count, seed=seed)
+    structure, b, J = grid.draw(states=states, num_fields=states, num_couplings=1)
+    return grid.graphs(f"potts{states}", structure, b, J * np.eye(states).ravel())
 
 
 def grid_edges(rows: int, cols: int, wrap: bool = False) -> IntArray:
-    """[E, 2] neighbouring cells: rightward edges first, then downward ones."""
+    """Pairs of neighbouring cells [E, 2]: rightward edges first, then downward ones."""
     cell = np.arange(rows * cols).reshape(rows, cols)
     right = [np.stack((cell[:, :-1].ravel(), cell[:, 1:].ravel()), axis=1)]
     down = [np.stack((cell[:-1].ravel(), cell[1:].ravel()), axis=1)]
@@ -129,39 +132,42 @@ def grid_edges(rows: int, cols: int, wrap: bool = False) -> IntArray:
     return np.concatenate(right + down)
 
 
-def _draw(
-    rows: int,
-    cols: int,
-    states: int,
-    num_fields: int,
-    num_couplings: int,
-    field_std: float,
-    coupling_std: float,
-    wrap: bool,
-    count: int | None,
-    seed: int,
-) -> tuple[Structure, FloatArray, FloatArray]:
-    """Structure, fields [N, V, num_fields] and couplings [N, E, num_couplings]."""
-    rows, cols = whole("rows", rows, 1), whole("cols", cols, 1)
-    field_std, coupling_std = real("field_std", field_std), real("coupling_std", coupling_std)
-    n = number_of_graphs(count)
-    rng = np.random.default_rng(whole("seed", seed, 0))
-    num_vars = rows * cols
-    check_size(n * num_vars * (states + 2 * states**2))
+@dataclass(frozen=True)
+class _Grid:
+    """The arguments that all grids share, checked."""
 
-    edges = grid_edges(rows, cols, bool(wrap))
-    scope_ptr = np.concatenate((np.arange(num_vars), num_vars + 2 * np.arange(len(edges) + 1)))
-    structure = Structure.build(
-        np.full(num_vars, states), scope_ptr, np.concatenate((np.arange(num_vars), edges.ravel()))
-    )
-    # One row per graph, so that graph i takes the same numbers from the stream whatever the count.
-    cut = num_vars * num_fields
-    noise = rng.standard_normal((n, cut + len(edges) * num_couplings))
-    fields = field_std * noise[:, :cut].reshape(n, num_vars, num_fields)
-    return structure, fields, coupling_std * noise[:, cut:].reshape(n, len(edges), num_couplings)
+    rows: int
+    cols: int
+    field_std: float
+    coupling_std: float
+    wrap: bool
+    count: int | None
+    seed: int
 
+    def __post_init__(self) -> None:
+        whole("rows", self.rows, 1)
+        whole("cols", self.cols, 1)
+        real("field_std", self.field_std)
+        real("coupling_std", self.coupling_std)
+        number_of_graphs(self.count)
+        whole("seed", self.seed, 0)
 
-def _flat(unary: FloatArray, pair: FloatArray) -> FloatArray:
-    """Log tables [N, T] from unary [N, V, d] and pair tables [N, E, d^2]."""
-    n = len(unary)
-    return np.concatenate((unary.reshape(n, -1), pair.reshape(n, -1)), axis=1)
+    def draw(self, states: int, num_fields: int, num_couplings: int) -> tuple[Structure, FloatArray, FloatArray]:
+        """The structure, random fields [N, V, num_fields] and random couplings [N, E, num_couplings]."""
+        n, num_vars = number_of_graphs(self.count), self.rows * self.cols
+        check_size(n * num_vars * (states + 2 * states**2))
+        edges = grid_edges(self.rows, self.cols, bool(self.wrap))
+        structure = field_structure(np.full(num_vars, states), edges)
+        # One row per graph, so that graph i takes the same numbers from the stream whatever the count.
+        cut = num_vars * num_fields
+        noise = np.random.default_rng(self.seed).standard_normal((n, cut + len(edges) * num_couplings))
+        fields = self.field_std * noise[:, :cut].reshape(n, num_vars, num_fields)
+        return structure, fields, self.coupling_std * noise[:, cut:].reshape(n, len(edges), num_couplings)
+
+    def graphs(
+        self, kind: str, structure: Structure, unary: FloatArray, pair: FloatArray
+    ) -> FactorGraph | list[FactorGraph]:
+        """The graphs with unary log tables [N, V, d] and pair log tables [N, E, d^2]; `kind` begins their names."""
+        n = len(unary)
+        log_phi = np.concatenate((unary.reshape(n, -1), pair.reshape(n, -1)), axis=1)
+        return one_or_many(structure, log_phi, f"{kind}-{self.rows}x{self.cols}-seed{self.seed}", self.count)

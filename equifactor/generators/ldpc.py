@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, overload
 import numpy as np
 
 from equifactor.errors import ModelError, OptionError
-from equifactor.generators.batches_of_graphs import check_size, choice, number_of_graphs, one_or_many, whole
+from equifactor.generators.argument_checks import check_size, choice, number_of_graphs, whole
+from equifactor.generators.building_blocks import one_or_many
 from equifactor.generators.channel import BurstyChannel, Decoder
 from equifactor.generators.parity_checks import COLUMN_WEIGHT, null_space, regular_checks
 from equifactor.graph.structure import Structure
@@ -29,7 +30,9 @@ class LdpcCode:
     """A linear code given by its sparse parity checks; every check must have the same number of bits.
 
     Examples:
-        >>> code = LdpcCode.random(12, 6, seed=1)
+        >>> import numpy as np
+        >>> from equifactor import generators
+        >>> code = generators.LdpcCode.random(12, 6, seed=1)
         >>> word = code.encode(np.ones(code.dimension, int))
         >>> bool((code.parity @ word % 2).any())
         False
@@ -61,12 +64,12 @@ class LdpcCode:
 
     @property
     def n(self) -> int:
-        """Length of a codeword."""
+        """The length of a codeword."""
         return self.parity.shape[1]
 
     @property
     def dimension(self) -> int:
-        """Bits of a message: n - rank of the checks, which is k or more (random checks may be dependent)."""
+        """The number of bits of a message, n - rank of the checks: k, or more where checks are dependent."""
         return len(self._generator[0])
 
     @cached_property
@@ -74,7 +77,7 @@ class LdpcCode:
         return null_space(self.parity)
 
     def encode(self, messages: IntArray) -> IntArray:
-        """Codewords [..., n] of messages [..., dimension] of zeros and ones."""
+        """The codewords [..., n] of messages [..., dimension] of zeros and ones."""
         bits = np.asarray(messages)
         if bits.shape[-1:] != (self.dimension,) or not np.isin(bits, (0, 1)).all():
             raise ModelError(f"a message has {self.dimension} bits, each 0 or 1; found an array of shape {bits.shape}")
@@ -83,7 +86,7 @@ class LdpcCode:
 
     @cached_property
     def structure(self) -> Structure:
-        """Factor i < n is the channel evidence of bit i; factor n + c is parity check c."""
+        """The structure of every graph: factor i < n is what the channel says of bit i, factor n + c is check c."""
         m = len(self.parity)
         bits = np.nonzero(self.parity)[1]
         scope_ptr = np.concatenate((np.arange(self.n), self.n + np.arange(m + 1) * (len(bits) // m)))
@@ -91,7 +94,7 @@ class LdpcCode:
 
     @cached_property
     def _log_checks(self) -> FloatArray:
-        """Log table of one check: 0 where the number of ones is even, `-inf` where it is odd."""
+        """The log table of one check: 0 where the number of ones is even, `-inf` where it is odd."""
         weight = int(self.parity[0].sum())
         ones = np.sum(np.arange(2**weight)[:, None] >> np.arange(weight) & 1, axis=1)
         return np.where(ones % 2 == 0, 0.0, -np.inf)
@@ -185,13 +188,13 @@ def ldpc(
     Args:
         n: bits of a codeword.
         k: bits of a message; n - k must divide 3n.
-        snr_db: see `BurstyChannel`, like `burst_std`, `burst_probability` and `decoder`.
-        burst_std: 0 for white Gaussian noise only.
-        burst_probability: of each symbol.
-        decoder: `gaussian` or `mixture`.
-        codeword: send the all-zero word or random ones; `ldpc_transmissions` also returns what was sent.
+        snr_db: signal-to-noise ratio without bursts, in decibels; `BurstyChannel` says more.
+        burst_std: strength of a burst; 0 gives white Gaussian noise only.
+        burst_probability: probability that a symbol is hit by a burst.
+        decoder: what the receiver believes: `gaussian` knows nothing of bursts, `mixture` does.
+        codeword: `zero` sends the all-zero word, `random` random ones; `ldpc_transmissions` also returns what was sent.
         count: None gives one graph, N gives a list of N.
-        seed: of the code, the words and the noise.
+        seed: the seed of the code, the words and the noise.
     """
     channel = BurstyChannel(snr_db=snr_db, burst_std=burst_std, burst_probability=burst_probability, decoder=decoder)
     sent = ldpc_transmissions(n, k, channel=channel, codeword=codeword, count=number_of_graphs(count), seed=seed)

@@ -1,4 +1,4 @@
-"""Pairwise fields on other graphs than grids: random regular, complete, bipartite, and lattices of triangles.
+"""Pairwise fields on graphs other than grids: random regular, complete, bipartite, and lattices of triangles.
 
 Factor i is the unary factor of variable i; the pair factors follow, lower variable first. Graph i of a list takes
 structure i modulo `structures` and does not depend on `count`; few structures with many graphs each train fastest.
@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, get_args, overload
 import numpy as np
 
 from equifactor.errors import OptionError
-from equifactor.generators.batches_of_graphs import check_size, choice, number_of_graphs, real, whole, whole_range
+from equifactor.generators.argument_checks import check_size, choice, number_of_graphs, real, whole, whole_range
+from equifactor.generators.building_blocks import field_structure
 from equifactor.graph.factor_graph import FactorGraph
-from equifactor.graph.structure import Structure
 
 if TYPE_CHECKING:
+    from equifactor.graph.structure import Structure
     from equifactor.typing import FloatArray, IntArray
 
 
@@ -61,18 +62,18 @@ def pairwise_field(
     """Fields b_i(x) ~ N(0, field_std^2) and pair tables on a chosen topology.
 
     Args:
-        num_vars: V.
+        num_vars: V, the number of variables.
         topology: `regular`, every variable in `degree` pairs, drawn at random; `complete`, all pairs; `bipartite`, all
             pairs of one half with the other; `triangles`, a square lattice with one diagonal in each square, cut to V.
-        degree: of `regular`.
+        degree: number of pairs of each variable of `regular`.
         card: number of states, or `(low, high)` to draw it per variable.
         tables: `potts`, J for equal states and else 0 (-J for two states, a spin glass); `full`, every entry drawn.
         field_std: standard deviation of the fields.
-        coupling_mean: mean of J; above 0 neighbours like to agree. Of no effect for `full`.
+        coupling_mean: mean of J; above 0 neighbours like to agree. It has no effect on `full`.
         coupling_std: standard deviation of J, or of the entries.
         structures: number of different structures.
         count: None gives one graph, N gives a list of N.
-        seed: of the random numbers.
+        seed: the seed of the random numbers.
     """
     num_vars, cards = whole("num_vars", num_vars, 1), whole_range("card", card, 1)
     choice("topology", topology, get_args(Topology))
@@ -103,13 +104,11 @@ def _structure(
     num_vars: int, topology: Topology, degree: int, cards: tuple[int, int], rng: np.random.Generator
 ) -> Structure:
     card = rng.integers(cards[0], cards[1], endpoint=True, size=num_vars)
-    pairs = _pairs(num_vars, topology, degree, rng)
-    scope_ptr = np.concatenate((np.arange(num_vars), num_vars + 2 * np.arange(len(pairs) + 1)))
-    return Structure.build(card, scope_ptr, np.concatenate((np.arange(num_vars), pairs.ravel())))
+    return field_structure(card, _pairs(num_vars, topology, degree, rng))
 
 
 def _pairs(num_vars: int, topology: Topology, degree: int, rng: np.random.Generator) -> IntArray:
-    """[E, 2] lower variable first."""
+    """The pairs of the topology [E, 2], the lower variable first."""
     if topology == "regular":
         return _regular(num_vars, degree, rng)
     if topology == "complete":
@@ -125,9 +124,10 @@ def _pairs(num_vars: int, topology: Topology, degree: int, rng: np.random.Genera
 
 
 def _regular(num_vars: int, degree: int, rng: np.random.Generator) -> IntArray:
-    """Stubs joined at random; a pair that cannot stay swaps ends with another until both can.
+    """The pairs of a random regular graph: ends are joined at random, and bad pairs swap ends until none is left.
 
-    A swap keeps all degrees, and there is one that mends a pair at any density, so this ends; it takes O(E) swaps.
+    A bad pair joins a variable to itself or is there twice. A swap keeps all degrees, and at any density there is
+    one that mends a bad pair, so this ends; it takes O(E) swaps.
     """
     ends = rng.permutation(np.repeat(np.arange(num_vars), degree)).reshape(-1, 2).tolist()
     count = Counter(frozenset(pair) for pair in ends)
@@ -162,7 +162,7 @@ def _tables(
     coupling_std: float,
     rng: np.random.Generator,
 ) -> FloatArray:
-    """[T] log entries of one graph."""
+    """The log tables [T] of one graph."""
     cut = int(structure.card.sum())
     log_phi = rng.standard_normal(int(structure.table_ptr[-1]))
     log_phi[:cut] *= field_std

@@ -1,4 +1,4 @@
-"""Regular low-density parity checks without repeated edges and with few 4-cycles; algebra over GF(2)."""
+"""Regular low-density parity checks without repeated edges and with few 4-cycles, and their null space over GF(2)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 COLUMN_WEIGHT = 3  # checks per bit, as in the codes the decoding papers use
-_REPEAT = 1_000_000  # a repeated edge outweighs any number of 4-cycles
-_PATIENCE = 2_000  # swaps tried without progress before the 4-cycles left are accepted
+_REPEAT = 1_000_000  # the cost of a repeated edge, which outweighs any number of 4-cycles
+_PATIENCE = 2_000  # the number of swaps without progress after which the 4-cycles that are left are accepted
 
 
 def regular_checks(n: int, num_checks: int, rng: np.random.Generator) -> IntArray:
-    """[n, 3] checks of each bit; every check has 3n / num_checks bits, and no bit meets a check twice.
+    """The checks of each bit [n, 3]; every check has 3n / num_checks bits, and no bit meets a check twice.
 
     Starts from a random matching of bits and checks and swaps edges as long as repeated edges or 4-cycles
     (two bits that share two checks) are left and swaps still help. A random matching has a number of
@@ -46,7 +46,7 @@ def _pairs(row: list[int]) -> list[tuple[int, int]]:
 
 
 def _cost(row: list[int], used: Counter[tuple[int, int]]) -> int:
-    """Repeated edges (heavily) and 4-cycles that this bit takes part in."""
+    """The cost of one bit: the 4-cycles that it takes part in, and its repeated edges, which weigh far more."""
     return sum(_REPEAT if a == b else used[a, b] - 1 for a, b in _pairs(row))
 
 

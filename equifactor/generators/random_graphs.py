@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack, overload
 import numpy as np
 
 from equifactor.errors import OptionError
-from equifactor.generators.batches_of_graphs import check_size, number_of_graphs, real, whole, whole_range
+from equifactor.generators.argument_checks import check_size, number_of_graphs, real, whole, whole_range
 from equifactor.generators.random_tables import with_random_tables
 from equifactor.graph.pointers import ptr_of
 from equifactor.graph.structure import Structure
@@ -53,15 +53,15 @@ def random_graph(
     Every graph of a batch has its own scopes unless `structures` is given, and graph i does not depend on `count`.
 
     Args:
-        num_vars: V.
-        num_factors: F.
+        num_vars: V, the number of variables.
+        num_factors: F, the number of factors.
         arity: variables per factor, or `(low, high)` to draw it per factor; 0 is a constant factor.
         card: number of states, or `(low, high)` to draw it per variable.
         strength: log entries are drawn from N(0, strength^2).
         zeros: probability of a zero entry; one planted assignment keeps positive probability.
-        structures: graphs share so many structures, one after the other; few of them train fastest.
+        structures: number of different structures, which the graphs take in turn; few of them train fastest.
         count: None gives one graph, N gives a list of N.
-        seed: of the random numbers.
+        seed: the seed of the random numbers.
 
     Cost O(V + T + F k^2) per graph for the largest arity k; no loop over factors.
     """
@@ -97,7 +97,7 @@ def _structure(
 
 
 def _subsets(num_vars: int, size: IntArray, rng: np.random.Generator) -> IntArray:
-    """One uniform subset of the variables per factor, in random order, one after the other.
+    """A uniform subset of the variables for each factor, in random order, one after the other.
 
     Floyd's sampling, all factors at once: slot j draws from the first V - size + j + 1 variables and takes
     the last of these instead when its draw is already in the subset.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.generators.batches_of_graphs import check_size
+from equifactor.generators.argument_checks import check_size
 from equifactor.graph.factor_graph import FactorGraph
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Random trees: where belief propagation is exact."""
+"""Random trees, on which belief propagation is exact."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, TypedDict, Unpack, overload
 
 import numpy as np
 
-from equifactor.generators.batches_of_graphs import check_size, number_of_graphs, real, whole, whole_range
+from equifactor.generators.argument_checks import check_size, number_of_graphs, real, whole, whole_range
+from equifactor.generators.building_blocks import field_structure
 from equifactor.generators.random_tables import with_random_tables
-from equifactor.graph.structure import Structure
 
 if TYPE_CHECKING:
     from equifactor.graph.factor_graph import FactorGraph
+    from equifactor.graph.structure import Structure
 
 
 class TreeOptions(TypedDict, total=False):
@@ -48,7 +49,7 @@ def random_tree(
         strength: log entries are drawn from N(0, strength^2).
         zeros: probability of a zero entry; one planted assignment keeps positive probability.
         count: None gives one graph, N gives a list of N.
-        seed: of the random numbers.
+        seed: the seed of the random numbers.
 
     Cost O(V + T) per graph; no loop over factors.
     """
@@ -73,5 +74,4 @@ def _structure(num_vars: int, low: int, high: int, rng: np.random.Generator) -> 
     child = np.arange(1, num_vars)
     edges = number[np.stack((rng.integers(child), child), axis=1)]  # parent < child before the shuffle
     edges = rng.permuted(edges, axis=1)  # either end may come first in the scope
-    scope_ptr = np.concatenate((np.arange(num_vars), num_vars + 2 * np.arange(num_vars)))
-    return Structure.build(card, scope_ptr, np.concatenate((np.arange(num_vars), edges.ravel())))
+    return field_structure(card, edges)

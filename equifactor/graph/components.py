@@ -1,4 +1,4 @@
-"""Connected components of a factor graph, by label propagation in numpy."""
+"""The connected components of a factor graph, found by label propagation in numpy."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 def connected_components(structure: Structure, observed: IntArray | None = None) -> IntArray:
-    """[V] component of each variable, numbered 0, 1, .. by their first variable.
+    """The component [V] of each variable; components are numbered 0, 1, .. in the order of their first variables.
 
     Variables that share a factor are connected. Observed variables separate: they get the label -1 and
     connect nothing. A variable without factors is a component of its own.
 
     Args:
-        structure: scopes, sliced or not.
+        structure: the scopes, with or without the observed variables.
         observed: [V] observed state, -1 where free; None when nothing is observed.
 
     Cost O(E) per round; the rounds grow with the logarithm of the longest path on all graphs we know.
@@ -46,5 +46,5 @@ def connected_components(structure: Structure, observed: IntArray | None = None)
 
 
 def count_components(structure: Structure, observed: IntArray | None = None) -> int:
-    """Number of components among the free variables; see `connected_components`."""
+    """The number of components among the free variables; see `connected_components`."""
     return int(connected_components(structure, observed).max(initial=-1)) + 1

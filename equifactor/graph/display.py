@@ -1,4 +1,4 @@
-"""How a factor graph shows itself: one line, a terminal table, an HTML table."""
+"""How a factor graph shows itself: as one line, as a table in a terminal, as a table in HTML."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def span(values: np.ndarray) -> str:
-    """`3` or `2-5`; `none` when there are no values."""
+    """The range of the values as `3` or `2-5`; `none` when there are no values."""
     if len(values) == 0:
         return "none"
     low, high = int(values.min()), int(values.max())
@@ -26,7 +26,7 @@ def _count(n: int, noun: str) -> str:
 
 
 def one_line(graph: FactorGraph) -> str:
-    """Sizes on one line."""
+    """The name and the sizes of a graph on one line."""
     s = graph.structure
     zeros = int(np.count_nonzero(np.isneginf(graph.log_phi)))
     states = span(s.card)
@@ -43,7 +43,7 @@ def one_line(graph: FactorGraph) -> str:
 
 
 def facts(graph: FactorGraph) -> list[tuple[str, str]]:
-    """Label and value of everything that is cheap to know, for tables."""
+    """The label and value of everything that is cheap to know about a graph."""
     s = graph.structure
     zeros = int(np.count_nonzero(np.isneginf(graph.log_phi)))
     share = f" ({zeros / s.num_entries:.1%} of entries)" if zeros else ""

@@ -1,4 +1,4 @@
-"""FactorGraph: what the user states. Numpy, any arity and cardinality, true zeros, optional names."""
+"""The model as the user states it: `FactorGraph`, of any arity and cardinality, with true zeros and optional names."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from equifactor.errors import ModelError
-from equifactor.graph import display as view
-from equifactor.graph import inputs
+from equifactor.graph import display, inputs
 from equifactor.graph.slicing import slice_tables
 from equifactor.graph.structure import Structure
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from equifactor.typing import FloatArray, IntArray
 
 
-_SCORE_BLOCK = 2**21  # edges times assignments scored at once: keeps the index array near 16 MB
+_SCORE_BLOCK = 2**21  # edges times assignments that are scored at once, which keeps the index array near 16 MB
 
 
 class FactorGraph:
@@ -32,10 +31,11 @@ class FactorGraph:
         variables: cardinality of each variable, or a mapping from name to cardinality or to state names.
         factors: pairs `(scope, table)`. The scope lists variable numbers or names in any order; the table has
             one axis per scope variable, or is flat in C order (the last scope variable fastest, as in UAI).
-        log: the tables hold natural logarithms; `-inf` is a true zero.
-        name: shown in summaries and answers.
+        log: whether the tables hold natural logarithms; `-inf` is a true zero.
+        name: the name of the graph, shown in summaries and answers.
 
     Examples:
+        >>> from equifactor import FactorGraph
         >>> g = FactorGraph({"rain": 2, "grass": ["dry", "wet"]}, [
         ...     (["rain"], [0.8, 0.2]),
         ...     (["rain", "grass"], [[0.9, 0.1], [0.05, 0.95]]),
@@ -91,7 +91,7 @@ class FactorGraph:
         observed: IntArray | None = None,
         name: str | None = None,
     ) -> FactorGraph:
-        """Wrap arrays that are known to be valid, without copying or checking (generators, slicing)."""
+        """A graph around arrays that are known to be valid; they are neither copied nor checked."""
         graph = cls.__new__(cls)
         graph._set(structure, log_phi, observed, name)
         return graph
@@ -100,34 +100,34 @@ class FactorGraph:
     def from_arrays(
         cls, structure: Structure, phi: ArrayLike, *, log: bool = False, name: str | None = None
     ) -> FactorGraph:
-        """A graph from a checked structure and all tables [T] one after the other; checks the tables."""
+        """A graph from a checked structure and all tables [T] one after the other; the tables are checked."""
         return cls.trusted(structure, inputs.read_potentials(structure.table_ptr, phi, log), None, name)
 
     # ---- what it is -------------------------------------------------------------------------------------
 
     @property
     def card(self) -> IntArray:
-        """[V] number of states of each variable."""
+        """The number of states [V] of each variable."""
         return self.structure.card
 
     @property
     def num_vars(self) -> int:
-        """V, observed variables included."""
+        """V, the number of variables, observed ones included."""
         return self.structure.num_vars
 
     @property
     def num_factors(self) -> int:
-        """F."""
+        """F, the number of factors."""
         return self.structure.num_factors
 
     @property
     def free_vars(self) -> IntArray:
-        """Variables that are not observed, in order."""
+        """The variables that are not observed, in order."""
         return np.arange(self.num_vars) if self.observed is None else np.flatnonzero(self.observed < 0)
 
     @property
     def evidence(self) -> dict[int, int]:
-        """Observed state of each observed variable."""
+        """The observed state of each observed variable."""
         if self.observed is None:
             return {}
         seen = np.flatnonzero(self.observed >= 0)
@@ -135,29 +135,29 @@ class FactorGraph:
 
     @property
     def num_joint_states(self) -> int:
-        """Number of assignments to the free variables, as an exact integer."""
+        """The number of assignments to the free variables, as an exact integer."""
         total = 1
         for d in self.card[self.free_vars].tolist():
             total *= d
         return total
 
     def log_table(self, factor: int) -> FloatArray:
-        """Log table of one factor, one axis per scope variable; a read-only view."""
+        """The log table of one factor with one axis per scope variable, as a read-only view."""
         a = inputs.factor_number(factor, self.num_factors)
         start, stop = self.structure.table_ptr[a : a + 2]
         return self.log_phi[start:stop].reshape(self.structure.shape(a))
 
-    def factors(self) -> Iterator[tuple[tuple[int, ...], FloatArray]]:
-        """Each factor as `(scope, table)`, tables in the linear domain."""
+    def linear_factors(self) -> Iterator[tuple[tuple[int, ...], FloatArray]]:
+        """Yield each factor as `(scope, table)` with its table in the linear domain, that is exp of `log_table`."""
         for a in range(self.num_factors):
             yield tuple(self.structure.scope(a).tolist()), np.asarray(np.exp(self.log_table(a)))
 
     def variable(self, variable: Variable) -> int:
-        """Number of a variable given by number or name; raises `ModelError` for an unknown one."""
+        """The number of a variable given by number or name; raises `ModelError` for an unknown one."""
         return inputs.variable_number(variable, self.structure.index_of_name, self.num_vars)
 
     def state(self, variable: Variable, state: int | str) -> int:
-        """Number of a state given by number or name; raises `ModelError` when it is out of range."""
+        """The number of a state given by number or name; raises `ModelError` when it is out of range."""
         return inputs.state_number(self.structure, self.variable(variable), state)
 
     # ---- new graphs from this one -----------------------------------------------------------------------
@@ -241,7 +241,7 @@ class FactorGraph:
     @overload
     def log_score(self, assignment: ArrayLike) -> Any: ...
     def log_score(self, assignment: ArrayLike | Mapping[Variable, int | str]) -> float | FloatArray:
-        """Sum of the log tables at one assignment [V] (a float) or at many [N, V] (an array [N]).
+        """The sum of the log tables at one assignment [V] (a float) or at many [N, V] (an array [N]).
 
         `-inf` where a table is zero or the assignment disagrees with the evidence. Cost O(N E).
         """
@@ -256,11 +256,11 @@ class FactorGraph:
 
     def _log_scores(self, x: IntArray) -> FloatArray:
         s = self.structure
-        # Offsets within the tables: differences of a running integer sum, exact, and right for arity 0.
+        # Offsets within the tables are differences of a running integer sum: exact, and right for arity 0.
         running = np.zeros((len(x), s.num_edges + 1), np.int64)
         np.cumsum(x[:, s.scope_vars] * s.stride, axis=1, out=running[:, 1:])
         entry = s.table_ptr[:-1] + running[:, s.scope_ptr[1:]] - running[:, s.scope_ptr[:-1]]
-        # Row by row in memory: an assignment then has the same score to the last bit alone or among others.
+        # Summed row by row in memory, an assignment has the same score to the last bit alone or among others.
         scores = self.log_phi[np.ascontiguousarray(entry)].sum(axis=1)
         if self.observed is not None:
             scores[np.any((self.observed >= 0) & (self.observed != x), axis=1)] = -np.inf
@@ -289,13 +289,13 @@ class FactorGraph:
     __hash__ = None  # type: ignore[assignment]  # graphs compare by value and hold large arrays
 
     def __repr__(self) -> str:
-        return f"FactorGraph({view.one_line(self)})"
+        return f"FactorGraph({display.one_line(self)})"
 
     def _repr_html_(self) -> str:
-        return view.html(self)
+        return display.html(self)
 
     def __rich__(self) -> RenderableType:
-        return view.terminal(self)
+        return display.terminal(self)
 
 
 def as_graphs(graphs: FactorGraph | Iterable[FactorGraph]) -> list[FactorGraph]:

@@ -31,7 +31,7 @@ _SHOWN_NAMES = 8  # how many valid names an error lists
 
 
 def read_variables(variables: Variables) -> tuple[ArrayLike, Names, StateNames]:
-    """Cardinalities [V], names of the variables and of their states; None where there are no names."""
+    """The cardinalities [V], the names of the variables and those of their states; None where there are no names."""
     if isinstance(variables, Mapping):
         return _read_named(variables)
     try:
@@ -64,7 +64,7 @@ def _read_named(variables: Mapping[str, int | Sequence[str]]) -> tuple[list[int]
 
 
 def read_factors(factors: Factors) -> list[tuple[Any, Any]]:
-    """The pairs (scope, table), as they are but known to be pairs; an iterator is used up once."""
+    """The factors as a list, in which every element is known to be a pair (scope, table)."""
     if not isinstance(factors, Iterable):
         raise ModelError(f"factors are a list of pairs (scope, table), found {reprlib.repr(factors)}")
     pairs = list(factors)
@@ -75,7 +75,7 @@ def read_factors(factors: Factors) -> list[tuple[Any, Any]]:
 
 
 def read_scope(factor: int, scope: Iterable[Variable], index: Mapping[str, int], num_vars: int) -> list[int]:
-    """Numbers of the variables of one factor."""
+    """The numbers of the variables of one factor."""
     if isinstance(scope, (str, bytes)) or not isinstance(scope, Iterable):
         raise ModelError(
             f"the scope of factor {factor} must be a list of variables, such as [{scope!r}]; found {scope!r}",
@@ -88,7 +88,7 @@ def read_scope(factor: int, scope: Iterable[Variable], index: Mapping[str, int],
 
 
 def variable_number(variable: Variable, index: Mapping[str, int], num_vars: int) -> int:
-    """Number of a variable given by number, or by a name in `index`."""
+    """The number of a variable given by number, or by a name in `index`."""
     if isinstance(variable, str):
         if variable not in index:
             known = ", ".join(list(index)[:_SHOWN_NAMES]) + (", ..." if len(index) > _SHOWN_NAMES else "")
@@ -104,7 +104,7 @@ def variable_number(variable: Variable, index: Mapping[str, int], num_vars: int)
 
 
 def factor_number(factor: int, num_factors: int) -> int:
-    """A factor's number, in range."""
+    """The number of a factor as an int; it must be in range."""
     try:
         a = operator.index(factor)
     except TypeError:
@@ -115,7 +115,7 @@ def factor_number(factor: int, num_factors: int) -> int:
 
 
 def state_number(structure: Structure, variable: int, state: int | str) -> int:
-    """Number of a variable's state given by number or name."""
+    """The number of a variable's state given by number or name."""
     label = structure.variable_name(variable)
     if isinstance(state, str):
         names = structure.state_names and structure.state_names[variable]
@@ -140,7 +140,7 @@ def out_of_range(structure: Structure, variable: int, state: int | np.integer) -
 
 
 def read_table(factor: int, shape: tuple[int, ...], table: ArrayLike) -> FloatArray:
-    """Numbers of one table, nested like `shape` or flat."""
+    """The numbers of one table, which is given flat or in its `shape`."""
     try:
         values = np.asarray(table, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -151,7 +151,7 @@ def read_table(factor: int, shape: tuple[int, ...], table: ArrayLike) -> FloatAr
 
 
 def read_potentials(table_ptr: IntArray, phi: ArrayLike, log: bool, first: int = 0) -> FloatArray:
-    """Logs of all tables [T] in a new array; refuses NaN, +inf and (in the linear domain) negative entries.
+    """The logs of all tables [T] in a new array; refuses NaN, +inf and (in the linear domain) negative entries.
 
     Table n is entries `table_ptr[n]:table_ptr[n + 1]` of `phi` and belongs to factor `first + n`.
     """
@@ -177,7 +177,7 @@ def read_potentials(table_ptr: IntArray, phi: ArrayLike, log: bool, first: int =
 
 
 def read_weights(structure: Structure, variable: int, value: object) -> FloatArray:
-    """[card] soft evidence of one variable."""
+    """The weights [card] that are soft evidence on one variable."""
     try:
         weights = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -193,7 +193,7 @@ def read_weights(structure: Structure, variable: int, value: object) -> FloatArr
 
 
 def read_assignments(structure: Structure, assignments: ArrayLike) -> IntArray:
-    """One assignment [V] or many [N, V], every state in range."""
+    """One assignment [V] or many [N, V] as integers; every state must be in range."""
     wanted = f"an assignment has one state for each of the {structure.num_vars} variables"
     try:
         x = np.asarray(assignments)

@@ -1,4 +1,4 @@
-"""Marginals of all variables, ragged but stored flat."""
+"""The marginals of all variables of a graph, ragged but stored flat."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 from equifactor.graph.pointers import ptr_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from equifactor.typing import FloatArray, IntArray
 
 
-class Marginals(Sequence["NDArray[np.float64]"]):
+class Marginals(Sequence["FloatArray"]):
     """One probability vector per variable: `m[3]` is `p(X_3 = .)`; a sequence of numpy views.
 
     `values [X]` holds them one after the other and `ptr [V+1]` says where each begins.
@@ -22,13 +22,13 @@ class Marginals(Sequence["NDArray[np.float64]"]):
 
     __slots__ = ("ptr", "values")
 
-    def __init__(self, values: NDArray[np.float64], ptr: NDArray[np.int64]) -> None:
+    def __init__(self, values: FloatArray, ptr: IntArray) -> None:
         self.values = values
         self.ptr = ptr
 
     @classmethod
-    def from_list(cls, vectors: Sequence[Sequence[float] | NDArray[np.float64]]) -> Marginals:
-        """From one vector per variable."""
+    def from_list(cls, vectors: Sequence[Sequence[float] | FloatArray]) -> Marginals:
+        """Marginals from one vector per variable."""
         ptr = ptr_of([len(v) for v in vectors])
         flat = np.concatenate([np.asarray(v, float) for v in vectors]) if len(vectors) else np.zeros(0)
         return cls(flat, ptr)
@@ -37,10 +37,10 @@ class Marginals(Sequence["NDArray[np.float64]"]):
         return len(self.ptr) - 1
 
     @overload
-    def __getitem__(self, index: int) -> NDArray[np.float64]: ...
+    def __getitem__(self, index: int) -> FloatArray: ...
     @overload
-    def __getitem__(self, index: slice) -> list[NDArray[np.float64]]: ...
-    def __getitem__(self, index: int | slice) -> NDArray[np.float64] | list[NDArray[np.float64]]:
+    def __getitem__(self, index: slice) -> list[FloatArray]: ...
+    def __getitem__(self, index: int | slice) -> FloatArray | list[FloatArray]:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         i = operator.index(index) + (len(self) if index < 0 else 0)

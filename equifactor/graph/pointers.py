@@ -1,4 +1,4 @@
-"""Row pointers: row n of a flat array is `ptr[n]:ptr[n+1]`."""
+"""Row pointers of ragged arrays that are stored flat: row n is `ptr[n]:ptr[n+1]`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def ptr_of(lengths: ArrayLike) -> IntArray:
-    """[N+1] pointer of rows of these lengths [N]."""
+    """The pointer [N+1] of rows of these lengths [N]."""
     counts = np.asarray(lengths)
     ptr = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=ptr[1:])
@@ -23,11 +23,16 @@ def ptr_of(lengths: ArrayLike) -> IntArray:
 
 
 def join_ptr(ptrs: Sequence[IntArray], rows_ptr: IntArray) -> IntArray:
-    """[N+1] one pointer for all rows, one after the other; those of pointer g are `rows_ptr[g]:rows_ptr[g+1]`."""
-    steps = np.diff(np.concatenate(ptrs))  # lengths, and from one pointer to the next a step back that is left out
+    """One pointer [N+1] for the rows of all pointers; those of pointer g are rows `rows_ptr[g]:rows_ptr[g+1]`."""
+    steps = np.diff(np.concatenate(ptrs))  # the lengths, and between two pointers a step back, which is deleted
     return ptr_of(np.delete(steps, rows_ptr[1:-1] + np.arange(len(ptrs) - 1)))
 
 
 def row_of(ptr: IntArray) -> IntArray:
-    """Row of each element."""
+    """The row of each element."""
     return np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
+
+
+def place_in_row(ptr: IntArray) -> IntArray:
+    """The place of each element within its row, counted from 0."""
+    return np.arange(ptr[-1]) - np.repeat(ptr[:-1], np.diff(ptr))

@@ -7,24 +7,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.graph.pointers import ptr_of
+from equifactor.graph.pointers import place_in_row, ptr_of, row_of
 
 if TYPE_CHECKING:
     from equifactor.typing import BoolArray, IntArray
 
 
-MOST_PATHS = 2**22  # paths of two pairs that are looked at in one graph; beyond, its loops are not searched for
-MOST_ENTRIES = 2**21  # entries of the joint tables of one graph's loops; beyond, it gets none of that length
-MORE_ENTRIES = 32  # and so many for each entry of its pair tables, so that a large grid is treated like a small one
+MOST_PATHS = 2**22  # a graph with more paths of two pairs is not searched for loops
+# A graph gets no loops of a length that brings the entries of its loops' joint tables above MOST_ENTRIES, plus
+# MORE_ENTRIES for each entry of its pair tables, so that a large grid is treated like a small one.
+MOST_ENTRIES = 2**21
+MORE_ENTRIES = 32
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """All factors of two variables of a batch."""
+    """All factors of two variables in a batch of graphs."""
 
-    variables: IntArray  # [P, 2]
+    variables: IntArray  # [P, 2] the two variables of each factor
     card: IntArray  # [V] states of every variable of the batch
-    graph: IntArray  # [V]
+    graph: IntArray  # [V] number of the graph that each variable belongs to
 
 
 @dataclass(frozen=True)
@@ -33,11 +35,11 @@ class Rings:
 
     shape: tuple[int, ...]  # states of the L corners
     corners: IntArray  # [N, L] variables
-    sides: IntArray  # [N, L] the pair between corner k and corner k+1 (the last: and corner 0)
+    sides: IntArray  # [N, L] number of the pair between corner k and corner k+1, which for the last is corner 0
 
 
 def find_rings(pairs: Pairs) -> list[Rings]:
-    """Every loop once, grouped by shape.
+    """Find every loop once, grouped by shape.
 
     All loops of one length or none are taken from each graph, so that the choice does not depend on the order of
     variables or factors, nor on what else is in the batch. Two factors on the same two variables belong to no loop.
@@ -79,7 +81,7 @@ def find_rings(pairs: Pairs) -> list[Rings]:
 
 
 def _squares(at: IntArray, near: IntArray, far: IntArray, keys: IntArray, pairs: Pairs) -> IntArray:
-    """[N, 4] loops of two paths between the same ends, where neither the ends nor the centres are a pair."""
+    """The loops [N, 4] of two paths between the same ends, where neither the ends nor the centres are a pair."""
     count = len(pairs.card)
     order = np.lexsort((at, near * count + far))
     ends = (near * count + far)[order]
@@ -99,7 +101,7 @@ def _squares(at: IntArray, near: IntArray, far: IntArray, keys: IntArray, pairs:
 
 
 def _by_shape(corners: IntArray, keys: IntArray, pair: IntArray, card: IntArray) -> list[Rings]:
-    """Turned and mirrored so that equal shapes meet, with the pairs on the sides."""
+    """The loops, turned and mirrored so that equal shapes meet, with the pairs on their sides."""
     if not len(corners):
         return []
     length = corners.shape[1]
@@ -120,12 +122,11 @@ def _by_shape(corners: IntArray, keys: IntArray, pair: IntArray, card: IntArray)
 
 def _two_of_each(ptr: IntArray) -> tuple[IntArray, IntArray, IntArray]:
     """All pairs of entries of the same row: the row, the earlier and the later entry."""
-    size = np.diff(ptr)
-    row = np.repeat(np.arange(len(size)), size)
+    row = row_of(ptr)
     entry = np.arange(int(ptr[-1]))
-    later = ptr[row + 1] - entry - 1  # how many come after each
+    later = ptr[row + 1] - entry - 1  # the number of entries after each in its row
     one = np.repeat(entry, later)
-    two = one + 1 + np.arange(len(one)) - np.repeat(ptr_of(later)[:-1], later)
+    two = one + 1 + place_in_row(ptr_of(later))
     return row[one], one, two
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.errors import ModelError
-from equifactor.graph.pointers import ptr_of
+from equifactor.graph.pointers import ptr_of, row_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from equifactor.typing import IntArray
 
 
-_BLOCK = 2**18  # factors looked at together
+_BLOCK = 2**18  # factors whose table sizes are computed together
 MAX_TABLE_ENTRIES = 2**40  # 8 TiB of float64: anything above is a typing error, not a table
 
 
@@ -54,9 +54,7 @@ class Structure:
         scope_vars = _frozen_ints(scope_vars)
         _check_card(card)
         _check_scopes(card, scope_ptr, scope_vars)
-        table_ptr = np.zeros(len(scope_ptr), np.int64)
-        np.cumsum(_table_sizes(card, scope_ptr, scope_vars), out=table_ptr[1:])
-        _frozen(table_ptr)
+        table_ptr = _frozen(ptr_of(_table_sizes(card, scope_ptr, scope_vars)))
         variables = _check_variable_names(variable_names, len(card))
         states = _check_state_names(state_names, card)
         return cls(card, scope_ptr, scope_vars, table_ptr, variables, states)
@@ -69,12 +67,12 @@ class Structure:
 
     @property
     def num_vars(self) -> int:
-        """V."""
+        """V, the number of variables."""
         return len(self.card)
 
     @property
     def num_factors(self) -> int:
-        """F."""
+        """F, the number of factors."""
         return len(self.scope_ptr) - 1
 
     @property
@@ -89,27 +87,27 @@ class Structure:
 
     @cached_property
     def arity(self) -> IntArray:
-        """[F] number of variables of each factor."""
+        """The number of variables [F] of each factor."""
         return _frozen(np.diff(self.scope_ptr))
 
     @cached_property
     def state_ptr(self) -> IntArray:
-        """[V+1] states of variable i are state_ptr[i]:state_ptr[i+1] when all variables' states lie side by side."""
+        """The row pointer [V+1] of an array of all states: those of variable i are `state_ptr[i]:state_ptr[i+1]`."""
         return _frozen(ptr_of(self.card))
 
     @cached_property
     def has_single_states(self) -> bool:
-        """Some variable has one state only."""
+        """Whether some variable has one state only."""
         return bool(np.any(self.card == 1))
 
     @cached_property
     def factor_of_edge(self) -> IntArray:
-        """[E] factor of each edge."""
-        return _frozen(np.repeat(np.arange(self.num_factors), self.arity))
+        """The factor [E] of each edge."""
+        return _frozen(row_of(self.scope_ptr))
 
     @cached_property
     def stride(self) -> IntArray:
-        """[E] step in the factor's table when the edge's variable moves by one state (C order)."""
+        """The step [E] in the factor's table when the edge's variable moves by one state (C order)."""
         stride = np.ones(self.num_edges, np.int64)
         # One pass per slot from the back over the factors that have it, largest arity first: O(E) in all.
         by_arity = np.argsort(-self.arity, kind="stable")
@@ -121,23 +119,23 @@ class Structure:
 
     @cached_property
     def index_of_name(self) -> dict[str, int]:
-        """Variable number of each variable name."""
+        """The variable number of each variable name."""
         return {name: i for i, name in enumerate(self.variable_names or ())}
 
     def scope(self, factor: int) -> IntArray:
-        """[arity] variables of one factor."""
+        """The variables [arity] of one factor."""
         return self.scope_vars[self.scope_ptr[factor] : self.scope_ptr[factor + 1]]
 
     def shape(self, factor: int) -> tuple[int, ...]:
-        """Shape of one factor's table."""
+        """The shape of one factor's table."""
         return tuple(self.card[self.scope(factor)].tolist())
 
     def variable_name(self, variable: int) -> str:
-        """Name of a variable, or its number where it has none."""
+        """The name of a variable, or its number where it has none."""
         return self.variable_names[variable] if self.variable_names else str(variable)
 
     def same_as(self, other: Structure) -> bool:
-        """Equal cardinalities, scopes and names."""
+        """Whether both have equal cardinalities, scopes and names."""
         return self is other or (
             np.array_equal(self.card, other.card)
             and np.array_equal(self.scope_ptr, other.scope_ptr)
@@ -205,7 +203,10 @@ def _check_scopes(card: IntArray, scope_ptr: IntArray, scope_vars: IntArray) -> 
 
 
 def _first_repeat(scope_ptr: IntArray, scope_vars: IntArray) -> tuple[int, int] | None:
-    """Factor and variable of a scope that names it twice. Pairs need no sorting, and most factors are pairs."""
+    """The first factor found whose scope names a variable twice, and that variable; None where there is none.
+
+    Pairs need no sorting, and most factors are pairs.
+    """
     arity = np.diff(scope_ptr)
     pairs = np.flatnonzero(arity == 2)
     first = scope_ptr[pairs]
@@ -232,7 +233,7 @@ def _factor_of(edge: int, scope_ptr: IntArray) -> int:
 
 
 def _table_sizes(card: IntArray, scope_ptr: IntArray, scope_vars: IntArray) -> IntArray:
-    """[F] product of the cardinalities of each scope."""
+    """The table size [F] of each factor: the product of the cardinalities of its scope."""
     sizes = np.ones(len(scope_ptr) - 1)
     for first in range(0, len(sizes), _BLOCK):  # block by block: the temporaries of a large model stay small
         ptr = scope_ptr[first : first + _BLOCK + 1]

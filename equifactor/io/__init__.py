@@ -22,7 +22,7 @@ __all__ = ["FORMATS", "check_target", "read_evidence", "read_graph", "write_evid
 
 @dataclass(frozen=True)
 class Format:
-    """A model format: its module is imported on first use."""
+    """A model format; its module is imported on first use."""
 
     name: str
     suffixes: tuple[str, ...]
@@ -57,7 +57,7 @@ def read_graph(path: PathLike, *, format: str | None = None) -> FactorGraph:
     """Read a model file; `-` is stdin, `.gz` and `.xz` are unpacked.
 
     Args:
-        path: the file.
+        path: the file to read.
         format: a name in `FORMATS`; None decides by the suffix; a file without a known one is taken for UAI
             when it begins with MARKOV or BAYES.
     """

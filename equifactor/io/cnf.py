@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal
 
 from equifactor.io.cnf_weights import LiteralWeights
 from equifactor.io.cnf_writer import write_cnf
-from equifactor.io.dense import DenseTables
+from equifactor.io.dense_tables import DenseTables
 from equifactor.io.files import label, read_bytes, split_name
 from equifactor.io.words import Words, shown
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["read_cnf", "write_cnf"]
 
-MAX_LITERALS = 24  # of one clause: its table has 2^24 entries, 128 MiB
-MAX_VARIABLES = 10**7  # a header may announce any number, and each costs memory even if it never occurs
+MAX_LITERALS = 24  # literals that one clause may have: its table then has 2^24 entries, 128 MiB
+MAX_VARIABLES = 10**7  # variables that a header may announce: each costs memory even if it never occurs
 
 
 def read_cnf(path: PathLike) -> FactorGraph:
@@ -45,7 +45,7 @@ def read_cnf(path: PathLike) -> FactorGraph:
     where = label(path)
     stem, suffix = split_name(path)
     data = read_bytes(path)
-    reader = _Reader(where, _kind(data, suffix))
+    reader = _CnfReader(where, _kind(data, suffix))
     for number, line in _lines(data):
         if not reader.read(Words(line, where, first_line=number, end="the end of the line")):
             break
@@ -53,7 +53,7 @@ def read_cnf(path: PathLike) -> FactorGraph:
 
 
 def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Lines with their numbers from 1, cut one at a time."""
+    """Yield the lines with their numbers from 1; they are cut from the data one at a time."""
     start, number = 0, 1
     while start < len(data):
         stop = data.find(b"\n", start)
@@ -79,26 +79,26 @@ def _kind(data: bytes, suffix: str) -> _Kind:
     return "weighted" if header[1] == b"wcnf" and not literal_weights else "plain"
 
 
-class _Reader:
-    """What is known between the lines of a file."""
+class _CnfReader:
+    """Reads line after line and keeps what must be known between them."""
 
     def __init__(self, where: str, kind: _Kind) -> None:
         self.kind = kind
         self.tables = DenseTables(where)
         self.weights = LiteralWeights(MAX_VARIABLES)
-        self.num_vars: int | None = None  # as announced; None before the header, or without one
-        self.num_clauses = 0  # as announced
+        self.num_vars: int | None = None  # as the header announces; None before it, or without one
+        self.num_clauses = 0  # as the header announces
         self.seen_clauses = 0
-        self.largest = 0  # variable that occurs, which is V where there is no header
+        self.largest = 0  # the largest variable that occurs, which is V where there is no header
         self.top = math.inf  # clauses of this weight or more are hard
-        self.clause: list[int] | None = None  # literals of a clause that is still open
+        self.clause: list[int] | None = None  # the literals of a clause that is still open
         self.clause_weight = math.inf
         self.shown: set[int] = set()  # variables of `c p show`
         self.shown_at: Words | None = None
         self.last = Words(b"", where)
 
     def read(self, words: Words) -> bool:
-        """Take one line; False when the file ends here."""
+        """Take one line; returns False when the file ends here."""
         first = words.peek()
         if first is None:
             return True
@@ -129,7 +129,7 @@ class _Reader:
         words.end()
 
     def _comment(self, words: Words) -> None:
-        """Most comments are skipped; `c p weight` and `c p show` carry meaning."""
+        """Take a comment: `c p weight` and `c p show` carry meaning, all others are skipped."""
         if words.word("c") != "c" or words.peek() != b"p":
             return
         words.word("p")
@@ -142,7 +142,7 @@ class _Reader:
             self.shown_at = words
 
     def _clauses(self, words: Words, first: bytes) -> None:
-        """Clauses or pieces of them: a clause ends with 0, not with the line."""
+        """Take clauses or pieces of them: a clause ends with 0, not with the line."""
         if self.num_vars is None and self.kind != "headless":
             raise words.error(f"expected `p cnf VARIABLES CLAUSES` before the clauses, found {shown(first)}")
         highest = MAX_VARIABLES if self.num_vars is None else self.num_vars
@@ -170,7 +170,7 @@ class _Reader:
         self.largest = max([self.largest, *map(abs, literals)])
         scope = [abs(x) - 1 for x in literals]
         if len(set(scope)) < len(literals):
-            return  # a variable and its negation: always true
+            return  # a clause with a variable and its negation is always true
         if len(literals) > MAX_LITERALS:
             raise words.error(
                 f"expected a clause of at most {MAX_LITERALS} literals, since its table has 2^k entries; "

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from equifactor.io.words import shown
 
 if TYPE_CHECKING:
-    from equifactor.io.dense import DenseTables
+    from equifactor.io.dense_tables import DenseTables
     from equifactor.io.words import Words
 
 _RATIO = re.compile(r"[0-9]{1,300}/[0-9]{1,300}")
@@ -33,12 +33,12 @@ class LiteralWeights:
         return max(map(abs, self._weight), default=0)
 
     def read(self, words: Words, *, cachet: bool) -> None:
-        """Take one line from its word `weight` or `w` on."""
+        """Take one line, from its word `weight` or `w` on."""
         words.word("weight or w")
         literal = words.integer("a literal with a weight", -self._max_variable, self._max_variable)
         if literal == 0:
             raise words.error("expected a literal with a weight, found '0'")
-        if cachet and words.peek() in (b"-1", b"-1.0"):  # stands for no weight
+        if cachet and words.peek() in (b"-1", b"-1.0"):  # -1 stands for no weight
             words.word("-1")
             weights = {literal: 1.0, -literal: 1.0}
         else:
@@ -52,7 +52,7 @@ class LiteralWeights:
             self._line[x] = words
 
     def add_to(self, tables: DenseTables, num_vars: int) -> None:
-        """One unary factor per weighted variable; the weight of a missing literal is 1 minus the other."""
+        """Add one unary factor per weighted variable; the weight of a missing literal is 1 minus that of the other."""
         for variable in sorted({abs(x) for x in self._weight}):
             words = self._line[variable if variable in self._line else -variable]
             if variable > num_vars:
@@ -80,7 +80,7 @@ def _read_weight(words: Words, literal: int) -> float:
     if not _RATIO.fullmatch(text) or int(text.split("/")[1]) == 0:
         raise words.error(f"expected {expected}, found {shown(text.encode('latin-1'))}")
     above, below = map(int, text.split("/"))
-    return above / below  # of whole numbers, so rounded once
+    return above / below  # a ratio of whole numbers is rounded once only
 
 
 def _log(weight: float) -> float:

@@ -8,8 +8,8 @@ import numpy as np
 
 from equifactor.errors import ModelError
 from equifactor.io.decimals import decimals
+from equifactor.io.evidence_factors import evidence_as_factors
 from equifactor.io.files import write_text
-from equifactor.io.indicators import evidence_as_factors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +40,7 @@ def write_cnf(graph: FactorGraph, path: PathLike) -> None:
 
 
 def _split(graph: FactorGraph) -> tuple[list[int], dict[int, FloatArray]]:
-    """Factors to be written as clauses, and the log weights [2] of each weighted variable."""
+    """The factors to be written as clauses, and the log weights [2] of each weighted variable."""
     s = graph.structure
     if s.num_factors == 0:
         return [], {}

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from equifactor.typing import FloatArray
 
 
-BLOCK = 2**16  # entries turned into text at once: about 5 MB of Python strings
+BLOCK = 2**16  # entries that are turned into text at once: about 5 MB of Python strings
 _LOG_MAX = np.log(np.finfo(np.float64).max)
 _LOG_MIN = np.log(np.finfo(np.float64).tiny)  # below, numbers lose digits and then become true zeros
 
 
 def decimals(log_phi: FloatArray) -> Iterator[str]:
-    """Text of exp(log_phi) [T], one entry after the other; `-inf` gives `0`.
+    """Yield the text of exp(log_phi) [T], one entry after the other; `-inf` gives `0`.
 
     Each text is the shortest of 15, 16 and 17 significant digits whose logarithm is the given one. Where
     no float has that logarithm (close to 1 there are more logarithms than numbers) it is the nearest float.
@@ -58,7 +58,7 @@ def _block(log_phi: FloatArray) -> list[str]:
 
 
 def _unequal(texts: list[str], log_phi: FloatArray, among: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Those of the entries `among` whose text does not have the wanted logarithm."""
+    """Of the entries `among`, the ones whose text does not have the wanted logarithm."""
     with np.errstate(divide="ignore"):
         back = np.log(np.array([float(texts[t]) for t in among.tolist()]))
     return among[back != log_phi[among]]

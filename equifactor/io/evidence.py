@@ -44,7 +44,7 @@ def read_evidence(path: PathLike, graph: FactorGraph, *, sample: int | None = No
 
 
 def _layout(data: bytes, where: str) -> tuple[list[int], bool]:
-    """Number of observations of each sample, and whether the file begins with a sample count."""
+    """The number of observations of each sample, and whether the file begins with a sample count."""
     tokens = data.split()
     if not tokens:
         return [0], False

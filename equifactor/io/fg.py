@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.io.decimals import decimals
-from equifactor.io.dense import DenseTables
+from equifactor.io.dense_tables import DenseTables
+from equifactor.io.evidence_factors import evidence_as_factors
 from equifactor.io.files import label, read_bytes, split_name, write_text
-from equifactor.io.indicators import evidence_as_factors
 from equifactor.io.words import Words
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Files as bytes in and text out: `-` for stdin and stdout, `.gz` and `.xz` transparently, atomic writing.
+"""Reading and writing files: `-` is stdin or stdout, `.gz` and `.xz` are transparent, writing is all or nothing.
 
 Everything that can go wrong with a file itself (missing, a directory, broken compression, a full disk)
 becomes one `FormatError` sentence here, so that the format modules deal with content only.
@@ -21,10 +21,10 @@ from equifactor.io.sources import file_limit, gibibytes, open_source
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
-CHUNK = 2**20  # bytes of text handed out at a time
+CHUNK = 2**20  # bytes of text that are handed out at a time
 COMPRESSIONS = (".gz", ".xz")
-_MAX_RATIO = 200  # model files compress 3 to 40 times
-_DAMAGED = ("LZMAError", "error", "BadGzipFile")  # of lzma, zlib and gzip, which are imported only when needed
+_MAX_RATIO = 200  # the most that a file may grow when it is unpacked; model files compress 3 to 40 times
+_DAMAGED = ("LZMAError", "error", "BadGzipFile")  # errors of lzma, zlib and gzip, which are imported only when needed
 _SMALL = 2**26  # text below 64 MiB is harmless whatever its ratio
 _PACKED = "; unpack it first (.gz and .xz are read directly)"
 _FOREIGN = {
@@ -42,7 +42,7 @@ def label(path: PathLike) -> str:
 
 
 def split_name(path: PathLike) -> tuple[str | None, str]:
-    """Stem and format suffix in lower case, compression left out: `a/grid.uai.gz` gives `("grid", ".uai")`.
+    """The stem and the suffix in lower case, compression left out: `a/grid.uai.gz` gives `("grid", ".uai")`.
 
     The stem of `-` is None; a file without a suffix has the suffix `""`.
     """
@@ -102,7 +102,7 @@ def _decompressor(raw: BinaryIO, head: bytes, where: str) -> IO[bytes]:
 
 
 def _limited(text: IO[bytes], raw: BinaryIO, size: int, where: str) -> Iterator[bytes]:
-    """Chunks of `text`, refusing a small file that unpacks without end, and what no memory can hold."""
+    """Yield chunks of `text`; refuse a small file that unpacks without end, and what no memory can hold."""
     total, limit = 0, file_limit()
     while chunk := text.read(size):
         total += len(chunk)
@@ -129,15 +129,12 @@ def write_text(path: PathLike, chunks: str | Iterable[str]) -> None:
     if os.fspath(path) == "-":
         _write_stdout(chunks)
     else:
-        _write_file(path, (chunk.encode("utf-8") for chunk in chunks))
+        write_bytes(path, (chunk.encode("utf-8") for chunk in chunks))
 
 
-def write_bytes(path: PathLike, data: bytes) -> None:
-    """Write bytes to a file as `write_text` writes text: all at once or not at all."""
-    _write_file(path, (data,))
-
-
-def _write_file(path: PathLike, chunks: Iterable[bytes]) -> None:
+def write_bytes(path: PathLike, chunks: bytes | Iterable[bytes]) -> None:
+    """Write bytes to a file as `write_text` writes text: all at once or not at all, compressed by suffix."""
+    chunks = (chunks,) if isinstance(chunks, bytes) else chunks
     check_writable(path)
     target = Path(os.path.realpath(path))
     try:
@@ -151,8 +148,16 @@ def _write_file(path: PathLike, chunks: Iterable[bytes]) -> None:
         raise FormatError(f"{os.fspath(path)}: cannot write it: {reason(error)}") from None
 
 
+def make_folder(path: PathLike) -> None:
+    """Make a folder and those above it, where they are missing."""
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FormatError(f"{os.fspath(path)}: cannot make this folder: {reason(error)}") from None
+
+
 def check_writable(path: PathLike) -> None:
-    """Refuse a target that cannot be written: better before the work for it than after."""
+    """Refuse a target that cannot be written; called before the work for it rather than after."""
     if os.fspath(path) == "-":
         return
     target = Path(os.path.realpath(path))

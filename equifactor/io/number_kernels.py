@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Text to numbers, byte by byte.
+"""Kernels that turn text into numbers, byte by byte.
 
 A decimal `m * 10^e` is converted exactly, bit for bit as Python's `float`, in two ways: with one rounding
 when m < 2^53 and |e| <= 22 (both factors are exact doubles), else as a product of two double-doubles, taken
@@ -21,7 +21,7 @@ from equifactor.numerics.jit import kernel
 DONE, FULL, BAD = 0, 1, 2  # how a scan ended: at its goal, with a full list of odd tokens, at a wrong token
 
 _SATURATED = 2**62  # stands for every longer integer; beyond all counts that could be meant
-_MAX_DIGITS = 18  # so many always fit into int64
+_MAX_DIGITS = 18  # the most digits that always fit into int64
 _MAX_POWER = 250  # keeps every term of the double-double product far from overflow and underflow
 _EXACT = np.array([10.0**k for k in range(23)])
 _HIGH = np.array([float(Fraction(10) ** k) for k in range(-_MAX_POWER, _MAX_POWER + 1)])

@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from equifactor.typing import FloatArray, IntArray
 
 
-SMALL = 2**20  # bytes up to which splitting beats importing Numba
-_TINY = 2**12  # the same once it is imported
+SMALL = 2**20  # bytes of text up to which splitting is faster than importing Numba
+_TINY = 2**12  # bytes of text up to which splitting is faster once Numba is imported
 _SATURATED = 2**62  # stands for every longer integer; beyond all counts that could be meant
-_BLOCK = 2**22  # bytes searched at once by `locate`
+_BLOCK = 2**22  # bytes that `locate` searches at once
 _ODD = 2**16  # tokens that a kernel may leave to Python before it returns
 
 
 class TokenError(Exception):
-    """A token that is not what was asked for, or missing; always caught by the format modules.
+    """A token is missing or not what was asked for; the format modules always catch it.
 
     `token` counts from the start of the text. `row` and `column` say which number it should have been;
     column -1 is the count at the start of a row.
@@ -42,7 +42,7 @@ class Tokens(Protocol):
     """What both readers can do; every method raises `TokenError` at the first wrong token."""
 
     def room(self) -> int:
-        """Upper bound on the number of tokens left: each takes a byte and a separator."""
+        """An upper bound on the number of tokens left: each takes a byte and a separator."""
 
     def integers(self, count: int) -> IntArray:
         """The next `count` integers; beyond 64 bits they saturate at 2^62."""
@@ -54,7 +54,7 @@ class Tokens(Protocol):
         """One table `n x1 .. xn` per row of `ptr`, which says what n must be; all entries in one array."""
 
     def at_end(self) -> bool:
-        """Nothing is left."""
+        """Whether nothing is left."""
 
 
 def open_tokens(data: bytes, start: int = 0, small: int | None = None) -> Tokens:
@@ -65,7 +65,7 @@ def open_tokens(data: bytes, start: int = 0, small: int | None = None) -> Tokens
 
 
 def locate(data: bytes, token: int, start: int = 0) -> tuple[int, bytes | None]:
-    """Line (from 1) and text of one token after byte `start`; past the last one, its line and None."""
+    """The line (from 1) and the text of one token after byte `start`; past the last one, its line and None."""
     found, offset = _offset(data, token, start)
     text = data[offset : offset + 1000].split(None, 1)[0] if found else None
     return data.count(b"\n", 0, offset) + 1, text
@@ -184,7 +184,7 @@ class TokenScanner:
         known = ptr[: row + 1] if column < 0 else np.append(ptr[: row + 1], ptr[row] + column)
         values = np.empty(known[-1], np.int64)
         filled = self._kernels.scan_rows(self._text, self._pos, known, values)
-        # The second pass complains about what the first has only skipped: earlier in the file.
+        # The second pass finds faults that the first has skipped, and these lie earlier in the file.
         for status, end, row, column in (filled, lengths):
             if status != self._kernels.DONE:
                 raise TokenError(self._next + int(ptr[row]) + row + column + 1, row, column)

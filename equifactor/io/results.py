@@ -24,24 +24,26 @@ from equifactor.io.words import Words, shown
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
+
+    from equifactor.typing import IntArray
 
 _LN_10 = math.log(10.0)
-_SUM_TOLERANCE = 0.01  # published answers have few digits
+_SUM_TOLERANCE = 0.01  # how far a sum of probabilities may be from 1: published answers have few digits
 _FIRST_WORD = re.compile(rb"\s*(\S*)")
 
 # ---- writing --------------------------------------------------------------------------------------------
 
 
 def format_pr(log_z: float) -> str:
-    """Text of a PR result, in log10; `log_z` is the natural logarithm."""
+    """The text of a PR result, in log10; `log_z` is the natural logarithm."""
     if math.isnan(log_z) or log_z == math.inf:
         raise ModelError(f"ln Z must be a number below infinity to be written, found {log_z}")
     return f"PR\n{log_z / _LN_10!r}\n"
 
 
 def format_mar(marginals: Sequence[ArrayLike]) -> str:
-    """Text of a MAR result; the probabilities read back exactly."""
+    """The text of a MAR result; the probabilities read back exactly."""
     words = [str(len(marginals))]
     for vector in marginals:
         p = np.asarray(vector, np.float64)
@@ -52,7 +54,7 @@ def format_mar(marginals: Sequence[ArrayLike]) -> str:
 
 
 def format_map(assignment: ArrayLike, word: Literal["MPE", "MAP"] = "MPE") -> str:
-    """Text of a result of the most probable assignment [V]."""
+    """The text of a MAP or MPE result: the most probable assignment [V]."""
     states = np.asarray(assignment, np.int64).tolist()
     return f"{word}\n{' '.join(map(str, [len(states), *states]))}\n"
 
@@ -76,7 +78,7 @@ def write_map(assignment: ArrayLike, path: PathLike, word: Literal["MPE", "MAP"]
 
 
 def read_pr(path: PathLike) -> float:
-    """Natural logarithm of Z from a PR result."""
+    """The natural logarithm of Z from a PR result."""
     words = _answer(path, ("PR",), lambda tokens: len(tokens) == 1)
     log10_z = words.number("log10 of the partition function")
     words.end()
@@ -84,7 +86,7 @@ def read_pr(path: PathLike) -> float:
 
 
 def read_mar(path: PathLike) -> Marginals:
-    """Marginals from a MAR result; each must sum to 1 within 0.01."""
+    """The marginals from a MAR result; each must sum to 1 within 0.01."""
     words = _answer(path, ("MAR",), _is_mar)
     num_vars = words.integer("the number of variables", 0)
     words.room(2 * num_vars, "numbers or more for the marginals")
@@ -100,8 +102,8 @@ def read_mar(path: PathLike) -> Marginals:
     return Marginals.from_list(vectors)
 
 
-def read_map(path: PathLike) -> NDArray[np.int64]:
-    """Assignment [V] from a MAP or MPE result."""
+def read_map(path: PathLike) -> IntArray:
+    """The assignment [V] from a MAP or MPE result."""
     words = _answer(path, ("MPE", "MAP"), lambda tokens: len(tokens) == 1 + _count(tokens, 0))
     num_vars = words.integer("the number of variables", 0)
     words.room(num_vars, "states")
@@ -138,7 +140,7 @@ def _count(tokens: list[bytes], at: int) -> int:
 
 
 def _is_mar(tokens: list[bytes]) -> bool:
-    """The counts lead exactly to the end."""
+    """Whether the counts of a MAR answer lead exactly to its end."""
     at = 1
     for _ in range(min(max(_count(tokens, 0), 0), len(tokens))):
         card = _count(tokens, at)

@@ -45,14 +45,14 @@ def open_source(path: PathLike, where: str) -> BinaryIO:
 
 
 def file_limit() -> int:
-    """Bytes of text that the machine may hold: half of its memory, for the tables take as much again."""
+    """The bytes of text that the machine may hold: half of its memory, for the tables take as much again."""
     if not hasattr(os, "sysconf"):
         return sys.maxsize
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 
 
 def gibibytes(size: int) -> str:
-    """A size for people: `1 GiB`, `11.8 GiB`."""
+    """A size in bytes as people read it: `1 GiB`, `11.8 GiB`."""
     return f"{size / 2**30:.3g} GiB"
 
 

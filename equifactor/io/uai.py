@@ -25,8 +25,8 @@ from equifactor.errors import FormatError, ModelError
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.structure import Structure
 from equifactor.io.decimals import decimals
+from equifactor.io.evidence_factors import evidence_as_factors
 from equifactor.io.files import PathLike, label, read_bytes, split_name, write_text
-from equifactor.io.indicators import evidence_as_factors
 from equifactor.io.numbers import TokenError, locate, open_tokens
 from equifactor.io.words import shown
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 LOG_ZERO = -1e20  # log potentials from here down are true zeros in `.LG` files
 _START = re.compile(rb"\s*(\S*)")
 _KINDS = (b"MARKOV", b"BAYES")
-_CHECKED = 2**18  # entries searched at once for a wrong one
+_CHECKED = 2**18  # entries that are searched at once for a wrong one
 
 
 def read_uai(path: PathLike, log: bool | None = None) -> FactorGraph:
@@ -48,7 +48,7 @@ def read_uai(path: PathLike, log: bool | None = None) -> FactorGraph:
 
     Args:
         path: the file, `-` for stdin, `.gz` and `.xz` unpacked.
-        log: the tables hold natural logarithms; None decides by the suffix (`.LG`).
+        log: whether the tables hold natural logarithms; None decides by the suffix (`.LG`).
     """
     stem, suffix = split_name(path)
     return parse_uai(read_bytes(path), label(path), log=suffix == ".lg" if log is None else log, name=stem)
@@ -72,7 +72,7 @@ def parse_uai(
 
 
 class _Parser:
-    """One pass over the file. Token numbers count from the number of variables, which is token 0."""
+    """Reads the file in one pass. Tokens are numbered from the number of variables, which is token 0."""
 
     def __init__(self, data: bytes, where: str, small: int | None) -> None:
         self.data, self.where = data, where
@@ -154,7 +154,7 @@ class _Parser:
             self.expected(first + structure.num_entries + structure.num_factors, "the end of the file")
 
     def count(self, token: int, what: str) -> int:
-        """A number that announces others; refused when the file is too short for them."""
+        """Read a number that announces others; it is refused when the file is too short for them."""
         try:
             count = int(self.tokens.integers(1)[0])
         except TokenError:
@@ -183,7 +183,7 @@ def _kind(data: bytes) -> tuple[bytes, int]:
 
 
 def _first_table(structure: Structure) -> int:
-    """Token number of the first table, after the cardinalities and scopes."""
+    """The token number of the first table, after the cardinalities and scopes."""
     return 2 + structure.num_vars + structure.num_factors + structure.num_edges
 
 
@@ -207,9 +207,9 @@ def write_uai(graph: FactorGraph, path: PathLike, log: bool | None = None) -> No
     Raises `ModelError` when a potential does not fit into a 64-bit number; the log form holds everything.
 
     Args:
-        graph: what to write.
+        graph: the graph to write.
         path: the file, `-` for stdout, compressed by suffix.
-        log: write natural logarithms; None decides by the suffix (`.LG`).
+        log: whether natural logarithms are written; None decides by the suffix (`.LG`).
     """
     graph = evidence_as_factors(graph)
     write_text(path, _text(graph, split_name(path)[1] == ".lg" if log is None else log))

@@ -21,16 +21,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.errors import OptionError
-from equifactor.io.dense import MAX_ENTRIES, DenseTables
+from equifactor.io.dense_tables import MAX_ENTRIES, DenseTables
 from equifactor.io.files import label, read_bytes, split_name
 from equifactor.io.wcsp_writer import write_wcsp
 from equifactor.io.words import Words, shown
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from equifactor.graph.factor_graph import FactorGraph
     from equifactor.io.files import PathLike
+    from equifactor.typing import FloatArray
 
 __all__ = ["read_wcsp", "write_wcsp"]
 
@@ -50,19 +49,19 @@ def read_wcsp(path: PathLike, *, scale: float | None = None) -> FactorGraph:
     if scale is not None and not 0 < scale < math.inf:
         raise OptionError(f"scale must be a number above 0, found {scale!r}")
     where = label(path)
-    reader = _Reader(Words(read_bytes(path), where), where)
+    reader = _WcspReader(Words(read_bytes(path), where), where)
     return reader.read(scale, name=split_name(path)[0])
 
 
-class _Reader:
-    """One pass over the words of a file."""
+class _WcspReader:
+    """Reads the words of a file in one pass."""
 
     def __init__(self, words: Words, where: str) -> None:
         self.words = words
         self.tables = DenseTables(where)
         self.card: list[int] = []
         self.top = 0
-        self.shared: list[tuple[tuple[int, ...], NDArray[np.float64]]] = []  # shape and costs of functions to reuse
+        self.shared: list[tuple[tuple[int, ...], FloatArray]] = []  # shape and costs of functions to reuse
 
     def read(self, scale: float | None, name: str | None) -> FactorGraph:
         words = self.words
@@ -84,7 +83,7 @@ class _Reader:
         return self.tables.graph(self.card, log=True, name=name)
 
     def _name(self) -> tuple[float, float]:
-        """Scale and constant that `write_wcsp` has put into the problem's name."""
+        """The scale and the constant that `write_wcsp` has put into the problem's name."""
         found = _NAME.fullmatch(self.words.word("the name of the problem"))
         if found is None:
             return 1.0, 0.0
@@ -128,7 +127,7 @@ class _Reader:
     def _cost(self, cost: int) -> float:
         return math.inf if cost >= self.top else float(cost)
 
-    def _tuples(self, a: int, shape: list[int], num_tuples: int, costs: NDArray[np.float64]) -> None:
+    def _tuples(self, a: int, shape: list[int], num_tuples: int, costs: FloatArray) -> None:
         words = self.words
         words.room(num_tuples * (len(shape) + 1), f"words for the tuples of cost function {a}")
         seen: dict[int, float] = {}
@@ -141,7 +140,7 @@ class _Reader:
                 raise words.error(f"expected each tuple of cost function {a} once, found one again with another cost")
             costs[entry] = cost
 
-    def _reuse(self, a: int, shape: tuple[int, ...], number: int, costs: NDArray[np.float64]) -> None:
+    def _reuse(self, a: int, shape: tuple[int, ...], number: int, costs: FloatArray) -> None:
         """Copy the tuples of an earlier function that a negative arity has marked as shared."""
         if number > len(self.shared):
             raise self.words.error(

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.errors import ModelError, OptionError
+from equifactor.io.evidence_factors import evidence_as_factors
 from equifactor.io.files import write_text
-from equifactor.io.indicators import evidence_as_factors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 DIGITS = 7  # significant digits kept of the largest cost, unless fewer are exact
-MAX_COST = 2**60  # the sum of all costs must stay well within 64 bits, in every program that adds them up
+MAX_COST = 2**60  # the most that all costs may add up to, so that every program can add them in 64 bits
 
 
 def write_wcsp(graph: FactorGraph, path: PathLike, *, scale: float | None = None) -> None:
@@ -58,7 +58,7 @@ def write_wcsp(graph: FactorGraph, path: PathLike, *, scale: float | None = None
 
 
 def _max_per_table(values: FloatArray, table_ptr: IntArray) -> FloatArray:
-    """[F] the largest entry of each table; no table is empty."""
+    """The largest entry [F] of each table; no table is empty."""
     return np.maximum.reduceat(values, table_ptr[:-1]) if len(table_ptr) > 1 else np.zeros(0)
 
 

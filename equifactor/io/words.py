@@ -1,4 +1,4 @@
-"""Words of a text file one by one, with the line numbers that make errors useful."""
+"""The words of a text file one by one, with the line numbers that make errors useful."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ INT64_MAX = 2**63 - 1
 _INTEGER = re.compile(rb"[+-]?[0-9]+")
 _NUMBER = re.compile(rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|infinity)", re.IGNORECASE)
 _MAX_DIGITS = 40  # longer integers are out of every range here; Python's own limit would raise ValueError
-_SHOWN = 40  # characters of a word that an error repeats
+_SHOWN = 40  # characters of a word that an error repeats at most
 
 
 def shown(word: bytes) -> str:
@@ -61,7 +61,7 @@ class Words:
 
     @property
     def line(self) -> int:
-        """Line of the last word read; amortised O(size of the file) over all calls."""
+        """The line of the last word read; all calls together cost O(size of the file)."""
         if self._start > self._counted:
             self._counted_line += self._data.count(b"\n", self._counted, self._start)
             self._counted = self._start

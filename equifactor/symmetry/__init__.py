@@ -1,12 +1,22 @@
 """The symmetries of a factor graph as a tool: relabel, compare, hash, audit.
 
+relabelling.py          `Relabelling`, one element of the symmetry group
+relabelled_graph.py     `relabel`, and where table entries and messages move
+colour_refinement.py    colours of nodes that no relabelling can change
+coloured_graph.py       the nodes that colours leave open, ordered canonically
+canonical_forms.py      `canonical_form` and `graph_hash`
+isomorphisms.py         `isomorphism`
+isomorphism_classes.py  graphs sorted into classes of isomorphic ones
+comparable_answers.py   answers of solvers and functions that can be relabelled and compared
+auditing.py             `equivariance_error` and `audit`
+
 Symbols: V variables, X states of all variables, F factors, E (factor, position) pairs, T table entries, k arity.
 """
 
-from equifactor.symmetry.apply import relabel
 from equifactor.symmetry.auditing import audit, equivariance_error
-from equifactor.symmetry.canonical import canonical_form, canonical_relabelling, graph_hash
+from equifactor.symmetry.canonical_forms import canonical_form, canonical_relabelling, graph_hash
 from equifactor.symmetry.isomorphisms import isomorphism
+from equifactor.symmetry.relabelled_graph import relabel
 from equifactor.symmetry.relabelling import KINDS, Relabelling
 
 __all__ = [

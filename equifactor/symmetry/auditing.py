@@ -15,16 +15,38 @@ from equifactor.graph.factor_graph import as_graphs
 from equifactor.registry import parse_solver
 from equifactor.result import Task
 from equifactor.solver import Solver, Symmetry
-from equifactor.symmetry.answer_distance import Dtype, Model, ask
-from equifactor.symmetry.apply import relabel
+from equifactor.symmetry.comparable_answers import Dtype, GraphFunction, ask
+from equifactor.symmetry.relabelled_graph import relabel
 from equifactor.symmetry.relabelling import KINDS, Relabelling, check_kinds
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
 
-TOLERANCE: dict[Dtype, float] = {"float64": 1e-8, "float32": 1e-3}  # of an equivariant method, rounding considered
-_CONTROLS = 3  # answers to slightly different tables, to learn what rounding alone does
-_LAST_BITS = 8.0  # units in the last place by which they differ at most; enough for equal values to become different
+TOLERANCE: dict[Dtype, float] = {"float64": 1e-8, "float32": 1e-3}  # above all rounding errors of an equivariant method
+_CONTROLS = 3  # number of answers to slightly different tables that show what rounding alone does
+_LAST_BITS = 8.0  # the most by which those tables differ, in units in the last place: enough to part equal values
+
+
+@dataclass(frozen=True)
+class Trials:
+    """How a method is tried: the number of relabellings, the seed and the number type.
+
+    Args:
+        count: number of random relabellings per kind of symmetry, graph and task.
+        seed: the seed of the relabellings, and of the solver, which gets the same one every time.
+        dtype: the number type of a solver that runs in torch.
+    """
+
+    count: int = 3
+    seed: int = 0
+    dtype: Dtype = "float64"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.count, (int, np.integer)) or self.count < 1:
+            raise OptionError(f"an audit needs 1 trial or more, found {self.count!r}")
+
+
+DEFAULT_TRIALS = Trials()
 
 
 @dataclass(frozen=True)
@@ -40,14 +62,14 @@ class Violation:
 
     @property
     def where(self) -> str:
-        """`marginals (MAR) of grid`, for people."""
+        """What differs and on which graph, such as `marginals (MAR) of grid`."""
         if not self.what:
             return ""
         return self.what + (f" ({self.task})" if self.task else "") + (f" of {self.graph}" if self.graph else "")
 
 
 def equivariance_error(
-    solver: str | Solver | Model,
+    solver: str | Solver | GraphFunction,
     graph: FactorGraph | Iterable[FactorGraph],
     kinds: Collection[Symmetry] | Symmetry = KINDS,
     trials: int = 3,
@@ -59,13 +81,13 @@ def equivariance_error(
     """The largest difference, per kind of symmetry, between "relabel, then solve" and "solve, then relabel".
 
     Args:
-        solver: solver or its text form, or a function of a graph that returns marginals or a number (`read_answer`).
+        solver: a solver or its text form, or a function of a graph that returns marginals or a number (`read_answer`).
         graph: one graph or several.
-        kinds: which symmetries; each is tried alone.
-        trials: random relabellings per kind, graph and task.
-        seed: of the relabellings, and of the solver, which gets the same one every time.
-        tasks: of a solver, all it can do by default; a function has none.
-        dtype: of a solver, as for `solve`.
+        kinds: the symmetries to look at; each is tried alone.
+        trials: number of random relabellings per kind, graph and task.
+        seed: the seed of the relabellings, and of the solver, which gets the same one every time.
+        tasks: what a solver is asked for, by default everything it can do; a function has no tasks.
+        dtype: the number type of a solver that runs in torch, as for `solve`.
 
     Marginals are compared state by state, in probability; ln Z, the score of a MAP assignment and bounds relative to
     max(1, |value|). Assignments are compared by score, because equally good ones may be exchanged. A difference need
@@ -73,55 +95,47 @@ def equivariance_error(
     into any error; `audit` and `assert_equivariant` tell the two apart.
     """
     method = _method(solver)
+    setup = Trials(trials, seed, dtype)
     worst = dict.fromkeys(check_kinds(kinds), 0.0)
     for g, task in _cases(method, graph, tasks):
-        for v in measure(method, g, task, tuple(worst), trials, seed, dtype):
+        for v in violations(method, g, task, tuple(worst), setup):
             worst[v.kind] = max(worst[v.kind], v.error)
     return worst
 
 
-def measure(
-    method: Solver | Model,
-    graph: FactorGraph,
-    task: Task | None,
-    kinds: Sequence[Symmetry],
-    trials: int,
-    seed: int,
-    dtype: Dtype = "float64",
+def violations(
+    method: Solver | GraphFunction, graph: FactorGraph, task: Task | None, kinds: Sequence[Symmetry], trials: Trials
 ) -> list[Violation]:
     """The largest difference over the trials for each kind, for one graph and task (None for a function)."""
-    if not isinstance(trials, (int, np.integer)) or trials < 1:
-        raise OptionError(f"an audit needs 1 trial or more, found {trials!r}")
-    answer = ask(method, graph, task, seed, dtype)
+    answer = ask(method, graph, task, trials.seed, trials.dtype)
     found = []
     for kind in kinds:
         worst = Violation(kind, graph=graph.name or "", task=task)
-        for trial in range(trials):
-            r = Relabelling.random(graph, kind, seed + trial)
-            error, what = answer.relabelled(r).distance(ask(method, relabel(graph, r), task, seed, dtype))
+        for trial in range(trials.count):
+            r = Relabelling.random(graph, kind, trials.seed + trial)
+            other = ask(method, relabel(graph, r), task, trials.seed, trials.dtype)
+            error, what = answer.relabelled(r).distance(other)
             if error > worst.error:
                 worst = dataclasses.replace(worst, error=error, what=what, trial=trial)
         found.append(worst)
     return found
 
 
-def rounding_error(
-    method: Solver | Model, graph: FactorGraph, task: Task | None, seed: int, dtype: Dtype = "float64"
-) -> float:
+def rounding_error(method: Solver | GraphFunction, graph: FactorGraph, task: Task | None, trials: Trials) -> float:
     """The largest difference between the answers to the graph and to one whose log tables differ in the last bits.
 
     Where it is large, the answer hangs on a tie or on an iteration that does not settle, and a relabelling, which
     changes the order of sums, may change it too: the graph cannot tell whether the method respects a symmetry.
     """
-    answer = ask(method, graph, task, seed, dtype)
-    rng = np.random.default_rng(seed)
+    answer = ask(method, graph, task, trials.seed, trials.dtype)
+    rng = np.random.default_rng(trials.seed)
     size = np.where(np.isneginf(graph.log_phi), 0.0, np.maximum(1.0, np.abs(graph.log_phi)))
-    last_bits = _LAST_BITS * float(np.finfo(dtype).eps) * size
+    last_bits = _LAST_BITS * float(np.finfo(trials.dtype).eps) * size
     worst = 0.0
     for _ in range(_CONTROLS):
         step = rng.uniform(-1.0, 1.0, size.shape) * last_bits
         other = graph.with_potentials(graph.log_phi + step, log=True)
-        worst = max(worst, answer.distance(ask(method, other, task, seed, dtype))[0])
+        worst = max(worst, answer.distance(ask(method, other, task, trials.seed, trials.dtype))[0])
     return worst
 
 
@@ -129,20 +143,20 @@ def rounding_error(
 class Finding:
     """One row of an audit: what is claimed and what was measured."""
 
-    violation: Violation  # the largest that counts
+    violation: Violation  # the largest one that counts
     claimed: bool
     tolerance: float
-    set_aside: tuple[Violation, ...] = ()  # above the tolerance where rounding alone is, too: these do not count
-    cases: int = 1  # graphs and tasks that count
+    set_aside: tuple[Violation, ...] = ()  # they do not count, because rounding alone is above the tolerance there
+    cases: int = 1  # number of pairs of a graph and a task that count
 
     @property
     def failed(self) -> bool:
-        """A claim that does not hold."""
+        """Whether this is a claim that does not hold."""
         return self.claimed and self.violation.error > self.tolerance
 
     @property
     def verdict(self) -> str:
-        """In a few words."""
+        """What was found, in a few words."""
         if self.violation.error > self.tolerance:
             return "CLAIM FAILS" if self.claimed else "not claimed"
         if not self.cases:
@@ -150,7 +164,7 @@ class Finding:
         return "holds" if self.claimed else "holds, not claimed"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; an infinite error is null."""
+        """The row as plain values for JSON; an infinite error is None."""
         v = self.violation
         return {
             "symmetry": v.kind,
@@ -166,28 +180,24 @@ class Finding:
 
 
 def audit(
-    solver: str | Solver | Model,
+    solver: str | Solver | GraphFunction,
     graphs: FactorGraph | Iterable[FactorGraph],
     kinds: Collection[Symmetry] | Symmetry = KINDS,
-    trials: int = 3,
-    seed: int = 0,
     *,
+    trials: Trials = DEFAULT_TRIALS,
     claims: Collection[Symmetry] | Symmetry | None = None,
     tasks: Sequence[Task] | None = None,
-    dtype: Dtype = "float64",
     tolerance: float | None = None,
 ) -> list[Finding]:
     """Hold the claims of a solver against measurement, on all graphs together; one row per symmetry.
 
     Args:
-        solver: solver, text form or function, as for `equivariance_error`.
+        solver: a solver, its text form or a function, as for `equivariance_error`.
         graphs: one graph or several.
-        kinds: which symmetries to look at.
-        trials: random relabellings per kind, graph and task.
-        seed: of the relabellings and of the solver.
-        tasks: of a solver, all it can do by default.
-        dtype: of a solver, as for `solve`.
-        claims: the symmetries that should hold; by default those a solver declares, and all for a function.
+        kinds: the symmetries to look at.
+        trials: the number of relabellings, their seed, and the number type of the solver.
+        claims: the symmetries that should hold; by default those that a solver declares, and all for a function.
+        tasks: what a solver is asked for, by default everything it can do.
         tolerance: the error up to which a claim holds, by default 1e-8 in float64 and 1e-3 in float32.
 
     A graph and task on which rounding alone moves the answer by more than the tolerance, before or after the
@@ -195,7 +205,7 @@ def audit(
     aside and listed as such.
     """
     method = _method(solver)
-    limit = TOLERANCE[dtype] if tolerance is None else tolerance
+    limit = TOLERANCE[trials.dtype] if tolerance is None else tolerance
     wanted = check_kinds(kinds)
     if claims is None:
         claims = method.symmetries if isinstance(method, Solver) else KINDS
@@ -203,10 +213,10 @@ def audit(
     counted: dict[Symmetry, list[Violation]] = {kind: [] for kind in wanted}
     aside: dict[Symmetry, list[Violation]] = {kind: [] for kind in wanted}
     for graph, task in _cases(method, graphs, tasks):
-        for v in measure(method, graph, task, wanted, trials, seed, dtype):
+        for v in violations(method, graph, task, wanted, trials):
             unstable = v.error > limit and any(
-                rounding_error(method, g, task, seed, dtype) > limit
-                for g in (graph, relabel(graph, Relabelling.random(graph, v.kind, seed + v.trial)))
+                rounding_error(method, g, task, trials) > limit
+                for g in (graph, relabel(graph, Relabelling.random(graph, v.kind, trials.seed + v.trial)))
             )
             (aside if unstable else counted)[v.kind].append(v)
     return [
@@ -218,12 +228,12 @@ def audit(
     ]  # fmt: skip
 
 
-def _method(solver: str | Solver | Model) -> Solver | Model:
+def _method(solver: str | Solver | GraphFunction) -> Solver | GraphFunction:
     return solver if callable(solver) and not isinstance(solver, Solver) else parse_solver(solver)
 
 
 def _cases(
-    method: Solver | Model, graphs: FactorGraph | Iterable[FactorGraph], tasks: Sequence[Task] | None
+    method: Solver | GraphFunction, graphs: FactorGraph | Iterable[FactorGraph], tasks: Sequence[Task] | None
 ) -> Iterator[tuple[FactorGraph, Task | None]]:
     """Every graph with every task; a function has the task None."""
     asked: Sequence[Task | None] = [None]

@@ -1,6 +1,6 @@
 """What colours leave open: a small coloured graph of the nodes that look alike, labelled canonically by BLISS.
 
-The coloured graph of the design has a node per variable, state, factor and table entry; an entry is joined to its
+The full coloured graph has a node per variable, state, factor and table entry; an entry is joined to its
 factor and to the states it fixes, a state to its variable, a factor to its variables. Factor graphs are isomorphic
 exactly when these coloured graphs are. Three things make it small, none of which changes the symmetries:
 
@@ -22,28 +22,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equifactor.errors import OptionError
-from equifactor.graph.pointers import ptr_of
-from equifactor.symmetry.apply import entry_slots
+from equifactor.graph.pointers import ptr_of, row_of
+from equifactor.symmetry.relabelled_graph import entry_slots
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
-    from equifactor.symmetry.refinement import Colours, HashArray
+    from equifactor.symmetry.colour_refinement import Colours, HashArray
     from equifactor.typing import BoolArray, IntArray
 
 
-_SPLITTING = "fm"  # which cell BLISS splits first: one with many mixed neighbours
+_SPLITTING = "fm"  # BLISS splits first a cell with many mixed neighbours
 
 
 @dataclass(frozen=True)
 class ColouredGraph:
-    """N nodes with colours, M edges as pairs [M, 2] of node numbers; variables first, then states, factors, entries."""
+    """N nodes with colours and M edges; variables come first, then states, factors and entries."""
 
     colours: HashArray  # [N]
-    edges: IntArray  # [M, 2]
+    edges: IntArray  # [M, 2] numbers of the two nodes of each edge
 
 
 def coloured_graph(graph: FactorGraph, colours: Colours, values: HashArray) -> ColouredGraph:
-    """The coloured graph without what the colours settle: edges between nodes of colours of their own.
+    """The coloured graph of a factor graph, without the entries that its colours settle.
 
     `values [T]` are what `refine` was given. Cost O(T k), and O(R log R) for the R entries in tables that are
     not settled.
@@ -57,10 +57,10 @@ def coloured_graph(graph: FactorGraph, colours: Colours, values: HashArray) -> C
     number = np.full(s.num_entries, -1)
     number[entries] = first_entry + np.arange(len(entries))
 
-    owner = np.repeat(np.arange(s.num_vars), s.card)
+    owner = row_of(s.state_ptr)
     pairs = [(owner, first_state + np.arange(len(owner))), (s.scope_vars, first_factor + s.factor_of_edge)]
     if len(entries):
-        factor = np.repeat(np.arange(s.num_factors), np.diff(s.table_ptr))
+        factor = row_of(s.table_ptr)
         pairs.append((first_factor + factor[entries], number[entries]))
         for at, edges, digit in entry_slots(s):
             kept = number[at] >= 0
@@ -70,15 +70,15 @@ def coloured_graph(graph: FactorGraph, colours: Colours, values: HashArray) -> C
 
 
 def canonical_order(g: ColouredGraph) -> IntArray:
-    """[N] place of each node in an order that relabelling does not change, up to the symmetries of the graph.
+    """The place [N] of each node in an order that relabelling does not change, up to the symmetries of the graph.
 
     Nodes are ordered by colour; within a colour by the component they are in, components by their canonical form;
     within a component as BLISS says.
     """
     _, cell, sizes = np.unique(g.colours, return_inverse=True, return_counts=True)
     edges = _open_edges(g.edges, cell, sizes)
-    rank = np.zeros(len(cell), np.int64)  # of the component
-    place = np.zeros(len(cell), np.int64)  # within the component
+    rank = np.zeros(len(cell), np.int64)  # of the component of each node
+    place = np.zeros(len(cell), np.int64)  # of each node within its component
     if len(edges):
         nodes, local = np.unique(edges, return_inverse=True)
         forms = _label_components(local.reshape(edges.shape), cell[nodes])
@@ -95,12 +95,12 @@ class _Form:
     """One component in canonical order; equal certificates mean isomorphic components."""
 
     certificate: bytes
-    nodes: IntArray  # [n]
-    place: IntArray  # [n] canonical place of each
+    nodes: IntArray  # [n] numbers of its nodes
+    place: IntArray  # [n] canonical place of each node
 
 
 def _label_components(edges: IntArray, cell: IntArray) -> list[_Form]:
-    """Canonical form of every component of a graph whose nodes all have edges."""
+    """The canonical form of every component of a graph whose nodes all have edges."""
     igraph = _igraph()
     membership = np.array(igraph.Graph(n=len(cell), edges=edges).connected_components().membership)
     by_component = np.argsort(membership, kind="stable")
@@ -133,7 +133,10 @@ def _label(igraph: Any, nodes: IntArray, edges: IntArray, cell: IntArray) -> _Fo
 
 
 def _entries_to_keep(graph: FactorGraph, open_node: BoolArray, values: HashArray) -> IntArray:
-    """Entries that touch an open node, but not those of the most common value of their table (ties: the least)."""
+    """The entries that touch an open node, but not those of the most common value of their table.
+
+    Of values that are equally common the least is left out.
+    """
     s = graph.structure
     open_states = open_node[s.num_vars : s.num_vars + int(s.state_ptr[-1])]
     open_factor = open_node[s.num_vars + len(open_states) :].copy()
@@ -142,7 +145,7 @@ def _entries_to_keep(graph: FactorGraph, open_node: BoolArray, values: HashArray
     entries = np.flatnonzero(np.repeat(open_factor, np.diff(s.table_ptr)))
     if not len(entries):
         return entries
-    factor = np.repeat(np.arange(s.num_factors), np.diff(s.table_ptr))[entries]
+    factor = row_of(s.table_ptr)[entries]
     order = np.lexsort((values[entries], factor))
     f, v = factor[order], values[entries][order]
     first = np.flatnonzero(np.concatenate(([True], (f[1:] != f[:-1]) | (v[1:] != v[:-1]))))
@@ -158,7 +161,7 @@ def _entries_to_keep(graph: FactorGraph, open_node: BoolArray, values: HashArray
 
 
 def _open_edges(edges: IntArray, cell: IntArray, sizes: IntArray) -> IntArray:
-    """Edges between colours that are joined in part; all or nothing is no news, one node against one included."""
+    """The edges between colours that are joined in part; where all nodes are joined, the edges say nothing."""
     pair = cell[edges[:, 0]] * len(sizes) + cell[edges[:, 1]]
     found, which, count = np.unique(pair, return_inverse=True, return_counts=True)
     all_joined = count == sizes[found // max(1, len(sizes))] * sizes[found % max(1, len(sizes))]

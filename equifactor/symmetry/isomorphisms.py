@@ -9,17 +9,16 @@ import numpy as np
 
 from equifactor.errors import ModelError, OptionError, SolveError
 from equifactor.graph.factor_graph import as_graphs
-from equifactor.symmetry.apply import entry_places, relabel
-from equifactor.symmetry.canonical import canonical_relabelling
-from equifactor.symmetry.refinement import bits, refine
+from equifactor.symmetry.canonical_forms import canonical_relabelling
+from equifactor.symmetry.colour_refinement import bits, refine
+from equifactor.symmetry.relabelled_graph import entry_places, relabel
 from equifactor.symmetry.relabelling import Relabelling
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from equifactor.graph import FactorGraph
     from equifactor.graph.structure import Structure
-    from equifactor.symmetry.refinement import HashArray
+    from equifactor.symmetry.colour_refinement import HashArray
+    from equifactor.typing import FloatArray
 
 
 def isomorphism(g: FactorGraph, h: FactorGraph, tolerance: float = 0.0) -> Relabelling | None:
@@ -73,7 +72,7 @@ def isomorphism(g: FactorGraph, h: FactorGraph, tolerance: float = 0.0) -> Relab
 
 
 def _same_counts(g: FactorGraph, h: FactorGraph) -> bool:
-    """Equal numbers of everything that can be counted without looking at values."""
+    """Whether both have equal numbers of everything that can be counted without looking at values."""
     s, t = g.structure, h.structure
     return (
         (s.num_vars, s.num_factors, s.num_edges, s.num_entries)
@@ -86,8 +85,8 @@ def _same_counts(g: FactorGraph, h: FactorGraph) -> bool:
     )
 
 
-def _values(a: NDArray[np.float64], b: NDArray[np.float64], tolerance: float) -> tuple[HashArray, HashArray]:
-    """What stands for the entries of both graphs: their bits, or the number of their group."""
+def _values(a: FloatArray, b: FloatArray, tolerance: float) -> tuple[HashArray, HashArray]:
+    """Numbers that stand for the entries of both graphs: their bits, or the numbers of their groups."""
     if tolerance == 0:
         return bits(a), bits(b)
     both = np.concatenate((a, b))
@@ -109,7 +108,7 @@ def _same_structure(s: Structure, t: Structure) -> bool:
     return all(np.array_equal(getattr(s, field), getattr(t, field)) for field in ("card", "scope_ptr", "scope_vars"))
 
 
-def _largest_difference(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+def _largest_difference(a: FloatArray, b: FloatArray) -> float:
     zero = np.isneginf(a)
     if not np.array_equal(zero, np.isneginf(b)):
         return np.inf

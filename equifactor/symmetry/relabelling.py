@@ -11,7 +11,7 @@ import numpy as np
 
 from equifactor.errors import ModelError, OptionError
 from equifactor.graph.marginals import Marginals
-from equifactor.graph.pointers import ptr_of
+from equifactor.graph.pointers import place_in_row, ptr_of, row_of
 from equifactor.solver import ALL_SYMMETRIES, Symmetry
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ class Relabelling:
         True
     """
 
-    variables: IntArray  # [V]
-    factors: IntArray  # [F]
+    variables: IntArray  # [V] new number of each old variable
+    factors: IntArray  # [F] new number of each old factor
     slots: IntArray  # [E] position within the new scope, by old (factor, position)
     states: IntArray  # [X] state within the new variable, by old (variable, state)
     scope_ptr: IntArray  # [F+1] first (factor, position) of each old factor
@@ -65,13 +65,12 @@ class Relabelling:
     def identity(cls, graph: FactorGraph) -> Relabelling:
         """The relabelling that changes nothing."""
         s = graph.structure
-        slots = np.arange(s.num_edges) - np.repeat(s.scope_ptr[:-1], s.arity)
-        states = np.arange(s.state_ptr[-1]) - np.repeat(s.state_ptr[:-1], s.card)
+        slots, states = place_in_row(s.scope_ptr), place_in_row(s.state_ptr)
         return cls(np.arange(s.num_vars), np.arange(s.num_factors), slots, states, s.scope_ptr, s.state_ptr)
 
     @classmethod
     def random(cls, graph: FactorGraph, kinds: Collection[Symmetry] | Symmetry = KINDS, seed: int = 0) -> Relabelling:
-        """Uniform among the relabellings of these kinds; whatever belongs to another kind stays as it is."""
+        """A random relabelling of these kinds, all equally likely; what belongs to another kind stays as it is."""
         wanted = check_kinds(kinds)
         rng = np.random.default_rng(seed)
         r = cls.identity(graph)
@@ -86,13 +85,13 @@ class Relabelling:
 
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> Relabelling:
-        """From plain lists, as `to_dict` writes them; raises `ModelError` where they are no permutations."""
+        """The relabelling in plain lists, as `to_dict` writes them; raises `ModelError` if they are no permutations."""
         try:
             scopes, states = given["scopes"], given["states"]
             return cls(
                 np.array(given["variables"], np.int64),
                 np.array(given["factors"], np.int64),
-                _joined(scopes), _joined(states), _offsets(scopes), _offsets(states),
+                _joined(scopes), _joined(states), ptr_of(list(map(len, scopes))), ptr_of(list(map(len, states))),
             )  # fmt: skip
         except (KeyError, TypeError, ValueError):
             raise ModelError(
@@ -101,7 +100,7 @@ class Relabelling:
             ) from None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain lists for JSON: variables, factors, scopes (a list per factor), states (a list per variable)."""
+        """The relabelling as plain lists: variables, factors, scopes (a list per factor), states (one per variable)."""
         return {
             "variables": self.variables.tolist(),
             "factors": self.factors.tolist(),
@@ -112,7 +111,7 @@ class Relabelling:
     # ---- the group --------------------------------------------------------------------------------------
 
     def compose(self, after: Relabelling) -> Relabelling:
-        """First this one, then `after`: `relabel(g, r.compose(s)) == relabel(relabel(g, r), s)`."""
+        """The relabelling that does this one, then `after`: `relabel(g, r.compose(s)) == relabel(relabel(g, r), s)`."""
         arity, card = self._new_sizes
         if not (np.array_equal(arity, np.diff(after.scope_ptr)) and np.array_equal(card, np.diff(after.state_ptr))):
             raise ModelError("these relabellings do not fit together: the second is for a graph of another shape")
@@ -129,9 +128,10 @@ class Relabelling:
         """The relabelling that undoes this one."""
         arity, card = self._new_sizes
         slots, states = np.empty_like(self.slots), np.empty_like(self.states)
-        slots[self.edge_places] = _within(self.scope_ptr)
-        states[self.state_places] = _within(self.state_ptr)
-        return Relabelling(np.argsort(self.variables), np.argsort(self.factors), slots, states, _ptr(arity), _ptr(card))
+        slots[self.edge_places] = place_in_row(self.scope_ptr)
+        states[self.state_places] = place_in_row(self.state_ptr)
+        variables, factors = np.argsort(self.variables), np.argsort(self.factors)
+        return Relabelling(variables, factors, slots, states, ptr_of(arity), ptr_of(card))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Relabelling):
@@ -147,23 +147,23 @@ class Relabelling:
 
     @property
     def state_places(self) -> IntArray:
-        """[X] where each (variable, state) of the old graph lies among those of the new one."""
-        new_ptr = _ptr(self._new_sizes[1])
+        """The place [X] of each (variable, state) of the old graph among those of the new one."""
+        new_ptr = ptr_of(self._new_sizes[1])
         return np.repeat(new_ptr[self.variables], np.diff(self.state_ptr)) + self.states
 
     @property
     def edge_places(self) -> IntArray:
-        """[E] where each (factor, position) of the old graph lies among those of the new one."""
-        new_ptr = _ptr(self._new_sizes[0])
+        """The place [E] of each (factor, position) of the old graph among those of the new one."""
+        new_ptr = ptr_of(self._new_sizes[0])
         return np.repeat(new_ptr[self.factors], np.diff(self.scope_ptr)) + self.slots
 
     def marginals(self, marginals: Marginals) -> Marginals:
-        """Marginals of the relabelled graph, given those of the original."""
+        """The marginals of the relabelled graph, given those of the original."""
         if not np.array_equal(marginals.ptr, self.state_ptr):
             raise ModelError("these marginals belong to a graph of other cardinalities")
         values = np.empty_like(marginals.values)
         values[self.state_places] = marginals.values
-        return Marginals(values, _ptr(self._new_sizes[1]))
+        return Marginals(values, ptr_of(self._new_sizes[1]))
 
     def assignment(self, assignment: ArrayLike) -> IntArray:
         """The same assignment [V], or several [N, V], in the numbers of the relabelled graph."""
@@ -184,13 +184,13 @@ class Relabelling:
 
         Both are compiled from one graph each. Numpy or torch; a gather, so that tensors keep device and gradient.
         """
-        from equifactor.symmetry.apply import message_places
+        from equifactor.symmetry.relabelled_graph import message_places
 
         return values[np.argsort(message_places(self, source, target))]
 
     def result(self, result: Result) -> Result:
         """The same answer for the relabelled graph: what is per variable moves, ln Z, scores and bounds stay."""
-        from equifactor.symmetry.apply import relabel
+        from equifactor.symmetry.relabelled_graph import relabel
 
         return dataclasses.replace(
             result,
@@ -209,7 +209,7 @@ class Relabelling:
 
 
 def check_kinds(kinds: Collection[str] | str) -> tuple[Symmetry, ...]:
-    """Kinds of symmetry in the order of the paper; raises `OptionError` for an unknown one."""
+    """The kinds of symmetry in the order of the paper; raises `OptionError` for an unknown one."""
     wanted = {kinds} if isinstance(kinds, str) else set(kinds)
     if not wanted <= ALL_SYMMETRIES:
         unknown = sorted(map(repr, wanted - ALL_SYMMETRIES))[0]
@@ -218,14 +218,14 @@ def check_kinds(kinds: Collection[str] | str) -> tuple[Symmetry, ...]:
 
 
 def _check(numbers: IntArray, ptr: IntArray, what: str) -> None:
-    """Every piece of `numbers` is a permutation of 0, 1, .., its length - 1."""
+    """Refuse `numbers` unless every row of them is a permutation of 0, 1, .., its length - 1."""
     if ptr.ndim != 1 or numbers.shape != (ptr[-1],):
         raise ModelError(f"a relabelling needs {ptr[-1]} numbers for the {what.split(' of ')[0]}, found {len(numbers)}")
-    piece = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
-    bad = np.sort(numbers + ptr[piece]) != np.arange(len(numbers))
-    out = (numbers < 0) | (numbers >= np.diff(ptr)[piece])
+    row = row_of(ptr)
+    bad = np.sort(numbers + ptr[row]) != np.arange(len(numbers))
+    out = (numbers < 0) | (numbers >= np.diff(ptr)[row])
     if bad.any() or out.any():
-        n = int(piece[np.argmax(out) if out.any() else np.argmax(bad)])
+        n = int(row[np.argmax(out) if out.any() else np.argmax(bad)])
         where = f"{what} {n}" if " of " in what else what
         raise ModelError(
             f"the new {where} must be 0 to {ptr[n + 1] - ptr[n] - 1} in some order, "
@@ -234,22 +234,9 @@ def _check(numbers: IntArray, ptr: IntArray, what: str) -> None:
 
 
 def _shuffled(ptr: IntArray, rng: np.random.Generator) -> IntArray:
-    """A random permutation of 0, 1, .. for each piece of a ragged array, all at once."""
-    piece = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
-    return np.lexsort((rng.random(int(ptr[-1])), piece)) - ptr[piece]
-
-
-def _within(ptr: IntArray) -> IntArray:
-    """Place of each element within its piece."""
-    return np.arange(ptr[-1]) - np.repeat(ptr[:-1], np.diff(ptr))
-
-
-def _ptr(sizes: IntArray) -> IntArray:
-    return ptr_of(sizes)
-
-
-def _offsets(pieces: Sequence[Sequence[int]]) -> IntArray:
-    return _ptr(np.array([len(p) for p in pieces], np.int64))
+    """A random permutation of 0, 1, .. for each row of a ragged array, all at once."""
+    row = row_of(ptr)
+    return np.lexsort((rng.random(int(ptr[-1])), row)) - ptr[row]
 
 
 def _joined(pieces: Sequence[Sequence[int]]) -> IntArray:

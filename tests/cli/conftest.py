@@ -1,14 +1,18 @@
-"""Runs the command in this process: a process of its own costs a second or more."""
+"""The command in this process, and where that is not enough in one of its own; small models for it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from equifactor import FactorGraph
+from equifactor import FactorGraph, Relabelling, read_graph, relabel
 from equifactor.cli import main
 from equifactor.generators import ising_grid
 from equifactor.io import write_graph
@@ -39,10 +43,37 @@ def command(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.fixture
+def process(tmp_path: Path) -> Callable[..., contextlib.AbstractContextManager[subprocess.Popen[str]]]:
+    """`process("solve", "grid.uai")` as a process of its own, killed after a minute so that nothing can hang."""
+
+    @contextlib.contextmanager
+    def start(*args: str) -> Iterator[subprocess.Popen[str]]:
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        with subprocess.Popen([sys.executable, "-m", "equifactor", *args], cwd=tmp_path, text=True, **pipes) as started:
+            watchdog = threading.Timer(60.0, started.kill)
+            watchdog.start()
+            try:
+                yield started
+            finally:
+                watchdog.cancel()
+                started.kill()
+
+    return start
+
+
+@pytest.fixture
 def grid(tmp_path: Path) -> FactorGraph:
     """A 4x4 spin glass, also in `grid.uai`."""
     graph = ising_grid(4, 4, seed=1)
     write_graph(graph, tmp_path / "grid.uai")
+    return graph
+
+
+@pytest.fixture
+def other(grid: FactorGraph, tmp_path: Path) -> FactorGraph:
+    """The grid under other numbers, in `other.uai`."""
+    graph = relabel(read_graph(tmp_path / "grid.uai"), Relabelling.random(grid, seed=1))
+    write_graph(graph, tmp_path / "other.uai")
     return graph
 
 

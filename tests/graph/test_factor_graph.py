@@ -81,7 +81,7 @@ class TestConstruction:
         assert graph.num_joint_states == 1
 
     def test_factors_may_come_from_an_iterator(self, rain: FactorGraph) -> None:
-        again = FactorGraph(rain.card, rain.factors())
+        again = FactorGraph(rain.card, rain.linear_factors())
         np.testing.assert_allclose(np.exp(again.log_phi), np.exp(rain.log_phi))
 
     def test_numpy_cardinalities_and_scopes(self) -> None:
@@ -405,10 +405,10 @@ class TestNewGraphs:
         assert rain != "rain"
 
     def test_factors_are_linear_tables(self, rain: FactorGraph) -> None:
-        scopes, tables = zip(*rain.factors(), strict=True)
+        scopes, tables = zip(*rain.linear_factors(), strict=True)
         assert scopes == ((0,), (1, 0), (2, 1))
         np.testing.assert_allclose(tables[1], [[0.9, 0.05], [0.1, 0.95]])
-        constant = next(FactorGraph([], [([], 2.0)]).factors())[1]
+        constant = next(FactorGraph([], [([], 2.0)]).linear_factors())[1]
         assert isinstance(constant, np.ndarray)
         assert constant.shape == ()
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from equifactor.errors import FormatError, ModelError
 from equifactor.graph import FactorGraph
 from equifactor.io.cnf import read_cnf, write_cnf
-from equifactor.io.dense import DenseTables
+from equifactor.io.dense_tables import DenseTables
 
 
 def read(tmp_path: Path, text: str, suffix: str = "cnf") -> FactorGraph:
@@ -38,7 +38,7 @@ def count(num_vars: int, clauses: list[list[int]]) -> int:
 
 def test_a_clause_is_zero_where_it_is_false(tmp_path):
     g = read(tmp_path, "c hello\np cnf 3 2\n3 -1 0\n2\n-3\n0\n")
-    factors = list(g.factors())
+    factors = list(g.linear_factors())
     assert [scope for scope, _ in factors] == [(2, 0), (1, 2)]
     np.testing.assert_array_equal(factors[0][1], [[1, 0], [1, 1]])  # false where x3 = 0 and x1 = 1
     np.testing.assert_array_equal(factors[1][1], [[1, 0], [1, 1]])
@@ -56,13 +56,13 @@ def test_z_is_the_model_count(tmp_path, seed):
 
 def test_repeated_literals_tautologies_and_the_empty_clause(tmp_path):
     g = read(tmp_path, "p cnf 2 3\n1 1 2 1 0\n1 -1 2 0\n0\n")
-    assert [scope for scope, _ in g.factors()] == [(0, 1), ()]
+    assert [scope for scope, _ in g.linear_factors()] == [(0, 1), ()]
     assert g.log_table(1) == -np.inf
 
 
 def test_several_clauses_on_a_line_and_a_satlib_end(tmp_path):
     g = read(tmp_path, "p  cnf 3 3\n 1 2 0 -1 0 3\n 2 0\n%\n0\n")
-    assert [scope for scope, _ in g.factors()] == [(0, 1), (0,), (2, 1)]
+    assert [scope for scope, _ in g.linear_factors()] == [(0, 1), (0,), (2, 1)]
 
 
 def test_competition_weights(tmp_path):

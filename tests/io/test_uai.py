@@ -216,7 +216,8 @@ def test_small_files_are_read_without_numba(tmp_path):
         "import sys; from equifactor.io.uai import read_uai; read_uai(sys.argv[1]);"
         "assert not {'numba', 'torch', 'matplotlib', 'rich'} & set(sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", code, str(tmp_path / "m.uai")], check=True)
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "m.uai")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 # ---- public models --------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_graphs import small_graphs
 
 from equifactor.errors import FormatError, ModelError, OptionError
 from equifactor.graph import FactorGraph
@@ -113,20 +114,8 @@ def test_evidence_and_impossible_tables(tmp_path):
         assert np.isneginf(read_wcsp(tmp_path / "a.wcsp").log_score(all_states(g))).all()
 
 
-@st.composite
-def graphs(draw) -> FactorGraph:
-    card = draw(st.lists(st.integers(1, 3), max_size=4))
-    value = st.one_of(st.just(-np.inf), st.floats(-50, 50))
-    factors = []
-    for _ in range(draw(st.integers(0, 4))):
-        scope = draw(st.permutations(range(len(card))))[: draw(st.integers(0, 3))]
-        size = int(np.prod([card[i] for i in scope]))
-        factors.append((scope, draw(st.lists(value, min_size=size, max_size=size))))
-    return FactorGraph(card, factors, log=True)
-
-
 @settings(max_examples=60, deadline=None)
-@given(graphs())
+@given(small_graphs(st.one_of(st.just(-np.inf), st.floats(-50, 50)), log=True))
 def test_round_trip(tmp_path_factory, g):
     path = tmp_path_factory.mktemp("wcsp") / "a.wcsp"
     write_wcsp(g, path)

@@ -25,7 +25,7 @@ def as_network(graph: ef.FactorGraph) -> Any:
     network = DiscreteMarkovNetwork()
     network.add_nodes_from([f"v{i}" for i in range(graph.num_vars)])
     ones = [((i,), np.ones(card)) for i, card in enumerate(graph.card.tolist())]
-    for scope, table in [*ones, *graph.factors()]:
+    for scope, table in [*ones, *graph.linear_factors()]:
         names = [f"v{i}" for i in scope]
         network.add_edges_from([(a, b) for n, a in enumerate(names) for b in names[n + 1 :]])
         network.add_factors(DiscreteFactor(names, table.shape, table))

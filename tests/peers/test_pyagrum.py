@@ -20,7 +20,7 @@ def as_mrf(graph: ef.FactorGraph) -> Any:
     for i, card in enumerate(graph.card.tolist()):
         mrf.add(gum.LabelizedVariable(f"v{i}", "", card))
     merged: dict[tuple[int, ...], np.ndarray] = {(i,): np.ones(card) for i, card in enumerate(graph.card.tolist())}
-    for scope, table in graph.factors():
+    for scope, table in graph.linear_factors():
         order = np.argsort(scope)
         key = tuple(scope[k] for k in order)
         merged[key] = merged.get(key, np.ones(())) * np.transpose(table, order)

@@ -1,0 +1,60 @@
+"""Writing answers: to stdout one by one, or to a file all at once."""
+
+from __future__ import annotations
+
+import sys
+
+from equifactor.cli.exit_status import say
+from equifactor.io.files import check_writable, write_text
+
+
+class AnswerWriter:
+    """Takes one text per model.
+
+    Stdout gets each answer as soon as it is there. A file is replaced at the end, and only when it has an answer
+    for every model; otherwise it stays as it was, and what there is goes to FILE.partial beside it.
+
+    Args:
+        path: a file, or None or `-` for stdout.
+        expected: number of answers that make the file complete.
+    """
+
+    def __init__(self, path: str | None, expected: int) -> None:
+        self.path = None if path == "-" else path
+        self.expected = expected
+        self.texts: list[str] = []
+        self.count = 0
+        # The stream is fixed now, because a progress bar on stderr may put itself in front of sys.stdout later.
+        self.stream = sys.stdout
+        if self.path is not None:
+            check_writable(self.path)
+
+    @property
+    def complete(self) -> bool:
+        """Whether there is an answer for every model."""
+        return self.count == self.expected
+
+    def add(self, text: str) -> None:
+        """Take the answer for the next model."""
+        self.count += 1
+        if self.path is not None:
+            self.texts.append(text)
+        elif self.stream is not None:
+            self.stream.write(text)
+            self.stream.flush()
+
+    def __enter__(self) -> AnswerWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
+        """Write the file, or the part of it there is, also after an error or Ctrl-C."""
+        if self.path is None:
+            return
+        if self.complete:
+            write_text(self.path, self.texts)
+        elif self.texts:
+            part = f"{self.path}.partial"
+            write_text(part, self.texts)
+            say(f"{self.path} is not written: {self.count} of {self.expected} models have an answer, kept in {part}")
+        elif self.expected > 1 and kind is None:
+            say(f"{self.path} is not written: there is no answer")

@@ -1,0 +1,47 @@
+"""Arguments and options that several subcommands share, and the example at the end of every help text."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+ModelPaths = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="MODEL", help="Model files, by suffix .uai .lg .fg .cnf .wcsp, also .gz and .xz; - is stdin."
+    ),
+]
+EvidencePaths = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--evidence",
+        "-e",
+        metavar="FILE",
+        help="UAI evidence: one file for all models, or one for each of them.",
+    ),
+]
+Sample = Annotated[
+    int | None,
+    typer.Option("--sample", metavar="N", help="Which sample, from 0, of evidence files that hold several."),
+]
+InputFormat = Annotated[
+    str | None,
+    typer.Option("--format", metavar="NAME", help="Format of the models: uai, lg, fg, cnf or wcsp; default by suffix."),
+]
+Tolerance = Annotated[
+    float,
+    typer.Option(
+        metavar="X", min=0.0, help="How far natural logs of table entries may be apart; 0 wants equal numbers."
+    ),
+]
+
+
+def names_in(text: str | None) -> list[str] | None:
+    """The names in `A,B`; None, which stands for all, where nothing is given."""
+    return [name.strip() for name in text.split(",") if name.strip()] if text else None
+
+
+def example(*lines: str) -> str:
+    """The last paragraph of a help text; `\\b` keeps its lines as they are."""
+    return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)

@@ -1,0 +1,98 @@
+"""One representative for all relabellings of a graph, and its hash."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.errors import OptionError
+from equifactor.graph.factor_graph import FactorGraph
+from equifactor.graph.pointers import row_of
+from equifactor.graph.structure import Structure
+from equifactor.symmetry.colour_refinement import bits, refine
+from equifactor.symmetry.coloured_graph import canonical_order, coloured_graph
+from equifactor.symmetry.relabelled_graph import relabel
+from equifactor.symmetry.relabelling import Relabelling
+
+if TYPE_CHECKING:
+    from equifactor.symmetry.colour_refinement import Colours, HashArray
+
+
+def canonical_form(graph: FactorGraph, *, digits: int | None = None) -> FactorGraph:
+    """The graph relabelled so that isomorphic graphs, and no others, become equal; names are left out.
+
+    Args:
+        graph: any graph; its evidence counts, as for `isomorphism`.
+        digits: decimals to which the natural logs of the tables are rounded first, so that noise far below the last
+            digit does not tell graphs apart; None compares values to the last bit (with -0.0 equal to 0.0). Noise
+            across the edge of a rounding step still does: to compare two graphs use `isomorphism(.., tolerance=..)`.
+
+    The representative may change from one release of this package or of igraph to the next.
+    Cost: a few O(T k) passes where the graph has no symmetries of its own; a search by BLISS over the nodes that
+    look alike otherwise, exponential in the worst case, milliseconds to seconds for real models.
+    """
+    plain = _without_names(graph, digits)
+    return relabel(plain, canonical_relabelling(plain))
+
+
+def graph_hash(graph: FactorGraph, *, digits: int | None = None) -> str:
+    """The SHA-256 of the canonical form in hexadecimal: equal exactly for isomorphic graphs; see `canonical_form`."""
+    g = canonical_form(graph, digits=digits)
+    s = g.structure
+    observed = np.full(s.num_vars, -1) if g.observed is None else g.observed
+    digest = hashlib.sha256()
+    for array in (np.array([s.num_vars, s.num_factors]), s.card, observed, s.scope_ptr, s.scope_vars):
+        digest.update(array.astype(">i8").tobytes())
+    digest.update(g.log_phi.astype(">f8").tobytes())
+    return digest.hexdigest()
+
+
+def canonical_relabelling(
+    graph: FactorGraph, values: HashArray | None = None, colours: Colours | None = None
+) -> Relabelling:
+    """The relabelling that leads to the canonical form.
+
+    Args:
+        graph: the graph, whose structure and evidence count.
+        values: [T] numbers that stand for the table entries; None takes the bits of the entries.
+        colours: what `refine(graph, values)` returns, where the caller has it.
+    """
+    values = bits(graph.log_phi) if values is None else values
+    colours = refine(graph, values) if colours is None else colours
+    place = canonical_order(coloured_graph(graph, colours, values))
+    s = graph.structure
+    num_states = int(s.state_ptr[-1])
+    variables = _ranks(place[: s.num_vars])
+    states = place[s.num_vars : s.num_vars + num_states]
+    factors = _ranks(place[s.num_vars + num_states : s.num_vars + num_states + s.num_factors])
+    return Relabelling(
+        variables,
+        factors,
+        _ranks_within(variables[s.scope_vars], s.scope_ptr),  # scopes in the order of their variables
+        _ranks_within(states, s.state_ptr),
+        s.scope_ptr,
+        s.state_ptr,
+    )
+
+
+def _without_names(graph: FactorGraph, digits: int | None) -> FactorGraph:
+    s = graph.structure
+    if digits is not None and not (isinstance(digits, int) and 0 <= digits <= 15):
+        raise OptionError(f"digits must be a whole number from 0 to 15, found {digits!r}")
+    log_phi = (graph.log_phi if digits is None else np.round(graph.log_phi, digits)) + 0.0  # no -0.0
+    return FactorGraph.trusted(Structure(s.card, s.scope_ptr, s.scope_vars, s.table_ptr), log_phi, graph.observed)
+
+
+def _ranks(keys: np.ndarray) -> np.ndarray:
+    return np.argsort(np.argsort(keys))
+
+
+def _ranks_within(keys: np.ndarray, ptr: np.ndarray) -> np.ndarray:
+    """The rank of each key among those of its row."""
+    row = row_of(ptr)
+    order = np.lexsort((keys, row))
+    ranks = np.empty(len(keys), np.int64)
+    ranks[order] = np.arange(len(keys)) - ptr[row]
+    return ranks

@@ -1,0 +1,67 @@
+"""`equifactor evaluate`: tables, finished rows and wrong usage."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from equifactor.generators import ising_grid
+from equifactor.io import write_graph
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Path:
+    folder = tmp_path / "models"
+    folder.mkdir()
+    for n in range(3):
+        write_graph(ising_grid(2, 3, seed=n), folder / f"g{n}.uai")
+    return folder
+
+
+def test_a_folder_without_answers_shows_times_and_statuses(command, models: Path) -> None:
+    ran = command("evaluate", "models", "--task", "MAP", "--solver", "brute", "--limit", "2", "-o", "out")
+    assert ran.status == 0, ran.err
+    assert "no right answers for MAP are known here" in ran.err
+    assert "2/2 models/g1 brute: optimal" in ran.err
+    assert "MAP by brute, 20 s" in ran.out
+    assert "2 optimal" in ran.out
+    again = command("evaluate", "models", "--task", "MAP", "--solver", "brute", "--limit", "2", "-o", "out")
+    assert "2/2 2 are finished already" in again.err
+    assert again.out == ran.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["evaluate", "nowhere"], 3, "no such folder"),
+        (["evaluate"], 2, "EQUIFACTOR_DATA"),
+        (["evaluate", "models", "--collection", "MAR"], 2, "no collection 'MAR'"),
+        (["evaluate", "models", "--solver", "nope"], 2, "no solver 'nope'"),
+        (["evaluate", "models", "--task", "SUM"], 2, "no task 'SUM'"),
+        (["evaluate", "models", "--split", "test"], 2, "no split 'test'"),
+        (["evaluate", "models", "--time-limit", "-1"], 2, "time limit"),
+    ],
+)
+def test_wrong_usage_is_a_sentence(
+    command, models: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], status: int, message: str
+) -> None:
+    monkeypatch.delenv("EQUIFACTOR_DATA", raising=False)
+    ran = command(*arguments)
+    assert ran.status == status
+    assert message in ran.err
+    assert not Path("results").exists()
+
+
+@pytest.mark.data
+@pytest.mark.skipif("EQUIFACTOR_DATA" not in os.environ, reason="EQUIFACTOR_DATA names no folder")
+def test_public_models(command) -> None:
+    ran = command("evaluate", "--collection", "MAR", "--limit", "1", "--solver", "bp(damping=0.5)", "-o", "out")
+    assert ran.status == 0, ran.err
+    rows = json.loads(Path("out/results.json").read_text())["rows"]
+    score = {row["family"]: row["score"] for row in rows}
+    assert len(score) == 10
+    assert score["Alchemy"] > 99
+    assert score["ObjectDetection"] > 90

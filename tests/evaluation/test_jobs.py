@@ -1,0 +1,32 @@
+"""Jobs: their way to a worker, their limits, and solvers that do not exist."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from equifactor import OptionError
+from equifactor.data import Instance
+from equifactor.evaluation.jobs import Job, make_jobs
+from equifactor.result import Task
+
+
+def test_job_survives_the_way_to_the_worker(instances: list[Instance]) -> None:
+    job = make_jobs(instances, "pr", ["bp(damping=0.50)"], 3.0, seed=4)[0]
+    assert job.solver == "bp(damping=0.5)"
+    copy = Job.from_dict(json.loads(json.dumps(job.to_dict())))
+    assert copy == job
+    assert copy.instance.log_z == job.instance.log_z
+
+
+def test_wrong_solvers_are_refused_before_anything_runs(instances: list[Instance]) -> None:
+    with pytest.raises(OptionError, match="there is no solver 'nope'"):
+        make_jobs(instances, "PR", ["brute", "nope"], None)
+
+
+def test_overrun_allows_ten_percent_and_a_second(instances: list[Instance]) -> None:
+    job = Job(instances[0], "bp", Task.PR, 10.0)
+    assert job.overrun(11.9) == 0.0
+    assert job.overrun(14.0) == pytest.approx(2.0)
+    assert Job(instances[0], "bp", Task.PR, None).overrun(1e9) == 0.0

@@ -1,0 +1,41 @@
+"""Worker processes: limits, crashes and the end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from equifactor.data import Instance
+from equifactor.evaluation.jobs import Job, make_jobs
+from equifactor.evaluation.worker_pool import Worker, run_jobs
+from equifactor.result import Task
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+@pytest.mark.parametrize(
+    ("body", "status"), [("raise SystemError('boom')", "crashed"), ("import time; time.sleep(60)", "killed")]
+)
+def test_a_dead_worker_is_a_row_and_the_next_job_runs(
+    instances: list[Instance], monkeypatch: pytest.MonkeyPatch, body: str, status: str
+) -> None:
+    monkeypatch.setattr("equifactor.evaluation.worker_pool._GRACE", 0.5)
+    popen = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", lambda args, **kw: popen([sys.executable, "-c", body], **kw))
+    worker = Worker()
+    row = worker.run(Job(instances[0], "brute", Task.PR, 0.1))
+    assert (row["status"], row["score"]) == (status, 0.0)
+    assert ("boom" in row["message"]) == (status == "crashed")
+    monkeypatch.undo()
+    assert worker.run(Job(instances[0], "brute", Task.PR, 5.0))["status"] == "exact"
+    worker.stop()
+
+
+def test_leaving_the_loop_ends_the_processes(instances: list[Instance]) -> None:
+    jobs = make_jobs(instances, "PR", ["brute", "exact"], 5.0)
+    loop = run_jobs(jobs, processes=2)
+    next(loop)
+    loop.close()  # type: ignore[attr-defined]
+    assert list(run_jobs([], processes=2)) == []

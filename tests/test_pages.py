@@ -1,0 +1,52 @@
+"""The pages for users: links lead somewhere, examples run, lines have a length, the map of the house is complete."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted(
+    path.relative_to(ROOT).as_posix()
+    for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob(".github/**/*.md"))
+)
+WIDTH = 100
+
+
+def read(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def without_code(text: str) -> str:
+    """The text without blocks of code, fenced or indented."""
+    return re.sub(r"^ *```.*?^ *```$|^    [^\n]*$", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)#\s]+)", without_code(read(page))):
+        assert ((ROOT / page).parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_prose_wraps(page: str) -> None:
+    lines = [line for line in without_code(read(page)).splitlines() if not line.startswith("|")]
+    assert not [line for line in lines if len(line) > WIDTH]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("docs/solvers/")])
+def test_examples_of_solvers_run(page: str) -> None:
+    examples = re.findall(r"^```python\n(.*?)^```", read(page), re.MULTILINE | re.DOTALL)
+    assert examples
+    for example in examples:
+        exec(compile(example, page, "exec", dont_inherit=True), {})
+
+
+def test_the_map_names_every_folder_once() -> None:
+    named = re.findall(r"^\| `([\w/]+)/` \|", read("CONTRIBUTING.md"), re.MULTILINE)
+    assert len(named) == len(set(named))
+    inside = {path.parent.relative_to(ROOT).as_posix() for path in ROOT.glob("equifactor/**/__init__.py")}
+    small = {"equifactor/solvers", "equifactor/numerics/tensors"}  # described by the rows around them
+    assert set(named) == (inside - small) | {"experiments", "benchmarks", "examples", "docs", "tests"}
