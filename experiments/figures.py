@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.averages import mean
 from experiments.map_experiment import MapExperiment
 from experiments.marginal_experiment import MarginalExperiment
 from experiments.marginal_page import SeedMean
+from experiments.report import mean
 from experiments.run_store import Row
 
 _LINEAR = 1e-4  # the axis of errors is linear below this value, so that no error at all has a place on it

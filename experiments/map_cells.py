@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from experiments.averages import deviation, mean
 from experiments.map_answers import error_of
+from experiments.report import deviation, mean
 from experiments.run_store import Row
 
 _BETTER = 1e-6  # relative amount by which a score must exceed the best known one to count as better

@@ -13,8 +13,7 @@ from experiments.map_answers import MapAnswers, complete_lines, judged_lines, so
 from experiments.map_cells import ErrorCells, cells_of, improved
 from experiments.map_curve import curve_points, solve_curve
 from experiments.map_experiment import MapExperiment
-from experiments.map_models import describe
-from experiments.map_page import map_latex, map_page
+from experiments.map_page import describe, map_latex, map_page
 from experiments.map_splits import splits_of
 from experiments.map_trainings import complete_trainings, final_trainings, variant_trainings
 from experiments.report import PAGE, RESULTS, line_by_line, origin, write_report

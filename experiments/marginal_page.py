@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from equifactor.text_tables import latex, markdown
-from experiments.averages import mean
 from experiments.marginal_experiment import MarginalExperiment
+from experiments.report import mean
 from experiments.run_store import Row
 
 

@@ -15,7 +15,7 @@ from equifactor import OptionError, SolveError, Task
 from equifactor.clock import Clock
 from experiments.marginal_experiment import MarginalExperiment, NetworkLine, SolverLine
 from experiments.marginal_measures import best_candidate, measured, measured_on_family
-from experiments.network_files import file_hash, parameters_of, shipped_file, steps_of
+from experiments.network_files import file_hash, parameters_of, shipped_file, steps_of, unpack_models
 from experiments.run_store import Row, RunStore
 from experiments.runner import device_name, finished_row
 
@@ -94,6 +94,8 @@ class MarginalRun:
         """A network, trained here or by another experiment, on the test graphs and on the families."""
         found: Row = {"solver": line.kind, "settings": asdict(line)}
         path, other = self._foreign_weights(folder), self.experiment.models_from
+        if path is not None and not path.is_file():
+            unpack_models(folder.parent / other)
         if path is None:
             path = folder / "models" / f"{self.key}.safetensors"
             found |= self._train(line, path, device)

@@ -1,8 +1,9 @@
-"""Model files of learned solvers: those of the package, and what is written in a file."""
+"""Model files of learned solvers: those of the package, those that experiments keep, and what a file says."""
 
 from __future__ import annotations
 
 import hashlib
+import zipfile
 from pathlib import Path
 
 from equifactor import Task
@@ -33,3 +34,12 @@ def parameters_of(path: Path) -> int:
 def file_hash(path: Path, digits: int = 16) -> str:
     """First hexadecimal digits of the SHA-256 of a file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()[:digits]
+
+
+def unpack_models(folder: Path) -> None:
+    """Take the model files that an experiment keeps in `models.zip` out into its folder `models/`."""
+    packed = folder / "models.zip"
+    if packed.is_file():
+        with zipfile.ZipFile(packed) as archive:
+            missing = [name for name in archive.namelist() if not (folder / "models" / name).is_file()]
+            archive.extractall(folder / "models", missing)

@@ -1,9 +1,10 @@
-"""The files of an experiment: results with what produced them, tables and figures."""
+"""What the reports of all experiments share: means, and files with results, tables and figures."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -50,3 +51,16 @@ def line_by_line(results: Row) -> str:
             text = "[\n  " + ",\n  ".join(rows) + "\n ]"
         parts.append(f" {json.dumps(name)}: {text}")
     return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def mean(values: Sequence[float]) -> float:
+    """Arithmetic mean, summed from the left so that a table is the same on every machine; NaN of nothing."""
+    return sum(values) / len(values) if values else math.nan
+
+
+def deviation(values: Sequence[float]) -> float:
+    """Standard deviation of a sample; NaN of fewer than two values."""
+    if len(values) < 2:
+        return math.nan
+    middle = mean(values)
+    return math.sqrt(sum((v - middle) ** 2 for v in values) / (len(values) - 1))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from equifactor.text_tables import markdown
-from experiments.averages import mean
+from experiments.report import mean
 from experiments.run_store import Row
 
 _ROUNDING = 0.06  # the board states log10 values with one decimal

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from equifactor.evaluation.provenance import provenance
 from experiments.experiment_commands import app, main
 from experiments.experiment_config import MARGINAL, load_marginal
 from experiments.run_store import read_archive
@@ -30,6 +31,13 @@ def test_every_help_ends_with_an_example_of_its_command(capsys) -> None:
             assert command.get_command(None, name).make_context(name, words[1:])  # type: ignore[attr-defined]
     assert main([]) == 0
     assert "Commands:" in capsys.readouterr().out
+
+
+def test_results_name_the_command_as_one_types_it(monkeypatch) -> None:
+    monkeypatch.setattr("sys.argv", ["/somewhere/experiments/__main__.py", "ising", "--methods", "BP, T 10"])
+    assert provenance()["command"] == "python -m experiments ising --methods 'BP, T 10'"
+    monkeypatch.setattr("sys.argv", ["/somewhere/equifactor/__main__.py", "demo"])
+    assert provenance()["command"] == "equifactor demo"
 
 
 @pytest.mark.parametrize("name", MARGINAL)

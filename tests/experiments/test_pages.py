@@ -10,8 +10,7 @@ import pytest
 from equifactor.data import Instance
 from experiments.experiment_config import load_map, load_marginal
 from experiments.map_cells import cells_of, improved
-from experiments.map_models import describe, model_tables
-from experiments.map_page import map_latex, map_page
+from experiments.map_page import describe, map_latex, map_page, model_tables
 from experiments.map_splits import ModelSplit
 from experiments.marginal_page import marginal_latex, seed_means, size_tables
 
