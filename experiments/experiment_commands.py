@@ -71,8 +71,9 @@ def _marginal_command(name: str, about: str) -> None:
         from experiments.marginal_comparison import MarginalComparison
 
         experiment = load_marginal(config or name)
-        experiment = experiment.quick() if quick else experiment
         chosen = experiment.selected(methods, sizes)
+        if quick:
+            experiment = chosen = chosen.quick()
         comparison = MarginalComparison(experiment, out or _folder(experiment.name, quick))
         if report_only:
             trouble = comparison.outdated()
@@ -87,7 +88,7 @@ def _marginal_command(name: str, about: str) -> None:
     runs are kept in DIR: the same command goes on where it was stopped, any piece (--methods, --sizes) can be done at a
     time, and the tables show all that is done.
     """
-    lines = [f"{_PROGRAM} {name} --quick --methods BP,FE-NBP --out quick", f"{_PROGRAM} {name} --report-only"]
+    lines = [f"{_PROGRAM} {name} --quick --methods FE-NBP --out quick", f"{_PROGRAM} {name} --report-only"]
     app.command(name, short_help=about, epilog=example(*lines))(command)
 
 

@@ -28,6 +28,8 @@ def test_every_help_ends_with_an_example_of_its_command(capsys) -> None:
         assert mine
         for words in mine:
             assert words[0] == name
+            if name in MARGINAL and "--methods" in words:
+                assert load_marginal(name).selected(words[words.index("--methods") + 1]).models
             assert command.get_command(None, name).make_context(name, words[1:])  # type: ignore[attr-defined]
     assert main([]) == 0
     assert "Commands:" in capsys.readouterr().out
@@ -62,7 +64,7 @@ def test_the_quick_form_runs_end_to_end(name: str, tmp_path, capsys) -> None:
     assert len(read_archive(tmp_path / "runs.jsonl.xz")) == len(results["runs"]) + len(results["tuning"])
     assert not (tmp_path / "runs").exists()
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
-    assert main([name, "--quick", "--report-only", "--out", str(tmp_path)]) == 0
+    assert main([name, "--quick", "--methods", ",".join(rows), "--report-only", "--out", str(tmp_path)]) == 0
     assert before == {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
 
 
