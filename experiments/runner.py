@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import time
 from collections.abc import Callable, Sequence
@@ -89,8 +90,8 @@ def run_all(runs: Sequence[ExperimentRun], store: RunStore, effort: Effort) -> t
         if effort.progress:
             effort.progress(len(rows), len(runs), runs[n].key)
 
-    late = _run_here if effort.processes == 1 else _run_beside
-    trouble += [f"{runs[n].key}: not reached within the time limit" for n in late(runs, todo, store, effort, end)]
+    start = _run_here if effort.processes == 1 else _run_beside
+    trouble += [f"{runs[n].key}: not reached within the time limit" for n in start(runs, todo, store, effort, end)]
     return [rows[n] for n in sorted(rows)], trouble
 
 
@@ -118,7 +119,7 @@ def _run_here(
     for place, n in enumerate(todo):
         if effort.is_over():
             return list(todo[place:])
-        end(n, lambda run=runs[n]: run.perform(store.folder, effort.device, effort.until))  # type: ignore[misc]
+        end(n, functools.partial(runs[n].perform, store.folder, effort.device, effort.until))
     return []
 
 

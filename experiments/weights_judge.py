@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from equifactor.text_tables import markdown
 from equifactor.training.data_sources import read_source
 from equifactor.typing import FloatArray
 from experiments.network_files import file_hash, steps_of
-from experiments.report import RESULTS, write_report
+from experiments.report import PAGE, RESULTS, write_report
 from experiments.run_store import Row, RunStore
 from experiments.runner import Effort, run_all
 from experiments.weights_training import KINDS, weights_config
@@ -148,7 +148,7 @@ def judge(runs: Sequence[FamilyJudgement], store: RunStore, effort: Effort) -> l
 
 
 def write_judgement(task: str, store: RunStore) -> list[Path]:
-    """Write the table of a task and the results of both, from all families that are judged; returns the paths."""
+    """Write the results of a task beside those of the other, and the tables of both; returns the paths."""
     config = weights_config()
     names = [*config["judged"][task], *(f"UAI {name}" for name in config["public"][task])]
     keys = {name: FamilyJudgement(task, name, "", Path()).key for name in names}
@@ -157,12 +157,21 @@ def write_judgement(task: str, store: RunStore) -> list[Path]:
     results: Row = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     about = provenance() if store.changed or task not in results else results[task]["provenance"]
     results[task] = {"provenance": about, "rows": rows}
-    table = mar_table(rows) if task == "MAR" else map_table(rows)
-    texts = {f"{task.lower()}.md": table, RESULTS: json.dumps(results, indent=1) + "\n"}
+    texts = {RESULTS: json.dumps(results, indent=1) + "\n", PAGE: judgement_page(results)}
     return write_report(store.folder, texts, {})
 
 
-def map_table(rows: dict[str, Row]) -> str:
+def judgement_page(results: Mapping[str, Row]) -> str:
+    """The tables of both tasks, where they are judged."""
+    parts = ["# The weights of the package"]
+    if "MAR" in results:
+        parts += ["\n## MAR: mean KL, ± its standard error", mar_table(results["MAR"].get("rows", {})).rstrip("\n")]
+    if "MAP" in results:
+        parts += ["\n## MAP: mean UAI error, ± its standard error\n", map_table(results["MAP"].get("rows", {}))]
+    return "\n".join(parts).rstrip("\n") + "\n"
+
+
+def map_table(rows: Mapping[str, Row]) -> str:
     """Markdown; bold is worse than BP decoded in the same way."""
     names = list(dict.fromkeys(k for row in rows.values() for k in row if k not in ("n", "weights")))
     lines = [["graphs", "n", *names]]
@@ -175,7 +184,7 @@ def map_table(rows: dict[str, Row]) -> str:
     return markdown(lines) + "\n"
 
 
-def mar_table(rows: dict[str, Row]) -> str:
+def mar_table(rows: Mapping[str, Row]) -> str:
     """Markdown, a table per kind of network; bold is worse than best BP."""
     parts = []
     titles = ["graphs", "n", "`bp(damping=0.5)`", "best BP (damping, iterations)", "loops, untrained"]

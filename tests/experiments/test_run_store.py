@@ -96,7 +96,7 @@ def test_the_tables_of_the_weights_follow_from_their_archive(tmp_path: Path) -> 
     out = copy_of("weights", tmp_path)
     for task in TASKS:
         write_judgement(task, RunStore(out))
-    for file in ("mar.md", "map.md", "results.json"):
+    for file in TEXTS:
         assert (out / file).read_text() == (ROOT / "weights" / file).read_text()
 
 
