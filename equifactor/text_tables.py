@@ -6,7 +6,7 @@ Every function takes rows of cells; the first row holds the titles. A cell is an
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 
@@ -41,9 +41,20 @@ def markdown(rows: Sequence[Sequence[Any]]) -> str:
     return "\n".join(lines)
 
 
-def latex(rows: Sequence[Sequence[Any]]) -> str:
-    """A LaTeX `tabular`: the first column to the left, the others to the right; cells are LaTeX already."""
-    lines = [" & ".join(map(str, row)) + r" \\" for row in rows]
+def latex(rows: Sequence[Sequence[Any]], *, titles: Mapping[int, str] | None = None) -> str:
+    """A LaTeX `tabular`: the first column to the left, the others to the right; cells are LaTeX already.
+
+    Args:
+        rows: the cells, titles of columns first.
+        titles: titles of groups of rows, each by the number of the row before which it stands between two rules.
+    """
     columns = "l" + "r" * (len(rows[0]) - 1)
-    top = [rf"\begin{{tabular}}{{{columns}}}", r"\hline", lines[0], r"\hline"]
-    return "\n".join([*top, *lines[1:], r"\hline", r"\end{tabular}"])
+    lines = [rf"\begin{{tabular}}{{{columns}}}", r"\hline"]
+    for number, row in enumerate(rows):
+        title = (titles or {}).get(number)
+        if title is not None:
+            lines += [r"\hline", rf"\multicolumn{{{len(rows[0])}}}{{l}}{{{title}}} \\"]
+        if number == 1 or title is not None:
+            lines.append(r"\hline")
+        lines.append(" & ".join(map(str, row)) + r" \\")
+    return "\n".join([*lines, r"\hline", r"\end{tabular}"])

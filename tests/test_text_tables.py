@@ -19,3 +19,10 @@ def test_markdown() -> None:
 def test_latex() -> None:
     want = r"\begin{tabular}{lr} \hline name & error \\ \hline bp & 0.25 \\ fe-net & 1 \\ \hline \end{tabular}"
     assert latex(ROWS).split() == want.split()
+
+
+def test_latex_with_groups_of_rows() -> None:
+    text = latex(ROWS, titles={1: "small", 2: "large"})
+    want = r"\begin{tabular}{lr} \hline name & error \\ \hline \multicolumn{2}{l}{small} \\ \hline bp & 0.25 \\"
+    want += r" \hline \multicolumn{2}{l}{large} \\ \hline fe-net & 1 \\ \hline \end{tabular}"
+    assert text.split() == want.split()

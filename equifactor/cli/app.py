@@ -14,7 +14,6 @@ from equifactor.cli import dedupe_command as dedupe
 from equifactor.cli import demo_command as demo
 from equifactor.cli import download_command as download
 from equifactor.cli import evaluate_command as evaluate
-from equifactor.cli import experiment_command as experiment
 from equifactor.cli import generate_command as generate
 from equifactor.cli import info_command as info
 from equifactor.cli import isomorphic_command as isomorphic
@@ -45,7 +44,6 @@ for command, about in (
     (train, "A learned solver, trained on your models."),
     (model, "What a trained model file is."),
     (evaluate, "Solvers compared on models with known answers."),
-    (experiment, "The paper's comparisons, end to end."),
     (isomorphic, "Whether two models are one up to numbering."),
     (dedupe, "Classes of equal models in a folder."),
     (audit, "The symmetries of a solver, claimed and measured."),

@@ -49,8 +49,11 @@ def provenance() -> dict[str, Any]:
 def _command() -> str:
     """The command as one would type it, without the folder of the program."""
     program = Path(sys.argv[0])
-    name = "equifactor" if program.name == "__main__.py" else program.name
-    return shlex.join([name, *sys.argv[1:]])
+    if program.name != "__main__.py":
+        return shlex.join([program.name, *sys.argv[1:]])
+    package = program.parent.name
+    start = ["equifactor"] if package == "equifactor" else ["python", "-m", package]
+    return shlex.join([*start, *sys.argv[1:]])
 
 
 def _commit() -> str | None:

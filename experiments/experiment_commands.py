@@ -1,0 +1,296 @@
+"""The subcommands of `python -m experiments`."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from equifactor import OptionError
+from equifactor.cli.exit_status import Exit, guarded
+from equifactor.cli.shared_options import example
+from equifactor.progress import bar
+from experiments.runner import Effort
+
+_PROGRAM = "python -m experiments"
+app = typer.Typer(
+    name=_PROGRAM,
+    help="The comparisons of the paper and beyond, and the weights of the package: tables, figures, results.",
+    epilog=example(f"{_PROGRAM} asymmetric --quick --methods BP,FE-NBP --out quick", f"{_PROGRAM} ising --report-only"),
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+
+Config = Annotated[
+    str | None, typer.Option("--config", metavar="FILE", help="Another .toml file in place of the experiment's own.")
+]
+Out = Annotated[
+    Path | None, typer.Option("--out", "-o", metavar="DIR", help="Folder for results; default experiments/NAME.")
+]
+Quick = Annotated[bool, typer.Option("--quick", help="A small copy, two minutes on a CPU; no result.")]
+ReportOnly = Annotated[
+    bool, typer.Option("--report-only", help="Run nothing: tables and figures of the finished runs.")
+]
+Redo = Annotated[bool, typer.Option("--redo", help="Do anew what other settings or another code made.")]
+Device = Annotated[str, typer.Option("--device", metavar="NAME", help="cpu or cuda, for training.")]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", metavar="N", help="Runs side by side.", min=1)]
+Methods = Annotated[str | None, typer.Option("--methods", metavar="A,B", help="Only these lines of the table.")]
+TimeLimit = Annotated[
+    float | None, typer.Option("--time-limit", metavar="SECONDS", help="Start no run after this; go on later.")
+]
+Data = Annotated[
+    str | None, typer.Option("--data", metavar="FOLDER", help="Folder of public models; default EQUIFACTOR_DATA.")
+]
+
+
+def _marginal_command(name: str, about: str) -> None:
+    """Add the subcommand of one experiment on marginals."""
+
+    def command(
+        config: Config = None,
+        out: Out = None,
+        quick: Quick = False,
+        report_only: ReportOnly = False,
+        redo: Redo = False,
+        device: Device = "cpu",
+        jobs: Jobs = 1,
+        methods: Methods = None,
+        sizes: Annotated[
+            str | None, typer.Option("--sizes", metavar="N,N", help="Only these numbers of training graphs.")
+        ] = None,
+        time_limit: TimeLimit = None,
+    ) -> None:
+        from experiments.experiment_config import load_marginal
+        from experiments.marginal_comparison import MarginalComparison
+
+        experiment = load_marginal(config or name)
+        chosen = experiment.selected(methods, sizes)
+        if quick:
+            experiment = chosen = chosen.quick()
+        comparison = MarginalComparison(experiment, out or _folder(experiment.name, quick))
+        if report_only:
+            trouble = comparison.outdated()
+        else:
+            with bar(True, f"experiment {experiment.name}") as progress:
+                trouble = comparison.run(Effort(device, jobs, _until(time_limit), redo, progress), chosen)
+        _finish(comparison.write, trouble)
+
+    command.__doc__ = f"""{about}
+
+    Every model is trained and all methods are judged on the same test graphs; tables and a figure are written. Finished
+    runs are kept in DIR: the same command goes on where it was stopped, any piece (--methods, --sizes) can be done at a
+    time, and the tables show all that is done.
+    """
+    lines = [f"{_PROGRAM} {name} --quick --methods FE-NBP --out quick", f"{_PROGRAM} {name} --report-only"]
+    app.command(name, short_help=about, epilog=example(*lines))(command)
+
+
+_marginal_command("ising", "KL and RMSE on 4x4 spin glasses against the number of training graphs.")
+_marginal_command("asymmetric", "KL and RMSE on asymmetric fields.")
+_marginal_command("transfer", "The networks of ising on larger and other graphs.")
+_marginal_command("ablation", "What each part of FE-NBP and FE-Net is worth.")
+
+
+@app.command(
+    short_help="MAP on the public UAI models.",
+    epilog=example(
+        f"{_PROGRAM} uai --data models --quick --out quick",
+        f"{_PROGRAM} uai --data models --train only --device cuda --jobs 6 --time-limit 1500",
+    ),
+)
+def uai(
+    config: Config = None,
+    out: Out = None,
+    quick: Quick = False,
+    report_only: ReportOnly = False,
+    redo: Redo = False,
+    device: Device = "cpu",
+    jobs: Jobs = 1,
+    methods: Methods = None,
+    time_limit: TimeLimit = None,
+    data: Data = None,
+    collections: Annotated[
+        str | None, typer.Option("--collections", metavar="A,B", help="Only these collections of the folder.")
+    ] = None,
+    train: Annotated[
+        str, typer.Option("--train", metavar="yes|no|only", help="Networks too, none, or nothing else.")
+    ] = "yes",
+    parts: Annotated[
+        str | None, typer.Option("--parts", metavar="A,B", help="Of split, folds, curve, doubles; default all.")
+    ] = None,
+) -> None:
+    """MAP solvers compared on a folder of models with known scores.
+
+    Finished runs are kept in DIR: the same command goes on where it was stopped. Any piece (--collections, --methods,
+    --train, --parts) can be done at a time, and the tables show all that is done.
+    """
+    from equifactor.data import collection_names
+    from experiments.experiment_config import load_map
+    from experiments.map_comparison import PARTS, TRAIN, MapComparison
+
+    experiment = load_map(config or "uai")
+    experiment = experiment.quick() if quick else experiment
+    chosen_parts = tuple(p.strip() for p in parts.split(",")) if parts else PARTS
+    for part in chosen_parts:
+        _one_of("--parts", part, PARTS)
+    _one_of("--train", train, TRAIN)
+    present = [n for n in experiment.collections if n in collection_names(data)]
+    if not present:
+        raise OptionError(f"the folder has none of the collections {', '.join(experiment.collections)}")
+    chosen = experiment.selected(methods, collections or ",".join(present))
+    experiment = experiment.selected(None, ",".join(present))
+    comparison = MapComparison(experiment, out or _folder(experiment.name, quick), data)
+    trouble: list[str] = []
+    if not report_only:
+        with bar(True, f"experiment {experiment.name}") as progress:
+            effort = Effort(device, jobs, _until(time_limit), redo, progress)
+            trouble = comparison.run(effort, chosen, train=train, parts=chosen_parts)
+    _finish(comparison.write, trouble)
+
+
+@app.command(
+    short_help="Make weights that come with the package.",
+    epilog=example(
+        f"{_PROGRAM} weights fe-net MAR --device cuda --seconds 500",
+        f"{_PROGRAM} weights fe-net MAP --device cuda --seconds 500 --data models",
+    ),
+)
+def weights(
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="fe-net, fe-nbp or fe-gnn.")],
+    task: Annotated[str, typer.Argument(metavar="TASK", help="MAR or MAP.")],
+    device: Device = "cpu",
+    seconds: Annotated[float, typer.Option("--seconds", help="Time for the whole run.")] = 600.0,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Folder for the file; default: the package's own.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of training.")] = 0,
+    start: Annotated[Path | None, typer.Option("--start", metavar="FILE", help="Model file to go on from.")] = None,
+    lr: Annotated[float | None, typer.Option("--lr", help="Learning rate in place of the kind's own.")] = None,
+    data: Annotated[
+        str | None, typer.Option("--data", metavar="FOLDER", help="MAP: public models, whose training split is taken.")
+    ] = None,
+    balance: Annotated[float, typer.Option("--balance", help="MAR: 0 weighs graphs alike, 1 by KL.")] = 0.8,
+    network: Annotated[str, typer.Option("--network", metavar="JSON", help="Settings of the network.")] = "{}",
+    share: Annotated[float, typer.Option("--share", help="Share of the graphs of each family.")] = 1.0,
+    batch: Annotated[int, typer.Option("--batch", help="Graphs per gradient step.")] = 100,
+    states: Annotated[int, typer.Option("--states", help="Edge states per gradient step, at most.")] = 40_000,
+) -> None:
+    """Train one general-purpose model on the mixture of weights/config.toml and print its measures."""
+    from experiments.network_files import shipped_folder
+    from experiments.weights_judge import TASKS
+    from experiments.weights_training import KINDS, WeightsRecipe, make_weights
+
+    _one_of("KIND", kind, KINDS)
+    _one_of("TASK", task, TASKS)
+    try:
+        settings: dict[str, Any] = dict(json.loads(network))
+    except (ValueError, TypeError):
+        raise OptionError(f"--network is an object in JSON, found {network!r}") from None
+    recipe = WeightsRecipe(
+        kind, task, device, seconds, seed, start, lr=lr, data=data, balance=balance, network=settings, share=share,
+        batch=batch, states=states,
+    )  # fmt: skip
+    print(json.dumps(make_weights(recipe, out or shipped_folder())))
+
+
+@app.command(
+    short_help="Judge the weights of the package.",
+    epilog=example(f"{_PROGRAM} judge MAR --data models", f"{_PROGRAM} judge MAP --report-only"),
+)
+def judge(
+    task: Annotated[str, typer.Argument(metavar="TASK", help="MAR or MAP.")],
+    data: Annotated[
+        str | None, typer.Option("--data", metavar="FOLDER", help="Folder of public models, judged as well.")
+    ] = None,
+    files: Annotated[
+        Path | None, typer.Option("--weights", metavar="DIR", help="Folder of other model files to judge.")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for results.")] = Path(
+        "experiments/weights"
+    ),
+    report_only: ReportOnly = False,
+    redo: Redo = False,
+    jobs: Jobs = 1,
+    time_limit: TimeLimit = None,
+) -> None:
+    """The weights of the package beside the best static damping of belief propagation, on many families of graphs."""
+    from experiments.network_files import shipped_folder
+    from experiments.run_store import RunStore
+    from experiments.weights_judge import TASKS, judgements, write_judgement
+    from experiments.weights_judge import judge as judge_all
+
+    _one_of("TASK", task, TASKS)
+    store = RunStore(out)
+    trouble: list[str] = []
+    if not report_only:
+        with bar(True, f"judge {task}") as progress:
+            effort = Effort("cpu", jobs, _until(time_limit), redo, progress)
+            trouble = judge_all(judgements(task, files or shipped_folder(), data), store, effort)
+    _finish(lambda: write_judgement(task, store), trouble)
+
+
+@app.command(
+    short_help="Score card of MAP over all collections.",
+    epilog=example(
+        "equifactor evaluate models --task MAP --solver auto --time-limit 20 -o results/card",
+        f"{_PROGRAM} card results/card/results.json uai2022_reference.csv",
+    ),
+)
+def card(
+    results: Annotated[Path, typer.Argument(metavar="RESULTS", help="results.json of equifactor evaluate.")],
+    board: Annotated[
+        Path | None, typer.Argument(metavar="BOARD", help="CSV file with the values of the competition's board.")
+    ] = None,
+) -> None:
+    """One line per collection in units of the UAI-2022 score, beside the board of the competition."""
+    from experiments.score_card import card_page
+
+    sys.stdout.write(card_page(results, board))
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the program with these arguments (those of the process by default); returns the exit status."""
+    return guarded(_run, list(sys.argv[1:] if args is None else args))
+
+
+def _run(args: list[str]) -> int:
+    command = typer.main.get_command(app)
+    try:
+        with command.make_context(_PROGRAM, args or ["--help"]) as context:
+            command.invoke(context)
+    except typer.Exit as end:
+        return end.exit_code
+    return Exit.DONE
+
+
+def _finish(write: Callable[[], list[Path]], trouble: Sequence[str]) -> None:
+    """Say what is missing, write all files and show the first table; the exit status says whether all is there."""
+    for sentence in trouble:
+        print(f"missing: {sentence}; the same command goes on", file=sys.stderr)
+    written = write()
+    for page in [path for path in written if path.suffix == ".md"][:1]:
+        print(page.read_text(encoding="utf-8"))
+    if written:
+        print("written: " + ", ".join(str(p) for p in written))
+    if trouble:
+        raise typer.Exit(Exit.UNSOLVED)
+
+
+def _folder(name: str, quick: bool) -> Path:
+    return Path("experiments") / f"{name}{'-quick' * quick}"
+
+
+def _until(time_limit: float | None) -> float | None:
+    return None if time_limit is None else time.time() + time_limit
+
+
+def _one_of(what: str, word: str, words: Sequence[str]) -> None:
+    if word not in words:
+        raise OptionError(f"{what} has no {word!r}; choose from: {', '.join(words)}")

@@ -1,0 +1,114 @@
+"""The figures of all experiments, as PNG."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from experiments.map_experiment import MapExperiment
+from experiments.marginal_experiment import MarginalExperiment
+from experiments.marginal_page import SeedMean
+from experiments.report import mean
+from experiments.run_store import Row
+
+_LINEAR = 1e-4  # the axis of errors is linear below this value, so that no error at all has a place on it
+_MARKERS = "osD^vP"
+_STYLES = ("-", "--", "-.", ":")  # several styles, so that lines on top of each other can be told apart in print
+
+
+def draw_sizes(experiment: MarginalExperiment, means: Sequence[SeedMean], path: Path) -> None:
+    """KL and RMSE against the number of training graphs, axes logarithmic; two panels as in the paper's figure."""
+    from matplotlib import colormaps
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(12, 5), layout="constrained")
+    names = list(dict.fromkeys(m.name for m in means))
+    trained = [name for name in names if any(m.name == name and m.size is not None for m in means)]
+    for panel, measure in zip(figure.subplots(1, 2), ("kl", "rmse"), strict=True):
+        for name in names:
+            mine = sorted((m for m in means if m.name == name), key=lambda m: m.size or 0)
+            values = [getattr(m, measure) for m in mine]
+            if name not in trained:
+                _draw_level(panel, name, values[0])
+                continue
+            n, ours = trained.index(name), name.startswith("FE-")
+            panel.errorbar(
+                [m.size for m in mine], values, [getattr(m, f"{measure}_stderr") for m in mine],
+                color=colormaps["tab20"](n % 20), marker="osv^D"[n % 5], markersize=4, capsize=2, label=name,
+                linestyle="-" if ours else "--", linewidth=1.8 if ours else 1.0,
+            )  # fmt: skip
+        panel.set(xscale="log", yscale="log", xlabel="training graphs", ylabel={"kl": "KL"}.get(measure, "RMSE"))
+    figure.suptitle(experiment.title)
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside right upper", fontsize=7)
+    figure.savefig(path, dpi=150)
+
+
+def draw_steps(experiment: MarginalExperiment, rows: Sequence[Row], path: Path) -> None:
+    """KL against the number of steps a network is run for, a line per network; the mean over seeds."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4.2), layout="constrained")
+    panel = figure.subplots()
+    for row in rows:
+        if row["seed"] is None and "steps" not in row:
+            _draw_level(panel, row["name"], row["kl"])
+    for name in dict.fromkeys(row["name"] for row in rows if "steps" in row):
+        same = [row["steps"] for row in rows if row["name"] == name and "steps" in row]
+        counts = sorted(map(int, same[0]))
+        values = [mean([s[str(n)]["kl"] for s in same]) for n in counts]
+        panel.plot(counts, values, marker="o", markersize=3, label=name)
+    panel.set(xscale="log", yscale="log", xlabel="steps", ylabel="KL", title=experiment.title)
+    if panel.get_legend_handles_labels()[0]:
+        panel.legend(fontsize=7)
+    figure.savefig(path, dpi=150)
+
+
+def draw_curve(experiment: MapExperiment, points: Sequence[Row], path: Path) -> None:
+    """Error against time, a panel per collection; time on a logarithmic axis, the error on one linear around zero."""
+    from matplotlib.figure import Figure
+
+    names = [n for n in experiment.collections if any(p["collection"] == n for p in points)]
+    columns = min(2, len(names))
+    rows = -(-len(names) // columns)
+    figure = Figure(figsize=(4.4 * columns, 2.9 * rows + 0.5), layout="constrained")
+    panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    solvers = list(dict.fromkeys(p["solver"] for p in points))
+    limits = sorted({p["limit"] for p in points})
+    for panel in panels.flat:
+        panel.set_xscale("log")
+        panel.set_yscale("symlog", linthresh=_LINEAR)
+        panel.set(xlim=(limits[0] / 1.2, limits[-1] * 1.2), ylim=(0.0, 1.0))
+    for panel, name in zip(panels.flat, names, strict=False):
+        _draw_collection(panel, [p for p in points if p["collection"] == name], solvers)
+        panel.set_title(name, loc="left", fontsize=10)
+        panel.set_yticks([0.0, *(10.0**n for n in range(-4, 1))], ["0", "0.0001", "0.001", "0.01", "0.1", "1"])
+        panel.set_xticks(limits, [f"{limit:g}" for limit in limits])
+        panel.minorticks_off()
+        panel.grid(color="0.9", linewidth=0.6)
+        panel.spines[["top", "right"]].set_visible(False)
+    for panel in panels.flat[len(names) :]:
+        panel.set_visible(False)
+    figure.supxlabel("time limit, seconds on one core", fontsize=10)
+    figure.supylabel("mean UAI error", fontsize=10)
+    handles, labels = panels.flat[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False, fontsize=9)
+    figure.savefig(path, dpi=150)
+
+
+def _draw_collection(panel: Any, points: Sequence[Row], solvers: Sequence[str]) -> None:
+    for n, solver in enumerate(solvers):
+        mine = sorted((p["limit"], p["error"]) for p in points if p["solver"] == solver)
+        (drawn,) = panel.plot(
+            [limit for limit, _ in mine], [error for _, error in mine], label=solver, clip_on=False, zorder=3,
+            marker=_MARKERS[n % 6], markersize=9 - 2 * min(n, 3), fillstyle="none", linestyle=_STYLES[n % 4],
+        )  # fmt: skip
+        drawn.set_in_layout(False)  # what is not clipped would make room for itself
+
+
+def _draw_level(panel: Any, name: str, value: float) -> None:
+    """A dotted line for a method without training, its name to the right of it."""
+    panel.axhline(value, linestyle=":", linewidth=1, color="grey")
+    place = {"xycoords": ("axes fraction", "data"), "va": "center", "annotation_clip": False}
+    panel.annotate(name, (1.01, value), fontsize=6, color="dimgrey", **place)

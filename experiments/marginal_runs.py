@@ -1,0 +1,206 @@
+"""One line of a table of marginals: a network is trained or a solver taken, and judged on the test graphs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from equifactor import OptionError, SolveError, Task
+from equifactor.clock import Clock
+from experiments.marginal_experiment import MarginalExperiment, NetworkLine, SolverLine
+from experiments.marginal_measures import best_candidate, measured, measured_on_family
+from experiments.network_files import file_hash, parameters_of, shipped_file, steps_of, unpack_models
+from experiments.run_store import Row, RunStore
+from experiments.runner import device_name, finished_row
+
+DEFAULT_LR = 2e-3  # learning rate of experiments that do not tune it
+_VALIDATION_SHARE, _MOST_VALIDATION = 0.2, 1000  # early stopping looks at this share of the training graphs, at most
+
+
+@dataclass(frozen=True)
+class MarginalRun:
+    """What is to be done; an `ExperimentRun`.
+
+    Attributes:
+        experiment: the experiment it belongs to.
+        line: what is trained or taken.
+        size: number of training graphs; None for solvers that need no training.
+        seed: seed of training; None for solvers that need no training.
+        tuning: whether it only serves to choose the learning rate, and is judged on its validation graphs alone.
+    """
+
+    experiment: MarginalExperiment
+    line: NetworkLine | SolverLine
+    size: int | None = None
+    seed: int | None = None
+    tuning: bool = False
+
+    @property
+    def key(self) -> str:
+        """Name of its row, and of its model file."""
+        parts = [self.line.name, *(f"{k}{v}" for k, v in (("n", self.size), ("seed", self.seed)) if v is not None)]
+        if self.tuning and isinstance(self.line, NetworkLine):
+            parts = ["tune", self.line.name, f"lr{self.line.lr:g}"]
+        return re.sub(r"[^A-Za-z0-9=.+-]+", "_", "-".join(parts))
+
+    @property
+    def configuration(self) -> str:
+        """A short hash of everything that decides the result."""
+        e = self.experiment
+        deciding = {
+            "row": asdict(self.line), "size": self.size, "seed": self.seed, "test": e.test, "tune": e.tune,
+            "train": e.train, "training": e.training, "families": [asdict(f) for f in e.families],
+            "step_factors": e.step_factors,
+        }  # fmt: skip
+        if e.models_from:
+            deciding |= {"models_from": e.models_from, "training": {}}
+        if self.tuning:
+            deciding |= {"tuning": True, "test": "", "families": [], "step_factors": []}
+        return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:16]
+
+    def made(self, row: Row, folder: Path) -> bool:
+        """Whether a row was made with these settings, and with the present file of a network trained elsewhere."""
+        weights = self._foreign_weights(folder)
+        same = weights is None or not weights.is_file() or row.get("weights") == file_hash(weights)
+        return same and row.get("configuration", self.configuration) == self.configuration
+
+    def perform(self, folder: Path, device: str, until: float | None = None) -> Row:
+        """Do it. After Ctrl-C there is no row: training and solvers stop with what they have, which is no result."""
+        start, interrupts = time.perf_counter(), Clock.interrupts
+        if isinstance(self.line, SolverLine):
+            found = _judge_solver(self.experiment, self.line)
+        else:
+            found = self._judge_network(self.line, folder, device)
+        if Clock.interrupts > interrupts:
+            raise KeyboardInterrupt
+        return {
+            "name": self.line.name, "size": self.size, "seed": self.seed, "configuration": self.configuration, **found,
+            "seconds": round(time.perf_counter() - start, 2), "device": device_name(device if self.size else "cpu"),
+        }  # fmt: skip
+
+    def _foreign_weights(self, folder: Path) -> Path | None:
+        """The model file that another experiment trained; None where this one trains its own."""
+        if not self.experiment.models_from or not isinstance(self.line, NetworkLine):
+            return None
+        return folder.parent / self.experiment.models_from / "models" / f"{self.key}.safetensors"
+
+    def _judge_network(self, line: NetworkLine, folder: Path, device: str) -> Row:
+        """A network, trained here or by another experiment, on the test graphs and on the families."""
+        found: Row = {"solver": line.kind, "settings": asdict(line)}
+        path, other = self._foreign_weights(folder), self.experiment.models_from
+        if path is not None and not path.is_file():
+            unpack_models(folder.parent / other)
+        if path is None:
+            path = folder / "models" / f"{self.key}.safetensors"
+            found |= self._train(line, path, device)
+        elif not path.is_file():
+            raise OptionError(f"{path} is missing: run python -m experiments {other} first")
+        else:
+            found |= {"weights": file_hash(path), "settings": {**asdict(line), "lr": None, "from": other}}
+        if self.tuning:
+            path.unlink(missing_ok=True)
+            return found
+        if self.experiment.families:
+            found["families"] = {f.name: measured_on_family(f, str(path), device) for f in self.experiment.families}
+        for factor in self.experiment.step_factors:
+            count = max(1, round(factor * steps_of(path)))
+            answers = measured(self.experiment.test, f"{path}(iterations={count})", device)
+            found.setdefault("steps", {})[str(count)] = answers
+        return {**found, "parameters": parameters_of(path), **measured(self.experiment.test, str(path), device)}
+
+    def _train(self, line: NetworkLine, out: Path, device: str) -> Row:
+        """Train within the budget of the experiment, the same for every network."""
+        from equifactor.training import train
+
+        settings = {**self.experiment.training, **line.training}
+        updates = settings.pop("updates")
+        size, seed = self.size or 0, self.seed or 0
+        settings.setdefault("validation", f"{min(_VALIDATION_SHARE, _MOST_VALIDATION / size):g}")
+        settings["batch_size"] = min(settings["batch_size"], size)
+        epochs = max(1, round(updates / settings["steps_per_epoch"]))
+        out.parent.mkdir(parents=True, exist_ok=True)
+        data = self.experiment.train.format(n=size, seed=1000 + seed)
+        interrupts = Clock.interrupts
+        try:
+            done = train(
+                line.kind, data, "MAR", out,
+                network=line.network, lr=line.lr, epochs=epochs, seed=seed, device=device, **settings,
+            )  # fmt: skip
+        except SolveError as error:  # a rate at which the loss is not finite loses; the others are tried all the same
+            if not self.tuning:
+                raise
+            return {"validation_kl": None, "failed": str(error)}
+        if Clock.interrupts > interrupts:
+            raise KeyboardInterrupt
+        out.with_suffix(".checkpoint").unlink(missing_ok=True)
+        return {
+            "epochs": len(done.history) - 1, "best_epoch": done.metrics["epoch"], "validation_kl": done.metrics["kl"],
+            "start_kl": done.history[0]["kl"],
+        }  # fmt: skip
+
+
+def tuning_runs(experiment: MarginalExperiment) -> Iterator[MarginalRun]:
+    """Every candidate of every network whose learning rate is to be chosen."""
+    tuning = experiment.tuning
+    if tuning is None:
+        return
+    short = replace(experiment, training={**experiment.training, "updates": tuning.updates, "patience": 0})
+    for line in experiment.models:
+        for lr in tuning.lrs if line.lr is None else ():
+            yield MarginalRun(short, replace(line, lr=lr), tuning.size, tuning.seed, tuning=True)
+
+
+def final_runs(experiment: MarginalExperiment, store: RunStore) -> Iterator[MarginalRun]:
+    """Solvers first, then networks from small to large training sets; those whose tuning is finished."""
+    for solver in experiment.classical:
+        yield MarginalRun(experiment, solver)
+    lines = [m for m in (_with_rate(m, experiment, store) for m in experiment.models) if m.lr is not None]
+    for size in experiment.sizes:
+        for seed in experiment.seeds:
+            for line in lines:
+                if line.sizes is None or size in line.sizes:
+                    yield MarginalRun(experiment, line, size, seed)
+
+
+def _with_rate(line: NetworkLine, experiment: MarginalExperiment, store: RunStore) -> NetworkLine:
+    """The line with the learning rate of the lowest validation KL; as it is where a candidate is not finished."""
+    if line.lr is not None:
+        return line
+    if experiment.tuning is None:
+        return replace(line, lr=DEFAULT_LR)
+    found: dict[float, float] = {}
+    for run in tuning_runs(experiment):
+        if run.line.name == line.name and isinstance(run.line, NetworkLine) and run.line.lr is not None:
+            row = finished_row(run, store)
+            if row is None:
+                return line
+            found[run.line.lr] = math.inf if row["validation_kl"] is None else row["validation_kl"]
+    return replace(line, lr=min(found, key=lambda lr: found[lr]))
+
+
+def _judge_solver(experiment: MarginalExperiment, line: SolverLine) -> Row:
+    """A solver as it is, or for every family of graphs the best of its candidates on other graphs of the family."""
+    solver, tuned = best_candidate(line, experiment.tune)
+    found: Row = {"solver": solver, **measured(experiment.test, solver), **tuned}
+    families = {}
+    for family in experiment.families:
+        best, _ = best_candidate(line, family.tune)
+        families[family.name] = {"solver": best, **measured_on_family(family, best)}
+    if families:
+        found["families"] = families
+    for count in _step_counts(line.solver, experiment.step_factors):
+        answers = measured(experiment.test, f"{solver}(iterations={count}, tolerance=0)")
+        found.setdefault("steps", {})[str(count)] = answers
+    return found
+
+
+def _step_counts(solver: str, factors: Sequence[float]) -> list[int]:
+    """Numbers of steps at which a network of the package is judged; none for other solvers."""
+    path = shipped_file(solver, Task.MAR)
+    return [max(1, round(f * steps_of(path))) for f in factors] if path.is_file() else []

@@ -1,0 +1,66 @@
+"""What the reports of all experiments share: means, and files with results, tables and figures."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from equifactor.evaluation.provenance import provenance
+from equifactor.io.files import write_text
+from experiments.run_store import Row, compact, plain
+
+RESULTS = "results.json"
+PAGE = "table.md"
+
+
+def origin(folder: Path, *, changed: bool) -> Row:
+    """What produced the results: this call where it changed a run, else what the results of the folder say."""
+    path = folder / RESULTS
+    if not changed and path.is_file():
+        return dict(json.loads(path.read_text(encoding="utf-8"))["provenance"])
+    return provenance()
+
+
+def write_report(folder: Path, texts: Mapping[str, str], figures: Mapping[str, Callable[[Path], None]]) -> list[Path]:
+    """Write all files of an experiment; returns their paths.
+
+    Args:
+        folder: the folder of the experiment.
+        texts: the content of each text file, by name.
+        figures: what draws each figure into a file, by name; without matplotlib there are none.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        write_text(folder / name, text)
+    drawn = figures if find_spec("matplotlib") else {}
+    for name, draw in drawn.items():
+        draw(folder / name)
+    return [folder / name for name in (*texts, *drawn)]
+
+
+def line_by_line(results: Row) -> str:
+    """JSON with one line per row, without what is null, false or empty: small, and readable as a text."""
+    parts = []
+    for name, value in plain(results).items():
+        text = json.dumps(value, allow_nan=False)
+        if isinstance(value, list) and value:
+            rows = [json.dumps(compact(v) if isinstance(v, dict) else v, allow_nan=False) for v in value]
+            text = "[\n  " + ",\n  ".join(rows) + "\n ]"
+        parts.append(f" {json.dumps(name)}: {text}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def mean(values: Sequence[float]) -> float:
+    """Arithmetic mean, summed from the left so that a table is the same on every machine; NaN of nothing."""
+    return sum(values) / len(values) if values else math.nan
+
+
+def deviation(values: Sequence[float]) -> float:
+    """Standard deviation of a sample; NaN of fewer than two values."""
+    if len(values) < 2:
+        return math.nan
+    middle = mean(values)
+    return math.sqrt(sum((v - middle) ** 2 for v in values) / (len(values) - 1))

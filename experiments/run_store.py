@@ -1,0 +1,104 @@
+"""Finished runs of an experiment: one compressed archive that is kept, and a working folder for what is new.
+
+The archive `runs.jsonl.xz` has one line per run, `{"key": .., "run": ..}`, in the order of the keys. A run that ends is
+written to the folder `runs/` at once, so that a kill loses only what was running; `pack` moves it into the archive.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from equifactor.errors import FormatError
+from equifactor.io.files import read_bytes, write_text
+
+ARCHIVE = "runs.jsonl.xz"
+WORKING = "runs"
+Row = dict[str, Any]
+
+
+class RunStore:
+    """Runs of one folder by key; a run in the working folder is newer than one of the same key in the archive."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.working = folder / WORKING
+        self.archived = read_archive(folder / ARCHIVE)
+        self.changed = any(self.working.glob("*.json"))
+
+    def get(self, key: str) -> Row | None:
+        """A finished run, None where there is none."""
+        path = self._path(key)
+        return _read(path)["run"] if path.is_file() else self.archived.get(key)
+
+    def add(self, key: str, row: Row) -> None:
+        """Keep a run; it is on disk when this returns."""
+        self.working.mkdir(parents=True, exist_ok=True)
+        write_text(self._path(key), json.dumps({"key": key, "run": row}, indent=1) + "\n")
+        self.changed = True
+
+    def put(self, rows: Mapping[str, Row]) -> None:
+        """Put runs into the archive directly, such as answers whose details stay in the working folder."""
+        if any(self.archived.get(key) != row for key, row in rows.items()):
+            self.archived = read_archive(self.folder / ARCHIVE) | dict(rows)
+            write_archive(self.folder / ARCHIVE, self.archived)
+            self.changed = True
+
+    def pack(self) -> None:
+        """Move the runs of the working folder into the archive."""
+        paths = sorted(self.working.glob("*.json"))
+        entries = [_read(path) for path in paths]
+        self.put({entry["key"]: entry["run"] for entry in entries})
+        for path in paths:
+            path.unlink()
+        if self.working.is_dir() and not any(self.working.iterdir()):
+            self.working.rmdir()
+
+    def _path(self, key: str) -> Path:
+        return self.working / f"{key}.json"
+
+
+def read_archive(path: Path) -> dict[str, Row]:
+    """The runs of an archive by key; none where there is no such file."""
+    if not path.is_file():
+        return {}
+    try:
+        entries = [json.loads(line) for line in read_bytes(path).splitlines()]
+        return {entry["key"]: entry["run"] for entry in entries}
+    except (ValueError, KeyError, TypeError) as error:
+        raise FormatError(f"{path}: expected a line with key and run for each run: {error}") from None
+
+
+def write_archive(path: Path, runs: Mapping[str, Row]) -> None:
+    """All runs in the order of their keys; the same runs give the same text."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, (json.dumps({"key": key, "run": runs[key]}) + "\n" for key in sorted(runs)))
+
+
+def _read(path: Path) -> Row:
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except ValueError as error:
+        raise FormatError(f"{path}: expected a finished run; delete the file to run it anew: {error}") from None
+
+
+def compact(row: Row) -> Row:
+    """A row as JSON can say it, without fields that are null, false or empty text; the inverse is `expanded`."""
+    return {k: plain(v) for k, v in row.items() if v is not None and v is not False and v != ""}
+
+
+def expanded(row: Row) -> Row:
+    """A compact row with its infinite numbers; fields that were left out stay so."""
+    return {k: float(v) if isinstance(v, str) and v in ("inf", "-inf") else v for k, v in row.items()}
+
+
+def plain(value: Any) -> Any:
+    """Infinite numbers become texts and NaN null: JSON has neither."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    if isinstance(value, dict):
+        return {k: plain(v) for k, v in value.items()}
+    return [plain(v) for v in value] if isinstance(value, (list, tuple)) else value
