@@ -27,7 +27,7 @@ from equifactor.solvers.learned.replay import Replay
 from equifactor.training.batches import Dataset
 from equifactor.training.processes import Processes
 from equifactor.training.training_loop import Trainer
-from equifactor.training.training_settings import Settings
+from equifactor.training.training_settings import TrainingSettings
 
 KINDS = ("fe-nbp", "fe-gnn", "fe-net")
 
@@ -52,7 +52,7 @@ def _wait(device: str) -> None:
 
 def trainer_for(kind: str, data: Dataset, size: int, device: str, compile: bool) -> Trainer:
     """A training run as `equifactor train` sets it up, stopped before its first epoch."""
-    settings = Settings(batch_size=size, device=device, validation="0", compile=compile)
+    settings = TrainingSettings(batch_size=size, device=device, validation="0", compile=compile)
     network = build(kind, seed=0).to(device)
     few = Dataset(data.graphs[:10], data.targets[:10], device=device, dtype="float32")
     return Trainer(network, data, few, Task.MAR, settings, Processes(settings))

@@ -13,7 +13,7 @@ import numpy as np
 
 from equifactor.clock import Clock
 from equifactor.errors import OptionError
-from equifactor.registry import check_options, format_solver, option
+from equifactor.options import check_options, format_solver, option
 from equifactor.result import Estimate, Status, Task
 
 if TYPE_CHECKING:

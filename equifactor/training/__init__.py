@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from equifactor.training.training_settings import Settings
+from equifactor.training.training_settings import TrainingSettings
 
 if TYPE_CHECKING:
     from equifactor.training.trainer import Trained, train
 
-__all__ = ["Settings", "Trained", "train"]
+__all__ = ["Trained", "TrainingSettings", "train"]
 
 
 def __getattr__(name: str) -> Any:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from equifactor.errors import EquifactorError, OptionError
 from equifactor.graph.factor_graph import FactorGraph
-from equifactor.registry import parse_value
+from equifactor.options import parse_value
 
 if TYPE_CHECKING:
     from equifactor.data import Instance

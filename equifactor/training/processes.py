@@ -14,13 +14,13 @@ from equifactor.errors import OptionError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from equifactor.training.training_settings import Settings
+    from equifactor.training.training_settings import TrainingSettings
 
 
 class Processes:
     """The processes of a run: `rank` of `world`. With one process nothing is imported and nothing is sent."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: TrainingSettings) -> None:
         local = int(os.environ.get("LOCAL_WORLD_SIZE", settings.devices))
         nodes = int(os.environ.get("WORLD_SIZE", local * settings.nodes)) // local
         self.rank, self.world, self.device = 0, local * nodes, settings.device

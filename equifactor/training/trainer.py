@@ -22,11 +22,11 @@ from equifactor.result import Task
 from equifactor.torch_device import check_device
 from equifactor.training.data_sources import read_source
 from equifactor.training.targets import fingerprint, with_targets
-from equifactor.training.training_settings import Settings
+from equifactor.training.training_settings import TrainingSettings
 
 if TYPE_CHECKING:
     from equifactor.solver import Progress
-    from equifactor.solvers.learned.network import Config, Network
+    from equifactor.solvers.learned.network import Network, NetworkConfig
     from equifactor.training.batches import Dataset
     from equifactor.training.training_loop import Trainer
 
@@ -74,17 +74,17 @@ def train(
         validation: share of the graphs held out, or data as above; 0: the training graphs.
         resume: go on from the checkpoint beside `out`; the result is that of an uninterrupted run.
         progress: True for a bar, or a callable `(done, total, note)`.
-        settings: the fields of `Settings`.
+        settings: the fields of `TrainingSettings`.
 
     The same seed gives the same weights, bit for bit, on one CPU. Ctrl-C stops after the current gradient step, keeps
     the best weights so far and a checkpoint.
     """
-    known = [f.name for f in dataclasses.fields(Settings)]
+    known = [f.name for f in dataclasses.fields(TrainingSettings)]
     for name in settings:
         if name not in known:
             raise OptionError(f"training has no setting {name!r}; choose from: {', '.join(known)}")
     held: Any = validation if isinstance(validation, (str, Path, int, float, FactorGraph)) else list(validation)
-    wanted, chosen = parse_task(task), Settings(**settings, validation=_text(held))
+    wanted, chosen = parse_task(task), TrainingSettings(**settings, validation=_text(held))
     if wanted is Task.PR:
         raise OptionError("networks are trained for MAR or MAP; a MAR model estimates ln Z as well (task PR)")
     if chosen.loss != "auto" and (chosen.loss == "uai") != (wanted is Task.MAP):
@@ -158,7 +158,7 @@ def _release(trainer: Trainer) -> None:
         torch.cuda.empty_cache()
 
 
-def _without_pace(config: Config) -> tuple[type[Config], dict[str, Any]]:
+def _without_pace(config: NetworkConfig) -> tuple[type[NetworkConfig], dict[str, Any]]:
     """All settings but those that say how long to run: with others the same weights would mean something else."""
     settings = dataclasses.asdict(config)
     return type(config), {name: value for name, value in settings.items() if name not in ("steps", "settle")}
@@ -177,7 +177,7 @@ def _target(out: str | Path | None) -> Path | None:
 
 
 def _data(
-    data: Any, weights: Any, validation: Any, task: Task, settings: Settings, device: str, report: Any
+    data: Any, weights: Any, validation: Any, task: Task, settings: TrainingSettings, device: str, report: Any
 ) -> tuple[list[Dataset], str, list[str]]:
     """Training and validation sets on the device, the text that names them, and what was left out."""
     from equifactor.training.batches import Dataset

@@ -23,7 +23,7 @@ from equifactor.training.batches import Batch, Dataset, Plan
 from equifactor.training.capture import CapturedSteps
 from equifactor.training.objective import Objective, draw_steps, judged_steps
 from equifactor.training.processes import Processes
-from equifactor.training.training_settings import Settings
+from equifactor.training.training_settings import TrainingSettings
 from equifactor.training.validate import measures, scores
 
 Report = Callable[[int, int | None, str], None]
@@ -39,7 +39,7 @@ class Trainer:
         data: Dataset,
         validation: Dataset,
         task: Task,
-        settings: Settings,
+        settings: TrainingSettings,
         processes: Processes,
         *,
         identity: str = "{}",

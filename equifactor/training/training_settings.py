@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from equifactor.errors import OptionError
-from equifactor.registry import check_options, option
+from equifactor.options import check_options, option
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
-    """Settings of one training run; the network has its own, see `equifactor model`."""
+class TrainingSettings:
+    """TrainingSettings of one training run; the network has its own, see `equifactor model`."""
 
     name: ClassVar[str] = "training"  # how messages about settings call it
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from equifactor.solvers.learned.model_card import ModelCard, read_card
     from equifactor.solvers.learned.model_files import load_model, save_model
     from equifactor.solvers.learned.nebp import NEBP
-    from equifactor.solvers.learned.network import Config, Network, State, build, network_kinds
+    from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState, build, network_kinds
 
 __all__ = [
     "BPNN",
@@ -32,11 +32,11 @@ __all__ = [
     "GGNN",
     "NEBP",
     "Beliefs",
-    "Config",
     "FENet",
     "ModelCard",
     "Network",
-    "State",
+    "NetworkConfig",
+    "NetworkState",
     "beliefs",
     "build",
     "load_model",

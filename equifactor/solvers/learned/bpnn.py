@@ -9,16 +9,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from equifactor.registry import option
+from equifactor.options import option
 from equifactor.solvers.learned.layers import logit, mlp, squash, zero_
-from equifactor.solvers.learned.network import Config, Network, State, one_cardinality, register_network
+from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState, one_cardinality, register_network
 from equifactor.solvers.learned.wiring import Flat, Wiring
 
 _CLAMP = 99.0  # log differences beyond are seen as this, as in the published code
 
 
 @dataclass(frozen=True, kw_only=True)
-class BPNNConfig(Config):
+class BPNNConfig(NetworkConfig):
     """Settings of BPNN; the defaults are those of its own paper."""
 
     card: int = option(2, "number of states of every variable", low=2)
@@ -57,23 +57,23 @@ class BPNN(Network):
         """One cardinality per model."""
         one_cardinality(flat, self.kind, self.card)
 
-    def start(self, wiring: Wiring) -> State:
+    def start(self, wiring: Wiring) -> NetworkState:
         """Uniform messages, both ways."""
         msg = wiring.uniform_messages()
-        return State(wiring, msg, () if self.scalar else (msg,))
+        return NetworkState(wiring, msg, () if self.scalar else (msg,))
 
-    def step(self, state: State) -> State:
+    def step(self, state: NetworkState) -> NetworkState:
         """Variables to factors, then factors to variables."""
         wiring, old = state.wiring, state.msg_fv
         if self.scalar:
             new = wiring.normalize(wiring.reduce(wiring.outgoing(old)))
             seen = squash(torch.cat((new.reshape(-1, self.card), old.reshape(-1, self.card)), dim=1))
             alpha = self.alpha(seen).sigmoid().expand(-1, self.card).reshape(-1)
-            return State(wiring, wiring.damp(new, old, alpha))
+            return NetworkState(wiring, wiring.damp(new, old, alpha))
         (old_vf,) = state.hidden
         msg_vf = self._mix(wiring, wiring.normalize(wiring.outgoing(old)), old_vf, self.to_factor)
         new = wiring.normalize(wiring.reduce(msg_vf))
-        return State(wiring, self._mix(wiring, new, old, self.to_variable), (msg_vf,))
+        return NetworkState(wiring, self._mix(wiring, new, old, self.to_variable), (msg_vf,))
 
     def _mix(self, wiring: Wiring, new: Tensor, old: Tensor, H: nn.Module) -> Float[Tensor, " S'"]:
         """The new message with its correction, normalised; true zeros stay and are not shown to H."""

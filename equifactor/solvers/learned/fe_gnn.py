@@ -10,16 +10,16 @@ from torch import Tensor, nn
 
 from equifactor.numerics import tensors as ops
 from equifactor.numerics.tensors.segments import segment_sum
-from equifactor.registry import option
+from equifactor.options import option
 from equifactor.solvers.learned.layers import mlp, settling, squash
-from equifactor.solvers.learned.network import Config, Network, State, one_cardinality, register_network
+from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState, one_cardinality, register_network
 from equifactor.solvers.learned.wiring import Flat, Wiring, others
 
 _CLAMP = 30.0  # log messages beyond are seen as this
 
 
 @dataclass(frozen=True, kw_only=True)
-class FEGNNConfig(Config):
+class FEGNNConfig(NetworkConfig):
     """Settings of FE-GNN; the defaults are those of the paper."""
 
     card: int = option(2, "number of states of every variable", low=2)
@@ -58,12 +58,14 @@ class FEGNN(Network):
         """One cardinality per model."""
         one_cardinality(flat, self.kind, self.card)
 
-    def start(self, wiring: Wiring) -> State:
+    def start(self, wiring: Wiring) -> NetworkState:
         """Hidden states of zero, uniform messages; the tables without their scale, which no answer depends on."""
         zeros = wiring.log_phi.new_zeros(len(wiring.var_of_edge), self.channels)
-        return State(wiring, wiring.uniform_messages(), (zeros, zeros, _without_scale(wiring), zeros.new_zeros(())))
+        return NetworkState(
+            wiring, wiring.uniform_messages(), (zeros, zeros, _without_scale(wiring), zeros.new_zeros(()))
+        )
 
-    def step(self, state: State) -> State:
+    def step(self, state: NetworkState) -> NetworkState:
         """Variables to factors, then factors to variables."""
         wiring, (h_vf, h_fv, log_phi, t) = state.wiring, state.hidden
         t = t + 1.0
@@ -85,7 +87,7 @@ class FEGNN(Network):
         if not self.sees_bp:
             # What went through the tables is a log message like any other: bounds are computed from it.
             msg = wiring.normalize(out[len(wiring.unary_messages) :])
-        return State(wiring, msg, (h_vf, h_fv, log_phi, t))
+        return NetworkState(wiring, msg, (h_vf, h_fv, log_phi, t))
 
     def _moved(self, before: Tensor, after: Tensor, t: Tensor) -> Tensor:
         return torch.lerp(before, after, settling(t, self.config.steps, self.settle)) if self.settle else after
@@ -93,7 +95,7 @@ class FEGNN(Network):
     def _seen(self, hidden: Tensor, msg: Tensor) -> Tensor:
         return torch.cat((hidden, squash(msg).reshape(-1, self.card)), dim=1)
 
-    def log_beliefs(self, state: State) -> Tensor:
+    def log_beliefs(self, state: NetworkState) -> Tensor:
         """MLP3 of the sum of incoming hidden states; impossible states stay impossible."""
         flat = state.wiring.flat
         out = self.mlp3(segment_sum(state.hidden[1], flat.var_of_edge, flat.num_vars)).reshape(-1)

@@ -10,10 +10,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from equifactor.errors import OptionError
-from equifactor.registry import option
+from equifactor.options import option
 from equifactor.solver import ALL_SYMMETRIES
 from equifactor.solvers.learned.layers import GraphNorm, logit, mlp, settling, squash, zero_
-from equifactor.solvers.learned.network import Config, Network, State, register_network
+from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState, register_network
 from equifactor.solvers.learned.wiring import Wiring
 
 FEATURES = ("old", "new", "variable", "factor-sum", "factor-max")
@@ -21,7 +21,7 @@ _LEAST = 1e-6  # changes and variances below look alike, and their logarithms st
 
 
 @dataclass(frozen=True, kw_only=True)
-class FENBPConfig(Config):
+class FENBPConfig(NetworkConfig):
     """Settings of FE-NBP; the defaults are those of the paper."""
 
     hidden: int = option(64, "width of the two hidden layers", low=1)
@@ -70,12 +70,12 @@ class FENBP(Network):
         self.settle = config.settle
         self.whole = mlp((2 + 2 * config.hidden, config.hidden, config.hidden)) if config.context else None
 
-    def start(self, wiring: Wiring) -> State:
+    def start(self, wiring: Wiring) -> NetworkState:
         """Uniform messages, and a count of steps."""
         msg = wiring.uniform_messages()
-        return State(wiring, msg, (msg.new_zeros(()),))
+        return NetworkState(wiring, msg, (msg.new_zeros(()),))
 
-    def step(self, state: State) -> State:
+    def step(self, state: NetworkState) -> NetworkState:
         """One damped BP step, the damping chosen by the network."""
         wiring, old, t = state.wiring, state.msg_fv, state.hidden[0] + 1.0
         msg_vf = wiring.outgoing(old)
@@ -85,7 +85,7 @@ class FENBP(Network):
         damping = self.damping(wiring, self.see(wiring, old, new, msg_vf, unscaled), moved)
         if self.settle:
             damping = 1.0 - (1.0 - damping) * settling(t, self.config.steps, self.settle)
-        return State(wiring, wiring.damp(new, old, damping), (t,))
+        return NetworkState(wiring, wiring.damp(new, old, damping), (t,))
 
     def see(self, wiring: Wiring, old: Tensor, new: Tensor, msg_vf: Tensor, unscaled: Tensor) -> Float[Tensor, "S' H"]:
         """The features of each edge state, in the log and squashed.

@@ -9,16 +9,16 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from equifactor.numerics.tensors.segments import segment_logsumexp
-from equifactor.registry import option
+from equifactor.options import option
 from equifactor.solver import ALL_SYMMETRIES
 from equifactor.solvers.learned.layers import logit, mlp, settling, squash, zero_
 from equifactor.solvers.learned.loop_corrections import loops_of
-from equifactor.solvers.learned.network import Config, Network, State, register_network
+from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState, register_network
 from equifactor.solvers.learned.wiring import Wiring
 
 
 @dataclass(frozen=True, kw_only=True)
-class FENetConfig(Config):
+class FENetConfig(NetworkConfig):
     """Settings of FE-Net."""
 
     channels: int = option(16, "size C of the hidden vector of an edge state", low=1)
@@ -75,15 +75,15 @@ class FENet(Network):
         self.first_alpha = logit(config.damping)
         self.mlp3 = mlp((double * C + 1 + config.loops, H, H, 1 + config.temper), last_zero=True)
 
-    def start(self, wiring: Wiring) -> State:
+    def start(self, wiring: Wiring) -> NetworkState:
         """Uniform messages, hidden vectors of zero."""
         msg = wiring.uniform_messages()
         if self.loops:
             wiring = replace(wiring, loops=loops_of(wiring))
         h = msg.new_zeros(len(msg), self.channels)
-        return State(wiring, msg, (h, torch.zeros_like(wiring.unary), msg.new_zeros(())))
+        return NetworkState(wiring, msg, (h, torch.zeros_like(wiring.unary), msg.new_zeros(())))
 
-    def step(self, state: State) -> State:
+    def step(self, state: NetworkState) -> NetworkState:
         """Steps 1 to 7 above."""
         wiring, old, (before, seen_by_states, t) = state.wiring, state.msg_fv, state.hidden
         msg_vf = wiring.outgoing(old)
@@ -113,7 +113,7 @@ class FENet(Network):
         if self.settle:
             keep = 1.0 - settling(t + 1.0, self.config.steps, self.settle)
             msg, h = wiring.damp(msg, old, keep), torch.lerp(h, before, keep)
-        return State(wiring, msg, (h, seen_by_states, t + 1.0))
+        return NetworkState(wiring, msg, (h, seen_by_states, t + 1.0))
 
     def _through_tables(self, wiring: Wiring, u: Tensor, sent: Tensor, seen: Tensor) -> Float[Tensor, "S' Q"]:
         """q: what the other variables of the factor say through the table, at Q temperatures."""
@@ -125,7 +125,7 @@ class FENet(Network):
         q = wiring.reduce(y, log_phi=log_phi[:, None] * self.beta)
         return squash(wiring.centred(q))
 
-    def log_beliefs(self, state: State) -> Float[Tensor, " X"]:
+    def log_beliefs(self, state: NetworkState) -> Float[Tensor, " X"]:
         """Those of the messages, corrected by MLP3."""
         wiring, (h, loops, _) = state.wiring, state.hidden
         log_b = wiring.log_beliefs(state.msg_fv)

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from equifactor.errors import OptionError
 from equifactor.numerics.tensors.segments import segment_sum
-from equifactor.registry import option
+from equifactor.options import option
 from equifactor.solvers.learned.layers import mlp
-from equifactor.solvers.learned.network import Config, Network, State, one_cardinality, register_network
+from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState, one_cardinality, register_network
 from equifactor.solvers.learned.table_features import (
     edge_tables,
     factor_of_edge,
@@ -31,7 +31,7 @@ _SHARPNESS = 3.0  # of the aggregator lse: (1/3) ln sum exp 3x
 
 
 @dataclass(frozen=True, kw_only=True)
-class FGNNConfig(Config):
+class FGNNConfig(NetworkConfig):
     """Settings of FGNN; the defaults are the small build of the paper.
 
     The published one: `widths=64+64+128+128+256+256+128+128+64+64, steps=1, form=types, rank=16, update=residual,
@@ -94,7 +94,7 @@ class FGNN(Network):
         one_cardinality(flat, self.kind, self.card)
         largest_arity(flat, self.kind, self.arity, "raise its setting arity, or use fe-net, which takes any")
 
-    def start(self, wiring: Wiring) -> State:
+    def start(self, wiring: Wiring) -> NetworkState:
         """Hidden: g of variables, f of factors; t of the edges; their variable and factor."""
         b, variable = unary_features(wiring, self.card), variable_of_edge(wiring)
         factor, num_factors = factor_of_edge(wiring)
@@ -103,17 +103,17 @@ class FGNN(Network):
             parts.append(position_of_edge(wiring, self.arity))
         seen = torch.cat(parts, dim=1)
         f = segment_sum(self.from_table(seen), factor, num_factors)
-        return State(wiring, wiring.uniform_messages(), (self.from_unary(b), f, seen, variable, factor))
+        return NetworkState(wiring, wiring.uniform_messages(), (self.from_unary(b), f, seen, variable, factor))
 
-    def step(self, state: State) -> State:
+    def step(self, state: NetworkState) -> NetworkState:
         """All layers, one after the other."""
         g, f, seen, variable, factor = state.hidden
         for to_factor, to_variable in zip(self.to_factor, self.to_variable, strict=True):
             f = to_factor(f, g, seen, factor, variable)
             g = to_variable(g, f, seen, variable, factor)
-        return State(state.wiring, rule_out(state.wiring, state.msg_fv), (g, f, seen, variable, factor))
+        return NetworkState(state.wiring, rule_out(state.wiring, state.msg_fv), (g, f, seen, variable, factor))
 
-    def log_beliefs(self, state: State) -> Float[Tensor, " X"]:
+    def log_beliefs(self, state: NetworkState) -> Float[Tensor, " X"]:
         """An MLP of g_i; impossible states stay impossible."""
         out = self.readout(state.hidden[0]).reshape(-1)
         return with_support(state.wiring, state.msg_fv, out)

@@ -10,9 +10,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from equifactor.numerics.tensors.segments import segment_sum
-from equifactor.registry import option
+from equifactor.options import option
 from equifactor.solvers.learned.layers import mlp
-from equifactor.solvers.learned.network import Config, Network, State, one_cardinality, register_network
+from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState, one_cardinality, register_network
 from equifactor.solvers.learned.table_features import (
     edge_tables,
     factor_of_edge,
@@ -26,7 +26,7 @@ from equifactor.solvers.learned.wiring import Flat, Wiring
 
 
 @dataclass(frozen=True, kw_only=True)
-class GGNNConfig(Config):
+class GGNNConfig(NetworkConfig):
     """Settings of GGNN; the defaults are the published ones."""
 
     card: int = option(2, "number of states of every variable", low=2)
@@ -70,7 +70,7 @@ class GGNN(Network):
         advice = "raise its setting arity" if self.bipartite else "use graph=bipartite"
         largest_arity(flat, self.kind, self.arity, f"{advice}, or fe-net, which takes any")
 
-    def start(self, wiring: Wiring) -> State:
+    def start(self, wiring: Wiring) -> NetworkState:
         """Hidden: h of the nodes; what every directed edge sees; its receiver; its sender."""
         b, table = unary_features(wiring, self.card), edge_tables(wiring, self.card, self.arity, self.orient)
         variable = variable_of_edge(wiring)
@@ -89,16 +89,16 @@ class GGNN(Network):
             blocks = [variable[g.edges[1 - slot]] for g in wiring.groups for slot in range(2)]
             receiver, sender = variable, torch.cat(blocks) if blocks else variable
             seen = torch.cat((b[receiver], b[sender], table), dim=1)
-        return State(wiring, wiring.uniform_messages(), (h, seen, receiver, sender))
+        return NetworkState(wiring, wiring.uniform_messages(), (h, seen, receiver, sender))
 
-    def step(self, state: State) -> State:
+    def step(self, state: NetworkState) -> NetworkState:
         """Messages along all edges, summed at each node, through the GRU."""
         h, seen, receiver, sender = state.hidden
         message = self.mlp1(torch.cat((h[receiver], h[sender], seen), dim=1))
         h = self.gru(segment_sum(message, receiver, len(h)), h)
-        return State(state.wiring, rule_out(state.wiring, state.msg_fv), (h, seen, receiver, sender))
+        return NetworkState(state.wiring, rule_out(state.wiring, state.msg_fv), (h, seen, receiver, sender))
 
-    def log_beliefs(self, state: State) -> Float[Tensor, " X"]:
+    def log_beliefs(self, state: NetworkState) -> Float[Tensor, " X"]:
         """MLP2 of hidden vector and unary factors; impossible states stay impossible."""
         b = unary_features(state.wiring, self.card)
         out = self.mlp2(torch.cat((state.hidden[0][: len(b)], b), dim=1)).reshape(-1)

@@ -15,7 +15,7 @@ import numpy as np
 
 from equifactor._version import __version__
 from equifactor.errors import FormatError, OptionError
-from equifactor.registry import option
+from equifactor.options import option
 from equifactor.result import Estimate, Status, Task, impossible
 from equifactor.solver import Ending, IterativeSolver, SolveContext
 from equifactor.solvers.learned.model_card import read_card

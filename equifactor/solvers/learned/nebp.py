@@ -10,15 +10,15 @@ from torch import Tensor, nn
 
 from equifactor.numerics import tensors as ops
 from equifactor.numerics.tensors.segments import logsumexp, segment_sum
-from equifactor.registry import option
+from equifactor.options import option
 from equifactor.solvers.learned.layers import mlp, squash
-from equifactor.solvers.learned.network import Config, Network, State, one_cardinality, register_network
+from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState, one_cardinality, register_network
 from equifactor.solvers.learned.table_features import unary_features
 from equifactor.solvers.learned.wiring import Flat, Wiring
 
 
 @dataclass(frozen=True, kw_only=True)
-class NEBPConfig(Config):
+class NEBPConfig(NetworkConfig):
     """Settings of NEBP; the defaults are those of its paper, which runs 20 steps."""
 
     card: int = option(2, "number of states of every variable", low=2)
@@ -56,13 +56,13 @@ class NEBP(Network):
         """One cardinality per model."""
         one_cardinality(flat, self.kind, self.card)
 
-    def start(self, wiring: Wiring) -> State:
+    def start(self, wiring: Wiring) -> NetworkState:
         """BP's first messages. Hidden: vectors of variables and of factors, messages of unary factors, penalty."""
         flat, zeros = wiring.flat, wiring.unary.new_zeros
         h_v, h_f = zeros(flat.num_vars, self.channels), zeros(flat.num_factors, self.channels)
-        return State(wiring, wiring.uniform_messages(), (h_v, h_f, wiring.unary_messages, zeros(())))
+        return NetworkState(wiring, wiring.uniform_messages(), (h_v, h_f, wiring.unary_messages, zeros(())))
 
-    def step(self, state: State) -> State:
+    def step(self, state: NetworkState) -> NetworkState:
         """BP, the graph network, the correction."""
         wiring, (h_v, h_f, unary, _) = state.wiring, state.hidden
         flat = wiring.flat
@@ -87,15 +87,15 @@ class NEBP(Network):
             corrected = torch.where(zero, -torch.inf, corrected.clamp_min(wiring.floor))
         msg = _normalized(corrected, wiring.semiring).reshape(-1)
         penalty = shift.square().sum() / max(1, shift.numel())
-        return State(wiring, msg[len(unary) :], (h_v, h_f, msg[: len(unary)], penalty))
+        return NetworkState(wiring, msg[len(unary) :], (h_v, h_f, msg[: len(unary)], penalty))
 
-    def log_beliefs(self, state: State) -> Float[Tensor, " X"]:
+    def log_beliefs(self, state: NetworkState) -> Float[Tensor, " X"]:
         """Sum of all corrected messages, those of unary factors included."""
         flat = state.wiring.flat
         return ops.variable_log_beliefs(flat, torch.cat((state.hidden[2], state.msg_fv)))
 
     @staticmethod
-    def penalty(state: State) -> Float[Tensor, ""]:
+    def penalty(state: NetworkState) -> Float[Tensor, ""]:
         """Mean square of f_u in the last step: add it to the loss to stay near BP."""
         return state.hidden[3]
 

@@ -15,11 +15,11 @@ from torch import Tensor, nn
 
 from equifactor.errors import ModelError, OptionError
 from equifactor.numerics.tensors.tensor_messages import Semiring
-from equifactor.registry import check_options, option
+from equifactor.options import check_options, option
 from equifactor.solvers.learned.wiring import Flat, Wiring, wire
 
 
-class State(NamedTuple):
+class NetworkState(NamedTuple):
     """Where a network stands: log messages [S'] and whatever else it carries from step to step."""
 
     wiring: Wiring
@@ -28,7 +28,7 @@ class State(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config:
+class NetworkConfig:
     """Settings of a kind of network, stored in the model file; subclasses add theirs by `option`."""
 
     name: ClassVar[str] = "network"
@@ -43,30 +43,30 @@ class Network(nn.Module, ABC):
     """Base of all learned models. Weights are shared over the steps, so any number of steps can be run."""
 
     kind: ClassVar[str]
-    config_class: ClassVar[type[Config]] = Config
+    config_class: ClassVar[type[NetworkConfig]] = NetworkConfig
     symmetries: ClassVar[frozenset[str]]
     estimates_log_z: ClassVar[bool] = True  # its messages are those of BP, improved: the Bethe formula applies to them
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
         self.config = config
 
     @abstractmethod
-    def start(self, wiring: Wiring) -> State:
+    def start(self, wiring: Wiring) -> NetworkState:
         """The state before the first step."""
 
     @abstractmethod
-    def step(self, state: State) -> State:
+    def step(self, state: NetworkState) -> NetworkState:
         """One step of message passing."""
 
-    def log_beliefs(self, state: State) -> Float[Tensor, " X"]:
+    def log_beliefs(self, state: NetworkState) -> Float[Tensor, " X"]:
         """Log beliefs of all variable states, not normalised; -inf only where a state is impossible."""
         return state.wiring.log_beliefs(state.msg_fv)
 
     def check(self, flat: Flat) -> None:
         """Raise `ModelError` with one sentence where the network cannot take the graphs."""
 
-    def begin(self, flat: Flat, semiring: Semiring) -> State:
+    def begin(self, flat: Flat, semiring: Semiring) -> NetworkState:
         """Check the graphs and start on them."""
         self.check(flat)
         return self.start(wire(flat, semiring))
@@ -78,7 +78,7 @@ class Network(nn.Module, ABC):
         return self.unroll(self.begin(flat, semiring), steps, read_at)
 
     def unroll(
-        self, state: State, steps: int | None = None, read_at: Collection[int] = ()
+        self, state: NetworkState, steps: int | None = None, read_at: Collection[int] = ()
     ) -> list[Float[Tensor, " X"]]:
         """The same from a state."""
         total = self.config.steps if steps is None else steps
