@@ -22,7 +22,7 @@ import equifactor
 from equifactor.generators import ising_grid
 from equifactor.result import Task
 from equifactor.solvers.elimination.exact_batch import exact_marginals
-from equifactor.solvers.learned import build
+from equifactor.solvers.learned.network import build
 from equifactor.solvers.learned.replay import Replay
 from equifactor.training.batches import Dataset
 from equifactor.training.processes import Processes

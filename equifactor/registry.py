@@ -28,13 +28,13 @@ SOLVERS = {
     "brute": "equifactor.solvers.elimination.brute:BruteForce",
     "exact": "equifactor.solvers.elimination.exact:Exact",
     # Learned networks; each line also makes a kind of network known to `train` and to model files.
-    "bpnn": "equifactor.solvers.learned.bpnn_solver:BeliefPropagationNetwork",
-    "fe-gnn": "equifactor.solvers.learned.fe_gnn_solver:GraphNetwork",
-    "fe-nbp": "equifactor.solvers.learned.fe_nbp_solver:NeuralBeliefPropagation",
-    "fe-net": "equifactor.solvers.learned.fe_net_solver:EquivariantNetwork",
-    "fgnn": "equifactor.solvers.learned.fgnn_solver:FactorGraphNetwork",
-    "ggnn": "equifactor.solvers.learned.ggnn_solver:GatedGraphNetwork",
-    "nebp": "equifactor.solvers.learned.nebp_solver:EnhancedBeliefPropagation",
+    "bpnn": "equifactor.solvers.learned.bpnn:BPNNSolver",
+    "fe-gnn": "equifactor.solvers.learned.fe_gnn:FEGNNSolver",
+    "fe-nbp": "equifactor.solvers.learned.fe_nbp:FENBPSolver",
+    "fe-net": "equifactor.solvers.learned.fe_net:FENetSolver",
+    "fgnn": "equifactor.solvers.learned.fgnn:FGNNSolver",
+    "ggnn": "equifactor.solvers.learned.ggnn:GGNNSolver",
+    "nebp": "equifactor.solvers.learned.nebp:NEBPSolver",
     # Message passing.
     "bp": "equifactor.solvers.messages.bp:BeliefPropagation",
     "meanfield": "equifactor.solvers.messages.meanfield:MeanField",
@@ -64,7 +64,7 @@ def register(name: str) -> Callable[[S], S]:
         place = f"{cls.__module__}:{cls.__qualname__}"
         if SOLVERS.get(name, place) != place or _REGISTRY.get(name, cls).__qualname__ != cls.__qualname__:
             raise ValueError(f"two solvers are called {name!r}")
-        cls.name = name
+        cls.take_name(name)
         _REGISTRY[name] = cls
         return cls
 
@@ -119,6 +119,6 @@ def _name_and_options(spec: str) -> tuple[str, str, str | None]:
         raise OptionError(
             f"cannot read the solver {spec!r}; write it like bp, bp(damping=0.5) or mine{MODEL_SUFFIX} for a model file"
         )
-    from equifactor.solvers.learned.learned_solver import model_kind
+    from equifactor.solvers.learned.model_card import model_kind
 
     return model_kind(model[1]), model[2] or "", model[1]

@@ -61,6 +61,11 @@ class Solver(ABC):
         return format_solver(self)
 
     @classmethod
+    def take_name(cls, name: str) -> None:
+        """Take the name under which the class is registered; `register` calls it."""
+        cls.name = name
+
+    @classmethod
     def missing(cls) -> str | None:
         """Why it cannot run on this machine, in a sentence that says what to install; None when it can."""
         return None

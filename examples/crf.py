@@ -15,9 +15,7 @@ import time
 import torch
 from torch import Tensor, nn
 
-from equifactor import FactorGraph, FlatGraph, compile
-from equifactor.numerics import tensors as ops
-from equifactor.solvers.learned import Beliefs, beliefs
+from equifactor import Beliefs, FactorGraph, FlatGraph, beliefs, compile, log_scores
 
 SIZE = 8  # pixels along a side
 PAIRS = [(i, i + 1) for i in range(SIZE**2) if (i + 1) % SIZE] + [(i, i + SIZE) for i in range(SIZE**2 - SIZE)]
@@ -82,7 +80,7 @@ def crf_loss(model: CRF, flat: FlatGraph[Tensor], noisy: Tensor, labels: Tensor,
     log_phi, answer = model(flat, noisy)
     if kind == "marginals":
         return nn.functional.nll_loss(answer.log_probabilities.reshape(-1, 2), labels.reshape(-1))
-    log_score = ops.log_scores(flat.with_log_phi(log_phi), labels.reshape(-1))
+    log_score = log_scores(flat.with_log_phi(log_phi), labels.reshape(-1))
     return (answer.log_z - log_score).mean() / SIZE**2
 
 

@@ -13,7 +13,7 @@ import pytest
 from equifactor import FormatError, OptionError, SolveError, parse_solver
 from equifactor.cli import main
 from equifactor.clock import Clock
-from equifactor.solvers.learned import build
+from equifactor.solvers.learned.network import build
 from equifactor.training.data_sources import read_source
 from experiments import runs
 from experiments.config import experiment_names, load, selected

@@ -16,7 +16,7 @@ from equifactor.cli import main
 from equifactor.data import Instance, collection
 from equifactor.generators import ising_grid, potts_grid
 from equifactor.io import write_graph
-from equifactor.solvers.learned import build
+from equifactor.solvers.learned.network import build
 from equifactor.training.data_sources import read_source
 from experiments.cells import cells_of, improved
 from experiments.doubles import compute_hashes, doubles, remainder

@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from equifactor import OptionError, SolveError, generators, parse_solver, solve, train
+from equifactor import OptionError, SolveError, generators, load_model, parse_solver, solve, train
 from equifactor.errors import FormatError, ModelError
 from equifactor.result import Task
-from equifactor.solvers.learned import build, load_model, network_kinds
-from equifactor.solvers.learned.network import NetworkState
+from equifactor.solvers.learned.network import NetworkState, build, network_kinds
 from equifactor.solvers.learned.wiring import wire
 from equifactor.training import TrainingSettings
 from equifactor.training import training_loop as loop

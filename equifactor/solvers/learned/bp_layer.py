@@ -103,7 +103,7 @@ def beliefs(
 
 
 def _step(wiring: Wiring, msg: Tensor, keep: Tensor) -> Tensor:
-    """One damped update of all messages [S'] of the factors of two variables and more."""
+    """One damped update of all messages [S2] of the factors of two variables and more."""
     return wiring.damp(wiring.normalize(wiring.reduce(wiring.outgoing(msg))), msg, keep)
 
 
@@ -122,7 +122,7 @@ _LOOK_EVERY = 4
 
 
 def _fixed_point(wiring: Wiring, msg: Tensor, keep: Tensor, iterations: int, tolerance: float) -> Tensor:
-    """Messages [S'] one step after those at a fixed point, with the gradient of the fixed point."""
+    """Messages [S2] one step after those at a fixed point, with the gradient of the fixed point."""
     last = _step(wiring, msg, keep)
     if not last.requires_grad:
         return last

@@ -10,8 +10,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from equifactor.options import option
+from equifactor.registry import register
 from equifactor.solvers.learned.layers import logit, mlp, squash, zero_
-from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState, one_cardinality, register_network
+from equifactor.solvers.learned.learned_solver import NeuralSolver
+from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState, check_cardinality
 from equifactor.solvers.learned.wiring import Flat, Wiring
 
 _CLAMP = 99.0  # log differences beyond are seen as this, as in the published code
@@ -28,7 +30,6 @@ class BPNNConfig(NetworkConfig):
     damping: float = option(0.5, "scalar: damping of the untrained model", low=0.0, below=1.0)
 
 
-@register_network("bpnn")
 class BPNN(Network):
     """`m = m~ + (1 - a)[H(m_prev - m~) - H(0)]` for both directions of every edge (BPNN-D), H a network on |X| numbers.
 
@@ -41,7 +42,6 @@ class BPNN(Network):
     """
 
     config_class = BPNNConfig
-    symmetries = frozenset(("global", "local variable"))
 
     def __init__(self, config: BPNNConfig) -> None:
         super().__init__(config)
@@ -55,7 +55,7 @@ class BPNN(Network):
 
     def check(self, flat: Flat) -> None:
         """One cardinality per model."""
-        one_cardinality(flat, self.kind, self.card)
+        check_cardinality(flat, self.kind, self.card)
 
     def start(self, wiring: Wiring) -> NetworkState:
         """Uniform messages, both ways."""
@@ -75,7 +75,7 @@ class BPNN(Network):
         new = wiring.normalize(wiring.reduce(msg_vf))
         return NetworkState(wiring, self._mix(wiring, new, old, self.to_variable), (msg_vf,))
 
-    def _mix(self, wiring: Wiring, new: Tensor, old: Tensor, H: nn.Module) -> Float[Tensor, " S'"]:
+    def _mix(self, wiring: Wiring, new: Tensor, old: Tensor, H: nn.Module) -> Float[Tensor, " S2"]:
         """The new message with its correction, normalised; true zeros stay and are not shown to H."""
         zero = torch.isneginf(new) | torch.isneginf(old)
         change = torch.where(zero, 0.0, old) - torch.where(zero, 0.0, new)
@@ -96,3 +96,17 @@ def _identity(card: int) -> nn.Sequential:
         nn.init.zeros_(linear.bias)
         layers += [linear, nn.ReLU()]
     return nn.Sequential(*layers)
+
+
+@register("bpnn")
+@dataclass(frozen=True, kw_only=True)
+class BPNNSolver(NeuralSolver):
+    """Belief propagation with a learned damping of whole message vectors; one cardinality per model (BPNN).
+
+    Marginals and ln Z are those of the Bethe formula, neither bound; for MAP the assignment is a lower bound and
+    appendix C an upper one. Any arity. Untrained it is nearly undamped belief propagation.
+    """
+
+    network_class = BPNN
+    symmetries = frozenset(("global", "local variable"))
+    takes = "graphs whose variables all have the number of states it was trained for"

@@ -11,8 +11,11 @@ from torch import Tensor, nn
 from equifactor.numerics import tensors as ops
 from equifactor.numerics.tensors.segments import segment_sum
 from equifactor.options import option
+from equifactor.registry import register
+from equifactor.result import Task
 from equifactor.solvers.learned.layers import mlp, settling, squash
-from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState, one_cardinality, register_network
+from equifactor.solvers.learned.learned_solver import NeuralSolver
+from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState, check_cardinality
 from equifactor.solvers.learned.wiring import Flat, Wiring, others
 
 _CLAMP = 30.0  # log messages beyond are seen as this
@@ -29,7 +32,6 @@ class FEGNNConfig(NetworkConfig):
     settle: float = option(0.0, "after T steps hidden states go (T/t)^settle of their way; above 1 they rest", low=0.0)
 
 
-@register_network("fe-gnn")
 class FEGNN(Network):
     """Hidden states of size D on both directions of every edge, updated by two GRUs (Eq. 14 and 15).
 
@@ -40,8 +42,6 @@ class FEGNN(Network):
     """
 
     config_class = FEGNNConfig
-    symmetries = frozenset(("global", "local variable"))
-    estimates_log_z = False  # what passes through the tables are learned numbers, far from any message of BP
 
     def __init__(self, config: FEGNNConfig) -> None:
         super().__init__(config)
@@ -56,7 +56,7 @@ class FEGNN(Network):
 
     def check(self, flat: Flat) -> None:
         """One cardinality per model."""
-        one_cardinality(flat, self.kind, self.card)
+        check_cardinality(flat, self.kind, self.card)
 
     def start(self, wiring: Wiring) -> NetworkState:
         """Hidden states of zero, uniform messages; the tables without their scale, which no answer depends on."""
@@ -113,3 +113,18 @@ def _without_scale(wiring: Wiring) -> Tensor:
         mean = torch.where(possible, table, 0.0).sum(1, keepdim=True) / possible.sum(1, keepdim=True).clamp_min(1)
         blocks.append((table - mean).reshape(-1))
     return torch.cat(blocks)
+
+
+@register("fe-gnn")
+@dataclass(frozen=True, kw_only=True)
+class FEGNNSolver(NeuralSolver):
+    """Recurrent network on messages that meets the tables in a tensor sum; one cardinality per model (FE-GNN).
+
+    Marginals and assignments are learned and ln Z is not given; for MAP the assignment is a lower bound and appendix C
+    an upper one. Any arity. Untrained its weights are random.
+    """
+
+    network_class = FEGNN
+    tasks = (Task.MAR, Task.MAP)
+    symmetries = frozenset(("global", "local variable"))
+    takes = "graphs whose variables all have the number of states it was trained for"

@@ -11,9 +11,10 @@ from torch import Tensor, nn
 
 from equifactor.errors import OptionError
 from equifactor.options import option
-from equifactor.solver import ALL_SYMMETRIES
+from equifactor.registry import register
 from equifactor.solvers.learned.layers import GraphNorm, logit, mlp, settling, squash, zero_
-from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState, register_network
+from equifactor.solvers.learned.learned_solver import NeuralBP
+from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState
 from equifactor.solvers.learned.wiring import Wiring
 
 FEATURES = ("old", "new", "variable", "factor-sum", "factor-max")
@@ -40,7 +41,6 @@ class FENBPConfig(NetworkConfig):
                 raise OptionError(f"fe-nbp: there is no feature {name!r}; choose from: {', '.join(FEATURES)}")
 
 
-@register_network("fe-nbp")
 class FENBP(Network):
     """`m = m~ + alpha (m_prev - m~)`, alpha = phi(m_prev, m~, b_i, sum b_a, max b_a) for each edge state (Eq. 7 and 8).
 
@@ -55,7 +55,6 @@ class FENBP(Network):
     """
 
     config_class = FENBPConfig
-    symmetries = ALL_SYMMETRIES
 
     def __init__(self, config: FENBPConfig) -> None:
         super().__init__(config)
@@ -87,7 +86,7 @@ class FENBP(Network):
             damping = 1.0 - (1.0 - damping) * settling(t, self.config.steps, self.settle)
         return NetworkState(wiring, wiring.damp(new, old, damping), (t,))
 
-    def see(self, wiring: Wiring, old: Tensor, new: Tensor, msg_vf: Tensor, unscaled: Tensor) -> Float[Tensor, "S' H"]:
+    def see(self, wiring: Wiring, old: Tensor, new: Tensor, msg_vf: Tensor, unscaled: Tensor) -> Float[Tensor, "S2 H"]:
         """The features of each edge state, in the log and squashed.
 
         The marginal of the factor belief is the product of the two messages that meet on the edge, so `factor-sum`
@@ -112,7 +111,7 @@ class FENBP(Network):
         change = wiring.mean_per_graph((new.exp() - old.clamp_max(0.0).exp()).abs()[:, None])
         return torch.cat((t.log().expand_as(change), (change + _LEAST).log()), dim=1)
 
-    def damping(self, wiring: Wiring, seen: Tensor, moved: Tensor | None = None) -> Float[Tensor, " S'"]:
+    def damping(self, wiring: Wiring, seen: Tensor, moved: Tensor | None = None) -> Float[Tensor, " S2"]:
         """alpha for each edge state, or the same for all states of an edge, from `see` and `moved`."""
         hidden, whole = self.first(seen), None
         if self.norms or moved is not None:
@@ -133,3 +132,15 @@ class FENBP(Network):
             hidden = wiring.max_over_states(hidden)
         out = self.last(hidden).squeeze(-1) + self.first_alpha
         return out.sigmoid() if self.bounded else out
+
+
+@register("fe-nbp")
+@dataclass(frozen=True, kw_only=True)
+class FENBPSolver(NeuralBP):
+    """Belief propagation whose damping a small network chooses, one number per edge state (FE-NBP).
+
+    Marginals and ln Z are those of the Bethe formula, neither bound; for MAP the assignment is a lower bound and
+    appendix C an upper one. Any cardinality and arity. Cost of a step: BP plus 5,000 multiplications per edge state.
+    """
+
+    network_class = FENBP

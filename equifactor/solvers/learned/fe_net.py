@@ -10,10 +10,11 @@ from torch import Tensor, nn
 
 from equifactor.numerics.tensors.segments import segment_logsumexp
 from equifactor.options import option
-from equifactor.solver import ALL_SYMMETRIES
+from equifactor.registry import register
 from equifactor.solvers.learned.layers import logit, mlp, settling, squash, zero_
+from equifactor.solvers.learned.learned_solver import NeuralBP
 from equifactor.solvers.learned.loop_corrections import loops_of
-from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState, register_network
+from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState
 from equifactor.solvers.learned.wiring import Wiring
 
 
@@ -31,7 +32,6 @@ class FENetConfig(NetworkConfig):
     settle: float = option(0.0, "after T steps messages go (T/t)^settle of their way; above 1 they rest", low=0.0)
 
 
-@register_network("fe-net")
 class FENet(Network):
     """Per edge state the BP message m(x) and C hidden channels h(x).
 
@@ -54,7 +54,6 @@ class FENet(Network):
     """
 
     config_class = FENetConfig
-    symmetries = ALL_SYMMETRIES
 
     def __init__(self, config: FENetConfig) -> None:
         super().__init__(config)
@@ -115,7 +114,7 @@ class FENet(Network):
             msg, h = wiring.damp(msg, old, keep), torch.lerp(h, before, keep)
         return NetworkState(wiring, msg, (h, seen_by_states, t + 1.0))
 
-    def _through_tables(self, wiring: Wiring, u: Tensor, sent: Tensor, seen: Tensor) -> Float[Tensor, "S' Q"]:
+    def _through_tables(self, wiring: Wiring, u: Tensor, sent: Tensor, seen: Tensor) -> Float[Tensor, "S2 Q"]:
         """q: what the other variables of the factor say through the table, at Q temperatures."""
         y = self.mlp2(torch.cat((self._with_context(wiring, u), seen), dim=1))
         log_phi = wiring.log_phi
@@ -161,3 +160,15 @@ def _variable_normalized(wiring: Wiring, log_b: Tensor) -> Tensor:
     scale = segment_logsumexp(log_b.detach(), wiring.var_of_state, wiring.num_vars)
     scale = torch.where(torch.isneginf(scale), 0.0, scale)
     return squash(log_b - scale[wiring.var_of_state])[:, None]
+
+
+@register("fe-net")
+@dataclass(frozen=True, kw_only=True)
+class FENetSolver(NeuralBP):
+    """Belief propagation with a learned hidden vector on every edge state; respects all symmetries (FE-Net).
+
+    Marginals are learned, ln Z is the Bethe formula on its messages, neither is a bound; for MAP the assignment is a
+    lower bound and appendix C an upper one. Any cardinality and arity.
+    """
+
+    network_class = FENet

@@ -12,8 +12,12 @@ from torch import Tensor, nn
 from equifactor.errors import OptionError
 from equifactor.numerics.tensors.segments import segment_sum
 from equifactor.options import option
+from equifactor.registry import register
+from equifactor.result import Task
+from equifactor.solver import Symmetry
 from equifactor.solvers.learned.layers import mlp
-from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState, one_cardinality, register_network
+from equifactor.solvers.learned.learned_solver import NeuralSolver
+from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState, check_cardinality
 from equifactor.solvers.learned.table_features import (
     edge_tables,
     factor_of_edge,
@@ -57,8 +61,11 @@ class FGNNConfig(NetworkConfig):
         if self.update == "gru" and len(set(sizes)) > 1:
             raise OptionError(f"fgnn: update=gru needs equal widths, found {self.widths}; use update=residual")
 
+    def more_symmetries(self) -> frozenset[Symmetry]:
+        """An oriented pair table shows each variable its own axis, so the order of the scope no longer matters."""
+        return frozenset(("local variable",) if self.orient and not self.position and self.arity == 2 else ())
 
-@register_network("fgnn")
+
 class FGNN(Network):
     """`f_a <- U(max_i Q(t_ai) M[f_a, g_i], f_a)` for factors, then the same for the vectors g_i of variables.
 
@@ -69,15 +76,11 @@ class FGNN(Network):
     """
 
     config_class = FGNNConfig
-    symmetries = frozenset(("global",))
-    estimates_log_z = False  # it passes vectors of its own, no messages of BP
 
     def __init__(self, config: FGNNConfig) -> None:
         super().__init__(config)
         X = config.card
         self.card, self.arity, self.orient, self.position = X, config.arity, config.orient, config.position
-        if self.orient and not self.position and self.arity == 2:
-            self.symmetries = frozenset(("global", "local variable"))  # type: ignore[misc]
         widths = [int(w) for w in config.widths.split("+")]
         seen = X + X**self.arity + (self.arity if self.position else 0)
         self.from_unary = nn.Linear(X, widths[-1])
@@ -91,7 +94,7 @@ class FGNN(Network):
 
     def check(self, flat: Flat) -> None:
         """One cardinality per model, and no factor larger than it was made for."""
-        one_cardinality(flat, self.kind, self.card)
+        check_cardinality(flat, self.kind, self.card)
         largest_arity(flat, self.kind, self.arity, "raise its setting arity, or use fe-net, which takes any")
 
     def start(self, wiring: Wiring) -> NetworkState:
@@ -161,3 +164,18 @@ def _aggregate(values: Float[Tensor, "E D"], index: Tensor, count: int, how: Agg
         return top
     total = segment_sum((_SHARPNESS * (values - top[index])).exp(), index, count)
     return top + torch.where(empty, 1.0, total).log() / _SHARPNESS
+
+
+@register("fgnn")
+@dataclass(frozen=True, kw_only=True)
+class FGNNSolver(NeuralSolver):
+    """Graph network on variables and factors with edge-conditioned weights; one cardinality and arity (FGNN).
+
+    Marginals and assignments are learned and ln Z is not given; for MAP the assignment is a lower bound, and the upper
+    one is that of plain tables. Untrained its weights are random.
+    """
+
+    network_class = FGNN
+    tasks = (Task.MAR, Task.MAP)
+    symmetries = frozenset(("global",))
+    takes = "graphs with the number of states it was trained for, and no larger factors"

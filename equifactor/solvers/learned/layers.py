@@ -68,6 +68,6 @@ class GraphNorm(nn.Module):
         self.shift = nn.Parameter(torch.zeros(channels))
 
     def forward(self, wiring: Wiring, variance: Tensor, centred: Tensor) -> Tensor:
-        """[S', H] from what `Wiring.graph_statistics` says of the hidden channels."""
+        """[S2, H] from what `Wiring.graph_statistics` says of the hidden channels."""
         scale = (variance + self.eps).rsqrt() * self.scale
         return torch.addcmul(self.shift, centred, wiring.of_graph(scale))

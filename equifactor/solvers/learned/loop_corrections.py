@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class LoopIndex:
-    """Index arrays of all loops of a batch; S_L states of loop corners, S' edge states of `Wiring`."""
+    """Index arrays of all loops of a batch; S_L states of loop corners, S2 edge states of `Wiring`."""
 
     groups: tuple[FactorGroup, ...]
     entries: tuple[tuple[Tensor, ...], ...]  # of each group and side, [N, d_k, d_{k+1}] in log_phi
@@ -45,7 +45,7 @@ class LoopIndex:
     corner: Tensor  # [S_L] corner of a loop, from 0
     num_corners: int
     inside: tuple[Tensor, Tensor]  # [S_L] edge states of the loop's own two factors
-    share: Tensor  # [S'] of the sum of corrections of an edge state
+    share: Tensor  # [S2] of the sum of corrections of an edge state
     mean: Tensor  # [X] one over the number of loops of a variable state, 0 where there are none
 
 
@@ -57,8 +57,8 @@ class Loops:
     tables: Tensor  # [T_L]
 
     def corrections(
-        self, wiring: Wiring, msg_fv: Float[Tensor, " S'"], new: Float[Tensor, " S'"]
-    ) -> tuple[Float[Tensor, " S'"], Float[Tensor, " X"]]:
+        self, wiring: Wiring, msg_fv: Float[Tensor, " S2"], new: Float[Tensor, " S2"]
+    ) -> tuple[Float[Tensor, " S2"], Float[Tensor, " X"]]:
         """Of the messages `new` that follow from `msg_fv`, half of each correction, and the mean for variable states.
 
         Where an edge is on more than two loops, unlike in a grid, they no longer add up but share. A state that is

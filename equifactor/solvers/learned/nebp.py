@@ -11,8 +11,10 @@ from torch import Tensor, nn
 from equifactor.numerics import tensors as ops
 from equifactor.numerics.tensors.segments import logsumexp, segment_sum
 from equifactor.options import option
+from equifactor.registry import register
 from equifactor.solvers.learned.layers import mlp, squash
-from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState, one_cardinality, register_network
+from equifactor.solvers.learned.learned_solver import NeuralSolver
+from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState, check_cardinality
 from equifactor.solvers.learned.table_features import unary_features
 from equifactor.solvers.learned.wiring import Flat, Wiring
 
@@ -27,7 +29,6 @@ class NEBPConfig(NetworkConfig):
     rounds: int = option(2, "rounds of the graph network for each step of BP", low=1)
 
 
-@register_network("nebp")
 class NEBP(Network):
     """`m_{a->i} = f_s(M_{a->i}) m~_{a->i} + f_u(M_{a->i})`: m~ from BP, M from a graph network that sees m~.
 
@@ -42,7 +43,6 @@ class NEBP(Network):
     """
 
     config_class = NEBPConfig
-    symmetries = frozenset(("global", "local variable"))
 
     def __init__(self, config: NEBPConfig) -> None:
         super().__init__(config)
@@ -54,7 +54,7 @@ class NEBP(Network):
 
     def check(self, flat: Flat) -> None:
         """One cardinality per model."""
-        one_cardinality(flat, self.kind, self.card)
+        check_cardinality(flat, self.kind, self.card)
 
     def start(self, wiring: Wiring) -> NetworkState:
         """BP's first messages. Hidden: vectors of variables and of factors, messages of unary factors, penalty."""
@@ -125,3 +125,17 @@ def _normalized(rows: Float[Tensor, "E D"], semiring: str) -> Float[Tensor, "E D
     """Rows add up to 1 (sum), or their largest is 1 (max); rows of zeros stay."""
     total = (logsumexp(rows, 1) if semiring == "sum" else rows.amax(1)).unsqueeze(1)
     return rows - torch.where(torch.isneginf(total), 0.0, total)
+
+
+@register("nebp")
+@dataclass(frozen=True, kw_only=True)
+class NEBPSolver(NeuralSolver):
+    """Belief propagation whose messages a graph network corrects; one cardinality per model (NEBP).
+
+    Marginals and ln Z are those of the corrected messages, neither bound; for MAP the assignment is a lower bound and
+    appendix C an upper one. Any arity. Untrained it is belief propagation.
+    """
+
+    network_class = NEBP
+    symmetries = frozenset(("global", "local variable"))
+    takes = "graphs whose variables all have the number of states it was trained for"

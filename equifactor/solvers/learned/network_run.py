@@ -59,13 +59,13 @@ class NetworkRun:
             return _numpy(torch.maximum(*change))
 
     def _probabilities(self) -> tuple[Tensor, Tensor]:
-        """Beliefs [X] and messages [S'] outside the log; what a network makes of messages need not be normalised."""
+        """Beliefs [X] and messages [S2] outside the log; what a network makes of messages need not be normalised."""
         beliefs = ops.probabilities(self.flat, self.network.log_beliefs(self.state))
         return beliefs, self.state.wiring.normalize(self.state.msg_fv).exp()
 
     @functools.cached_property
     def _graph_of(self) -> tuple[Tensor, Tensor]:
-        """Graph of each variable state [X] and of each edge state [S']."""
+        """Graph of each variable state [X] and of each edge state [S2]."""
         return self.flat.graph_of_var[self.flat.var_of_state], self.state.wiring.graph
 
     # ---- answers ----------------------------------------------------------------------------------------

@@ -16,11 +16,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from equifactor import FactorGraph, ModelError, OptionError, compile, solve
+from equifactor import FactorGraph, ModelError, OptionError, beliefs, compile, solve
 from equifactor.generators import ising_grid, random_graph, random_tree
 from equifactor.graph.possible_states import reduce_graphs
 from equifactor.numerics import tensors as ops
-from equifactor.solvers.learned import beliefs
 from equifactor.testing import contract_graphs
 
 GRAPHS = contract_graphs()

@@ -15,8 +15,8 @@ from test_contract import GRAPHS, check_batch, check_contract
 from equifactor import FactorGraph, FormatError, ModelError, OptionError, Status, Task, parse_solver, solve
 from equifactor.generators import ising_grid
 from equifactor.registry import solver_class, solver_names
-from equifactor.solvers.learned import network_kinds
 from equifactor.solvers.learned.learned_solver import NeuralSolver
+from equifactor.solvers.learned.network import network_kinds
 
 KINDS = [n for n in solver_names() if issubclass(solver_class(n), NeuralSolver)]
 
@@ -222,7 +222,8 @@ def test_impossible_states_have_probability_zero_exactly(tmp_path: Path, write_m
 def test_a_network_that_explodes_spoils_no_other_graph(tmp_path: Path) -> None:
     import torch
 
-    from equifactor.solvers.learned import ModelCard, build, save_model
+    from equifactor import ModelCard, save_model
+    from equifactor.solvers.learned.network import build
 
     network = build("fe-nbp", {"bounded": False})
     with torch.no_grad():
