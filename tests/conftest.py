@@ -25,7 +25,7 @@ def modules_with_shapes() -> list[str]:
 
 
 if find_spec("beartype"):
-    install_import_hook(modules_with_shapes(), "beartype.beartype")
+    install_import_hook(modules_with_shapes(), "shape_checks.checked")
 
 
 @pytest.fixture

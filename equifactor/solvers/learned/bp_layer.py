@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 from jaxtyping import Float
@@ -184,7 +184,7 @@ def _has_zeros(log_phi: Tensor) -> bool:
 
 
 def _check(
-    flat: Flat, log_phi: Tensor, damping: float, iterations: int, tolerance: float, semiring: str, gradient: str
+    flat: Flat, log_phi: Any, damping: float, iterations: int, tolerance: float, semiring: str, gradient: str
 ) -> None:
     if not isinstance(flat.log_phi, Tensor):
         raise ModelError("beliefs needs a graph of tensors, found one of numpy arrays: compile(graphs).to(device)")

@@ -102,7 +102,7 @@ class NEBP(Network):
     def _seen(self, msg: Float[Tensor, " S"]) -> Float[Tensor, "E D"]:
         return squash(_normalized(msg.reshape(-1, self.card), "sum"))
 
-    def _by_arity(self, wiring: Wiring, network: str, rows: Float[Tensor, "E D"]) -> Float[Tensor, "E D"]:
+    def _by_arity(self, wiring: Wiring, network: str, rows: Float[Tensor, "E D"]) -> Float[Tensor, "E K"]:
         """Edges of unary factors through one network, all others through another; unary factors come first."""
         cut = len(rows) - wiring.num_edges
         parts = zip((self.unary, self.larger), (rows[:cut], rows[cut:]), strict=True)
