@@ -60,6 +60,14 @@ def read_source(data: Any, seed: int = 0) -> Source:
     return Source(items, [None] * len(items), f"{len(items)} graphs")
 
 
+def name_of(data: Any) -> str:
+    """How data is called in the model file and the checkpoint, without reading it."""
+    if isinstance(data, (str, Path, int, float)):
+        return str(data)
+    items = [data] if isinstance(data, FactorGraph) else data
+    return " + ".join(map(str, items)) if all(isinstance(i, (str, Path)) for i in items) else f"{len(items)} graphs"
+
+
 def _from_text(text: str, seed: int) -> Source:
     match = _GENERATOR.fullmatch(text)
     if match and not Path(text).exists():

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from equifactor.result import Task
 from equifactor.solvers.learned.network import Network
 from equifactor.solvers.learned.wiring import wire
-from equifactor.training.batches import Batch
+from equifactor.training.compiled_batches import Batch
 from equifactor.training.losses import kl_per_graph, uai_per_graph
 from equifactor.training.training_settings import TrainingSettings
 

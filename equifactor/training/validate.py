@@ -11,7 +11,7 @@ from equifactor.numerics import tensors as ops
 from equifactor.result import Task
 from equifactor.solvers.learned.network import Network
 from equifactor.solvers.learned.wiring import wire
-from equifactor.training.batches import Batch
+from equifactor.training.compiled_batches import Batch
 from equifactor.training.losses import SMALLEST_SCORE, kl_per_graph, squared_error_per_graph
 
 

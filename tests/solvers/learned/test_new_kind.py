@@ -70,7 +70,7 @@ def test_it_is_known_everywhere(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert network_kinds()["toy"] is Toy
     assert "toy" in ef.solver_names()
 
-    keep = float(network.keep)
+    keep = network.keep.item()
     want = ef.solve(graphs, "MAR", f"bp(damping={keep}, iterations=6, tolerance=0, engine=torch)")
     for solver in (str(out), f"toy(weights={out})"):
         for got, answer in zip(ef.solve(graphs, "MAR", solver), want, strict=True):
