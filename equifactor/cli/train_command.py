@@ -1,4 +1,4 @@
-"""`equifactor train`: a model file from data. The flags of a run are the fields of `train.TrainingSettings`."""
+"""`equifactor train`: a model file from data. The flags of a run are the fields of `TrainingSettings`."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from equifactor.training.training_settings import TrainingSettings
 
 
 class Objective(nn.Module):
-    """Weighted mean over the graphs of a batch, and over the steps at which the loss is taken."""
+    """The weighted mean loss over the graphs of a batch, and over the steps at which the loss is taken."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ def steps_before(steps: int, trained: int) -> int:
     return max(0, steps - 2 * trained)
 
 
-_FACTORS = (0.5, 1.0, 2.0, 4.0)  # few, so that each number of steps can be captured once
+_FACTORS = (0.5, 1.0, 2.0, 4.0)  # There are few, so that each number of steps can be captured once.
 
 
 def judged_steps(settings: TrainingSettings, steps: int) -> tuple[int, ...]:

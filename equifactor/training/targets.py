@@ -91,7 +91,7 @@ def _marginals(
 
 
 def _runs(graphs: list[FactorGraph], numbers: Iterable[int]) -> list[list[int]]:
-    """Graphs that can be eliminated together."""
+    """The numbers of the graphs that can be eliminated together."""
     from equifactor.solvers.elimination.exact_batch import same_structure
 
     runs: list[list[int]] = []

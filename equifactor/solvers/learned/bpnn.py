@@ -16,7 +16,7 @@ from equifactor.solvers.learned.learned_solver import NeuralSolver
 from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState, check_cardinality
 from equifactor.solvers.learned.wiring import Flat, Wiring
 
-_CLAMP = 99.0  # log differences beyond are seen as this, as in the published code
+_CLAMP = 99.0  # H sees larger log differences as this one, as in the published code.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,21 +49,21 @@ class BPNN(Network):
         self.scalar = config.variant == "scalar"
         if self.scalar:
             self.alpha = mlp((2 * self.card, config.hidden, config.hidden, 1), nn.ReLU)
-            zero_(self.alpha[-1], logit(config.damping))  # only the last layer: all zeros could not learn
+            zero_(self.alpha[-1], logit(config.damping))  # All layers at zero could not learn.
         else:
             self.to_factor, self.to_variable = _identity(self.card), _identity(self.card)
 
     def check(self, flat: Flat) -> None:
-        """One cardinality per model."""
+        """Raise `ModelError` unless all variables have the cardinality of the model."""
         check_cardinality(flat, self.kind, self.card)
 
     def start(self, wiring: Wiring) -> NetworkState:
-        """Uniform messages, both ways."""
+        """Uniform messages in both directions."""
         msg = wiring.uniform_messages()
         return NetworkState(wiring, msg, () if self.scalar else (msg,))
 
     def step(self, state: NetworkState) -> NetworkState:
-        """Variables to factors, then factors to variables."""
+        """Pass messages from variables to factors, then from factors to variables."""
         wiring, old = state.wiring, state.msg_fv
         if self.scalar:
             new = wiring.normalize(wiring.reduce(wiring.outgoing(old)))

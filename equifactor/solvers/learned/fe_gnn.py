@@ -18,7 +18,7 @@ from equifactor.solvers.learned.learned_solver import NeuralSolver
 from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState, check_cardinality
 from equifactor.solvers.learned.wiring import Flat, Wiring, others
 
-_CLAMP = 30.0  # log messages beyond are seen as this
+_CLAMP = 30.0  # Larger log messages are seen as this one.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,18 +55,18 @@ class FEGNN(Network):
         self.mlp3 = mlp((D, H, H, X), nn.ReLU)
 
     def check(self, flat: Flat) -> None:
-        """One cardinality per model."""
+        """Raise `ModelError` unless all variables have the cardinality of the model."""
         check_cardinality(flat, self.kind, self.card)
 
     def start(self, wiring: Wiring) -> NetworkState:
-        """Hidden states of zero, uniform messages; the tables without their scale, which no answer depends on."""
+        """Hidden states of zero and uniform messages; the tables lose their scale, which no answer depends on."""
         zeros = wiring.log_phi.new_zeros(len(wiring.var_of_edge), self.channels)
         return NetworkState(
             wiring, wiring.uniform_messages(), (zeros, zeros, _without_scale(wiring), zeros.new_zeros(()))
         )
 
     def step(self, state: NetworkState) -> NetworkState:
-        """Variables to factors, then factors to variables."""
+        """Update the hidden states from variables to factors, then from factors to variables."""
         wiring, (h_vf, h_fv, log_phi, t) = state.wiring, state.hidden
         t = t + 1.0
         seen_fv = self._seen(h_fv, wiring.messages(state.msg_fv)) if self.sees_bp else h_fv
@@ -90,13 +90,15 @@ class FEGNN(Network):
         return NetworkState(wiring, msg, (h_vf, h_fv, log_phi, t))
 
     def _moved(self, before: Tensor, after: Tensor, t: Tensor) -> Tensor:
+        """Hidden states on their way from `before` to `after`: all of it, or with `settle` less and less."""
         return torch.lerp(before, after, settling(t, self.config.steps, self.settle)) if self.settle else after
 
     def _seen(self, hidden: Tensor, msg: Tensor) -> Tensor:
+        """[E, D + card] hidden states beside the messages of belief propagation."""
         return torch.cat((hidden, squash(msg).reshape(-1, self.card)), dim=1)
 
     def log_beliefs(self, state: NetworkState) -> Tensor:
-        """MLP3 of the sum of incoming hidden states; impossible states stay impossible."""
+        """MLP3 of the sum of the incoming hidden states [X]; impossible states stay impossible."""
         flat = state.wiring.flat
         out = self.mlp3(segment_sum(state.hidden[1], flat.var_of_edge, flat.num_vars)).reshape(-1)
         if not flat.has_zeros:
@@ -105,7 +107,7 @@ class FEGNN(Network):
 
 
 def _without_scale(wiring: Wiring) -> Tensor:
-    """[T] log tables, each less the mean of its possible entries."""
+    """[T] the log tables, each less the mean of its possible entries."""
     blocks = [wiring.log_phi.new_zeros(0)]
     for group in wiring.all_groups:
         table = group.table(wiring.log_phi).reshape(group.num_factors, -1)

@@ -18,7 +18,7 @@ from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkSt
 from equifactor.solvers.learned.wiring import Wiring
 
 FEATURES = ("old", "new", "variable", "factor-sum", "factor-max")
-_LEAST = 1e-6  # changes and variances below look alike, and their logarithms stay finite
+_LEAST = 1e-6  # It is added to changes and variances, so that their logarithms stay finite.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,12 +70,12 @@ class FENBP(Network):
         self.whole = mlp((2 + 2 * config.hidden, config.hidden, config.hidden)) if config.context else None
 
     def start(self, wiring: Wiring) -> NetworkState:
-        """Uniform messages, and a count of steps."""
+        """Uniform messages and a count of steps."""
         msg = wiring.uniform_messages()
         return NetworkState(wiring, msg, (msg.new_zeros(()),))
 
     def step(self, state: NetworkState) -> NetworkState:
-        """One damped BP step, the damping chosen by the network."""
+        """One damped step of belief propagation; the network chooses the damping."""
         wiring, old, t = state.wiring, state.msg_fv, state.hidden[0] + 1.0
         msg_vf = wiring.outgoing(old)
         unscaled = wiring.reduce(msg_vf)
@@ -112,7 +112,7 @@ class FENBP(Network):
         return torch.cat((t.log().expand_as(change), (change + _LEAST).log()), dim=1)
 
     def damping(self, wiring: Wiring, seen: Tensor, moved: Tensor | None = None) -> Float[Tensor, " S2"]:
-        """alpha for each edge state, or the same for all states of an edge, from `see` and `moved`."""
+        """alpha for each edge state, or one for all states of an edge, from what `see` and `moved` return."""
         hidden, whole = self.first(seen), None
         if self.norms or moved is not None:
             mean, variance, centred = wiring.graph_statistics(hidden)
@@ -125,7 +125,7 @@ class FENBP(Network):
         if self.norms:
             _, variance, centred = wiring.graph_statistics(hidden)
             hidden = self.norms[1](wiring, variance, centred)
-        if whole is not None:  # after the norms, which would take it away again
+        if whole is not None:  # It comes after the norms, which would take it away again.
             hidden = hidden + whole
         hidden = nn.functional.leaky_relu(hidden)
         if self.alpha == "edge":

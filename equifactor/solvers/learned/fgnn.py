@@ -19,9 +19,9 @@ from equifactor.solvers.learned.layers import mlp
 from equifactor.solvers.learned.learned_solver import NeuralSolver
 from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState, check_cardinality
 from equifactor.solvers.learned.table_features import (
+    check_arity,
     edge_tables,
     factor_of_edge,
-    largest_arity,
     position_of_edge,
     rule_out,
     unary_features,
@@ -31,7 +31,7 @@ from equifactor.solvers.learned.table_features import (
 from equifactor.solvers.learned.wiring import Flat, Wiring
 
 Aggregate = Literal["max", "lse", "sum"]
-_SHARPNESS = 3.0  # of the aggregator lse: (1/3) ln sum exp 3x
+_SHARPNESS = 3.0  # The aggregator lse is (1/3) ln sum exp 3x.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,12 +93,12 @@ class FGNN(Network):
         self.readout = mlp((widths[-1], config.hidden, config.hidden, X), nn.ReLU)
 
     def check(self, flat: Flat) -> None:
-        """One cardinality per model, and no factor larger than it was made for."""
+        """Raise `ModelError` unless the model was made for this cardinality and for factors as large as these."""
         check_cardinality(flat, self.kind, self.card)
-        largest_arity(flat, self.kind, self.arity, "raise its setting arity, or use fe-net, which takes any")
+        check_arity(flat, self.kind, self.arity, "raise its setting arity, or use fe-net, which takes any")
 
     def start(self, wiring: Wiring) -> NetworkState:
-        """Hidden: g of variables, f of factors; t of the edges; their variable and factor."""
+        """Hidden are the vectors g of variables, f of factors and t of edges, and the two ends of each edge."""
         b, variable = unary_features(wiring, self.card), variable_of_edge(wiring)
         factor, num_factors = factor_of_edge(wiring)
         parts = [b[variable], edge_tables(wiring, self.card, self.arity, self.orient)]
@@ -109,7 +109,7 @@ class FGNN(Network):
         return NetworkState(wiring, wiring.uniform_messages(), (self.from_unary(b), f, seen, variable, factor))
 
     def step(self, state: NetworkState) -> NetworkState:
-        """All layers, one after the other."""
+        """Run all layers, one after the other."""
         g, f, seen, variable, factor = state.hidden
         for to_factor, to_variable in zip(self.to_factor, self.to_variable, strict=True):
             f = to_factor(f, g, seen, factor, variable)
@@ -142,7 +142,7 @@ class _Module(nn.Module):
             self.skip: nn.Module = nn.Identity() if own == after else nn.Linear(own, after)
 
     def forward(self, own: Tensor, other: Tensor, seen: Tensor, receiver: Tensor, sender: Tensor) -> Tensor:
-        """[N, own] to [N, after]."""
+        """The vectors [N, own] of the nodes become [N, after]."""
         vector, matrix = self.M(torch.cat((own[receiver], other[sender]), dim=1)), self.Q(seen)
         if not self.matrix:
             vector, matrix = matrix, vector
@@ -152,7 +152,7 @@ class _Module(nn.Module):
 
 
 def _aggregate(values: Float[Tensor, "E D"], index: Tensor, count: int, how: Aggregate) -> Float[Tensor, "N D"]:
-    """Sum, largest or soft largest of the rows of each node; 0 for a node without edges."""
+    """The sum, largest or soft largest of the rows of each node; 0 for a node without edges."""
     if how == "sum":
         return segment_sum(values, index, count)
     used = values if how == "max" else values.detach()

@@ -18,9 +18,9 @@ from equifactor.solvers.learned.layers import mlp
 from equifactor.solvers.learned.learned_solver import NeuralSolver
 from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState, check_cardinality
 from equifactor.solvers.learned.table_features import (
+    check_arity,
     edge_tables,
     factor_of_edge,
-    largest_arity,
     rule_out,
     unary_features,
     variable_of_edge,
@@ -72,13 +72,13 @@ class GGNN(Network):
         self.mlp2 = mlp((D + X, H, H, X), nn.ReLU)
 
     def check(self, flat: Flat) -> None:
-        """One cardinality per model, and no factor larger than it was made for."""
+        """Raise `ModelError` unless the model was made for this cardinality and for factors as large as these."""
         check_cardinality(flat, self.kind, self.card)
         advice = "raise its setting arity" if self.bipartite else "use graph=bipartite"
-        largest_arity(flat, self.kind, self.arity, f"{advice}, or fe-net, which takes any")
+        check_arity(flat, self.kind, self.arity, f"{advice}, or fe-net, which takes any")
 
     def start(self, wiring: Wiring) -> NetworkState:
-        """Hidden: h of the nodes; what every directed edge sees; its receiver; its sender."""
+        """Hidden are the vectors h of the nodes, what every directed edge sees, and its receiver and sender."""
         b, table = unary_features(wiring, self.card), edge_tables(wiring, self.card, self.arity, self.orient)
         variable = variable_of_edge(wiring)
         if self.bipartite:
@@ -99,14 +99,14 @@ class GGNN(Network):
         return NetworkState(wiring, wiring.uniform_messages(), (h, seen, receiver, sender))
 
     def step(self, state: NetworkState) -> NetworkState:
-        """Messages along all edges, summed at each node, through the GRU."""
+        """Send messages along all edges, sum them at each node and update the node by the GRU."""
         h, seen, receiver, sender = state.hidden
         message = self.mlp1(torch.cat((h[receiver], h[sender], seen), dim=1))
         h = self.gru(segment_sum(message, receiver, len(h)), h)
         return NetworkState(state.wiring, rule_out(state.wiring, state.msg_fv), (h, seen, receiver, sender))
 
     def log_beliefs(self, state: NetworkState) -> Float[Tensor, " X"]:
-        """MLP2 of hidden vector and unary factors; impossible states stay impossible."""
+        """MLP2 of the hidden vector and the unary factors; impossible states stay impossible."""
         b = unary_features(state.wiring, self.card)
         out = self.mlp2(torch.cat((state.hidden[0][: len(b)], b), dim=1)).reshape(-1)
         return with_support(state.wiring, state.msg_fv, out)

@@ -53,17 +53,17 @@ class NEBP(Network):
         self.factors, self.gru_f = mlp((D, H, D), nn.SELU), nn.GRUCell(D, D)
 
     def check(self, flat: Flat) -> None:
-        """One cardinality per model."""
+        """Raise `ModelError` unless all variables have the cardinality of the model."""
         check_cardinality(flat, self.kind, self.card)
 
     def start(self, wiring: Wiring) -> NetworkState:
-        """BP's first messages. Hidden: vectors of variables and of factors, messages of unary factors, penalty."""
+        """BP's first messages; hidden are vectors of variables and factors, messages of unary factors, the penalty."""
         flat, zeros = wiring.flat, wiring.unary.new_zeros
         h_v, h_f = zeros(flat.num_vars, self.channels), zeros(flat.num_factors, self.channels)
         return NetworkState(wiring, wiring.uniform_messages(), (h_v, h_f, wiring.unary_messages, zeros(())))
 
     def step(self, state: NetworkState) -> NetworkState:
-        """BP, the graph network, the correction."""
+        """Do a step of BP, run the graph network and correct the messages."""
         wiring, (h_v, h_f, unary, _) = state.wiring, state.hidden
         flat = wiring.flat
         msg_vf = ops.sum_of_other_factors(flat, torch.cat((unary, state.msg_fv)))
@@ -90,20 +90,21 @@ class NEBP(Network):
         return NetworkState(wiring, msg[len(unary) :], (h_v, h_f, msg[: len(unary)], penalty))
 
     def log_beliefs(self, state: NetworkState) -> Float[Tensor, " X"]:
-        """Sum of all corrected messages, those of unary factors included."""
+        """The sum of all corrected messages, those of unary factors included."""
         flat = state.wiring.flat
         return ops.variable_log_beliefs(flat, torch.cat((state.hidden[2], state.msg_fv)))
 
     @staticmethod
     def penalty(state: NetworkState) -> Float[Tensor, ""]:
-        """Mean square of f_u in the last step: add it to the loss to stay near BP."""
+        """The mean square of f_u in the last step: add it to the loss to stay near BP."""
         return state.hidden[3]
 
     def _seen(self, msg: Float[Tensor, " S"]) -> Float[Tensor, "E D"]:
+        """What the graph network sees of messages, a row per edge."""
         return squash(_normalized(msg.reshape(-1, self.card), "sum"))
 
     def _by_arity(self, wiring: Wiring, network: str, rows: Float[Tensor, "E D"]) -> Float[Tensor, "E K"]:
-        """Edges of unary factors through one network, all others through another; unary factors come first."""
+        """Send the edges of unary factors, which come first, through one network and all others through another."""
         cut = len(rows) - wiring.num_edges
         parts = zip((self.unary, self.larger), (rows[:cut], rows[cut:]), strict=True)
         return torch.cat([getattr(edges, network)(part) for edges, part in parts])
@@ -122,7 +123,7 @@ class _Edges(nn.Module):
 
 
 def _normalized(rows: Float[Tensor, "E D"], semiring: str) -> Float[Tensor, "E D"]:
-    """Rows add up to 1 (sum), or their largest is 1 (max); rows of zeros stay."""
+    """Rows whose entries add up to 1 (sum), or whose largest is 1 (max); rows of zeros stay."""
     total = (logsumexp(rows, 1) if semiring == "sum" else rows.amax(1)).unsqueeze(1)
     return rows - torch.where(torch.isneginf(total), 0.0, total)
 

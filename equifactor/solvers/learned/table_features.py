@@ -14,7 +14,7 @@ from torch import Tensor
 from equifactor.errors import ModelError
 from equifactor.solvers.learned.wiring import Flat, Wiring
 
-_FLOOR = -30.0  # log values further below the largest of their table, true zeros too, are seen as this
+_FLOOR = -30.0  # Log values further below the largest of their table, true zeros too, are seen as this far below.
 
 
 def centred(log_values: Float[Tensor, "N D"]) -> Float[Tensor, "N D"]:
@@ -54,19 +54,19 @@ def factor_of_edge(wiring: Wiring) -> tuple[Int[Tensor, " E2"], int]:
 
 
 def position_of_edge(wiring: Wiring, arity: int) -> Float[Tensor, "E2 A"]:
-    """One-hot place of each edge in the scope of its factor."""
+    """The place of each edge in the scope of its factor, one-hot."""
     eye = torch.eye(arity, dtype=wiring.unary.dtype, device=wiring.unary.device)
     blocks = [eye[slot].expand(g.num_factors, -1) for g in wiring.groups for slot in range(len(g.shape))]
     return torch.cat(blocks) if blocks else eye[:0]
 
 
 def variable_of_edge(wiring: Wiring) -> Int[Tensor, " E2"]:
-    """Variable of each edge of the factors of two variables and more."""
+    """The variable of each edge of the factors of two variables and more."""
     return wiring.flat.var_of_edge[wiring.flat.num_edges - wiring.num_edges :]
 
 
 def unary_features(wiring: Wiring, card: int) -> Float[Tensor, "V D"]:
-    """b_i: the product of the unary factors of each variable, in the log."""
+    """The product b_i of the unary factors of each variable, in the log."""
     return centred(wiring.unary.reshape(-1, card))
 
 
@@ -90,7 +90,7 @@ def with_support(wiring: Wiring, msg_fv: Float[Tensor, " S2"], out: Float[Tensor
     return torch.where(torch.isneginf(wiring.log_beliefs(msg_fv)), -torch.inf, out)
 
 
-def largest_arity(flat: Flat, kind: str, wanted: int, advice: str) -> None:
+def check_arity(flat: Flat, kind: str, wanted: int, advice: str) -> None:
     """Raise `ModelError` unless every factor has at most `wanted` variables."""
     for group in flat.groups:
         if len(group.shape) > wanted:
