@@ -22,12 +22,13 @@ import equifactor
 from equifactor.generators import ising_grid
 from equifactor.result import Task
 from equifactor.solvers.elimination.exact_batch import exact_marginals
-from equifactor.solvers.learned import build
+from equifactor.solvers.learned.network import build
 from equifactor.solvers.learned.replay import Replay
 from equifactor.training.batches import Dataset
+from equifactor.training.data_split import DataSplit
 from equifactor.training.processes import Processes
 from equifactor.training.training_loop import Trainer
-from equifactor.training.training_settings import Settings
+from equifactor.training.training_settings import TrainingSettings
 
 KINDS = ("fe-nbp", "fe-gnn", "fe-net")
 
@@ -52,10 +53,10 @@ def _wait(device: str) -> None:
 
 def trainer_for(kind: str, data: Dataset, size: int, device: str, compile: bool) -> Trainer:
     """A training run as `equifactor train` sets it up, stopped before its first epoch."""
-    settings = Settings(batch_size=size, device=device, validation="0", compile=compile)
+    settings = TrainingSettings(batch_size=size, device=device, validation="0", compile=compile)
     network = build(kind, seed=0).to(device)
     few = Dataset(data.graphs[:10], data.targets[:10], device=device, dtype="float32")
-    return Trainer(network, data, few, Task.MAR, settings, Processes(settings))
+    return Trainer(network, DataSplit(data, few), Task.MAR, settings, Processes(settings))
 
 
 def measure(kind: str, data: Dataset, size: int, device: str, compile: bool, seconds: float) -> dict[str, float]:
@@ -63,21 +64,21 @@ def measure(kind: str, data: Dataset, size: int, device: str, compile: bool, sec
     trainer = trainer_for(kind, data, size, device, compile)
     plan = data.plans(size)[0]
     rows = torch.tensor(plan.rows, device=device)
-    assert plan.template is not None
+    assert plan.compiled is not None
     steps = trainer.network.config.steps
     eager_trainer = trainer_for(kind, data, size, device, False)
 
     def eager() -> None:
-        assert plan.template is not None
-        eager_trainer._gradient_step(plan.template.fill(rows), steps, ())
+        assert plan.compiled is not None
+        eager_trainer._gradient_step(plan.compiled.fill(rows), steps, ())
 
     def trained() -> None:
         if trainer.captured is None:
-            trainer._gradient_step(plan.template.fill(rows), steps, ())  # type: ignore[union-attr]
+            trainer._gradient_step(plan.compiled.fill(rows), steps, ())  # type: ignore[union-attr]
         else:
-            trainer.captured(plan.template, rows, steps, ())  # type: ignore[arg-type]
+            trainer.captured(plan.compiled, rows, steps, ())  # type: ignore[arg-type]
 
-    flat = plan.template.fill(rows).flat
+    flat = plan.compiled.fill(rows).flat
     replay = Replay(trainer.network, flat)
     result = {"eager": size / best_time(eager, device, seconds)}
     if device == "cuda":

@@ -4,64 +4,187 @@
 >>> graph = ef.FactorGraph([2, 2], [([0], [1.0, 3.0]), ([0, 1], [[2.0, 1.0], [1.0, 2.0]])])
 >>> ef.solve(graph, "MAR", "brute").marginals[0]
 array([0.25, 0.75])
+
+Every public name can be imported from here. It is loaded when it is first asked for, so that a plain `solve` imports
+neither torch nor anything else that it does not use.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from equifactor import generators
-from equifactor._solve import solve
 from equifactor._version import __version__
-from equifactor.errors import EquifactorError, FormatError, ModelError, OptionError, SolveError
-from equifactor.graph import FactorGraph, FlatGraph, compile
-from equifactor.io import read_evidence, read_graph, write_graph
-from equifactor.registry import parse_solver, register, solver_names
-from equifactor.result import Result, Status, Task
-from equifactor.solver import Solver
 
 if TYPE_CHECKING:
-    from equifactor.symmetry import Relabelling, canonical_form, equivariance_error, graph_hash, isomorphism, relabel
+    from equifactor import data, generators, metrics, plot, testing
+    from equifactor._solve import solve
+    from equifactor.clock import Clock
+    from equifactor.errors import EquifactorError, FormatError, ModelError, OptionError, SolveError
+    from equifactor.evaluation.campaign import evaluate
+    from equifactor.graph.compiler import compile
+    from equifactor.graph.factor_graph import FactorGraph
+    from equifactor.graph.flat_graph import FlatGraph
+    from equifactor.graph.marginals import Marginals
+    from equifactor.io import read_evidence, read_graph, write_graph
+    from equifactor.numerics.tensors.tensor_beliefs import log_scores
+    from equifactor.options import option
+    from equifactor.registry import parse_solver, register, solver_names
+    from equifactor.result import Estimate, Result, Status, Task
+    from equifactor.solver import ALL_SYMMETRIES, GraphSolver, IterativeSolver, SolveContext, Solver
+    from equifactor.solvers.elimination.exact_batch import exact_marginals
+    from equifactor.solvers.elimination.plan import Plan, plan
+    from equifactor.solvers.learned.bp_layer import Beliefs, beliefs
+    from equifactor.solvers.learned.learned_solver import NeuralBP, NeuralSolver
+    from equifactor.solvers.learned.model_card import ModelCard, read_card
+    from equifactor.solvers.learned.model_files import load_model, save_model
+    from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState
+    from equifactor.solvers.learned.replay import Replay
+    from equifactor.solvers.optimise.annealing import improve
+    from equifactor.solvers.optimise.map_bounds import map_upper_bound, tighten
+    from equifactor.symmetry.apply import relabel
+    from equifactor.symmetry.auditing import equivariance_error
+    from equifactor.symmetry.canonical import canonical_form, graph_hash
+    from equifactor.symmetry.isomorphisms import isomorphism
+    from equifactor.symmetry.relabelling import Relabelling
     from equifactor.training.trainer import train
+    from equifactor.training.training_settings import TrainingSettings
 
 __all__ = [
+    "ALL_SYMMETRIES",
+    "Beliefs",
+    "Clock",
     "EquifactorError",
+    "Estimate",
     "FactorGraph",
     "FlatGraph",
     "FormatError",
+    "GraphSolver",
+    "IterativeSolver",
+    "Marginals",
+    "ModelCard",
     "ModelError",
+    "Network",
+    "NetworkConfig",
+    "NetworkState",
+    "NeuralBP",
+    "NeuralSolver",
     "OptionError",
+    "Plan",
     "Relabelling",
+    "Replay",
     "Result",
+    "SolveContext",
     "SolveError",
     "Solver",
     "Status",
     "Task",
+    "TrainingSettings",
     "__version__",
+    "beliefs",
     "canonical_form",
     "compile",
+    "data",
     "equivariance_error",
+    "evaluate",
+    "exact_marginals",
     "generators",
     "graph_hash",
+    "improve",
     "isomorphism",
+    "load_model",
+    "log_scores",
+    "map_upper_bound",
+    "metrics",
+    "option",
     "parse_solver",
+    "plan",
+    "plot",
+    "read_card",
     "read_evidence",
     "read_graph",
     "register",
     "relabel",
+    "save_model",
     "solve",
     "solver_names",
+    "testing",
+    "tighten",
     "train",
     "write_graph",
 ]
 
-# Loaded when first asked for: a plain `solve` is quicker without them.
-_LATER = dict.fromkeys(
-    ("Relabelling", "canonical_form", "equivariance_error", "graph_hash", "isomorphism", "relabel"),
-    "equifactor.symmetry",
-) | {"train": "equifactor.training.trainer"}
+# The module below `equifactor` that each name comes from; the module itself where the two are the same.
+_MODULE_OF = {
+    "ALL_SYMMETRIES": "solver",
+    "Beliefs": "solvers.learned.bp_layer",
+    "Clock": "clock",
+    "EquifactorError": "errors",
+    "Estimate": "result",
+    "FactorGraph": "graph.factor_graph",
+    "FlatGraph": "graph.flat_graph",
+    "FormatError": "errors",
+    "GraphSolver": "solver",
+    "IterativeSolver": "solver",
+    "Marginals": "graph.marginals",
+    "ModelCard": "solvers.learned.model_card",
+    "ModelError": "errors",
+    "Network": "solvers.learned.network",
+    "NetworkConfig": "solvers.learned.network",
+    "NetworkState": "solvers.learned.network",
+    "NeuralBP": "solvers.learned.learned_solver",
+    "NeuralSolver": "solvers.learned.learned_solver",
+    "OptionError": "errors",
+    "Plan": "solvers.elimination.plan",
+    "Relabelling": "symmetry.relabelling",
+    "Replay": "solvers.learned.replay",
+    "Result": "result",
+    "SolveContext": "solver",
+    "SolveError": "errors",
+    "Solver": "solver",
+    "Status": "result",
+    "Task": "result",
+    "TrainingSettings": "training.training_settings",
+    "beliefs": "solvers.learned.bp_layer",
+    "canonical_form": "symmetry.canonical",
+    "compile": "graph.compiler",
+    "data": "data",
+    "equivariance_error": "symmetry.auditing",
+    "evaluate": "evaluation.campaign",
+    "exact_marginals": "solvers.elimination.exact_batch",
+    "generators": "generators",
+    "graph_hash": "symmetry.canonical",
+    "improve": "solvers.optimise.annealing",
+    "isomorphism": "symmetry.isomorphisms",
+    "load_model": "solvers.learned.model_files",
+    "log_scores": "numerics.tensors.tensor_beliefs",
+    "map_upper_bound": "solvers.optimise.map_bounds",
+    "metrics": "metrics",
+    "option": "options",
+    "parse_solver": "registry",
+    "plan": "solvers.elimination.plan",
+    "plot": "plot",
+    "read_card": "solvers.learned.model_card",
+    "read_evidence": "io",
+    "read_graph": "io",
+    "register": "registry",
+    "relabel": "symmetry.apply",
+    "save_model": "solvers.learned.model_files",
+    "solve": "_solve",
+    "solver_names": "registry",
+    "testing": "testing",
+    "tighten": "solvers.optimise.map_bounds",
+    "train": "training.trainer",
+    "write_graph": "io",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'equifactor' has no attribute {name!r}")
-    return getattr(importlib.import_module(_LATER[name]), name)
+    module = importlib.import_module(f"equifactor.{_MODULE_OF[name]}")
+    value = module if name == _MODULE_OF[name] else getattr(module, name)
+    globals()[name] = value  # The next access is a plain one.
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

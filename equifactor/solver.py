@@ -13,19 +13,19 @@ import numpy as np
 
 from equifactor.clock import Clock
 from equifactor.errors import OptionError
-from equifactor.registry import check_options, format_solver, option
+from equifactor.options import check_options, format_solver, option
 from equifactor.result import Estimate, Status, Task
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from equifactor.graph import FactorGraph, FlatGraph
+    from equifactor.typing import FloatArray
 
 Symmetry = Literal["global", "local variable", "variable assignment"]
 ALL_SYMMETRIES: frozenset[Symmetry] = frozenset(("global", "local variable", "variable assignment"))
-Progress = Callable[[int, int | None, str], None]  # done, total (None: unknown), note
+# A function that is told how much is done, of how much (None where that is unknown), and a note.
+Progress = Callable[[int, int | None, str], None]
 State = TypeVar("State")
-_BURST_SECONDS = 0.02  # a call of `step` aims to stay below
+_BURST_SECONDS = 0.02  # A call of `step` aims to take less time than this.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class SolveContext:
     progress: Progress | None = None
 
     def report(self, done: int, total: int | None, note: str = "") -> None:
-        """Tell the progress bar, if there is one; cheap enough for every iteration."""
+        """Tell the progress bar, if there is one; this is cheap enough for every iteration."""
         if self.progress is not None:
             self.progress(done, total, note)
 
@@ -50,9 +50,9 @@ class Solver(ABC):
 
     name: ClassVar[str]
     tasks: ClassVar[tuple[Task, ...]] = (Task.MAR, Task.PR, Task.MAP)
-    symmetries: ClassVar[frozenset[Symmetry]] = ALL_SYMMETRIES  # that the answers respect, ties aside
-    exact_on: ClassVar[Literal["all", "trees", "none"]] = "none"  # graphs on which a solved answer is exact
-    takes: ClassVar[str] = ""  # which graphs, where not all: others raise `ModelError`
+    symmetries: ClassVar[frozenset[Symmetry]] = ALL_SYMMETRIES  # The answers respect these, ties aside.
+    exact_on: ClassVar[Literal["all", "trees", "none"]] = "none"  # Solved answers are exact on these graphs.
+    takes: ClassVar[str] = ""  # Which graphs it takes, where not all; others raise `ModelError`.
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -61,13 +61,18 @@ class Solver(ABC):
         return format_solver(self)
 
     @classmethod
+    def take_name(cls, name: str) -> None:
+        """Take the name under which the class is registered; `register` calls it."""
+        cls.name = name
+
+    @classmethod
     def missing(cls) -> str | None:
         """Why it cannot run on this machine, in a sentence that says what to install; None when it can."""
         return None
 
     @classmethod
     def summary(cls) -> str:
-        """First line of the docstring."""
+        """The first line of the docstring."""
         return (cls.__doc__ or "").strip().splitlines()[0]
 
     def check_task(self, task: Task) -> None:
@@ -76,18 +81,18 @@ class Solver(ABC):
             raise OptionError(f"{self.name} cannot do {task}; it does {', '.join(self.tasks)}")
 
     def possible_tasks(self) -> list[Task]:
-        """Its tasks that it can do as it is set: a model file holds weights for one or two of them."""
+        """The tasks that it can do with its settings: a model file holds weights for one or two of them."""
         possible = []
         for task in self.tasks:
             with contextlib.suppress(OptionError):
                 self.check_task(task)
                 possible.append(task)
         if not possible:
-            self.check_task(self.tasks[0])  # says why
+            self.check_task(self.tasks[0])  # The error says why there is none.
         return possible
 
     def fingerprint(self) -> str:
-        """What the text form leaves open: a hash of the files it reads, empty where it reads none."""
+        """A hash of the files it reads, which its text form leaves open; empty where it reads none."""
         return ""
 
     @abstractmethod
@@ -99,7 +104,7 @@ class GraphSolver(Solver):
     """A solver that works on one graph at a time."""
 
     def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
-        """One after the other, under one clock."""
+        """Solve the graphs one after the other, under one clock."""
         answers = []
         for n, graph in enumerate(graphs):
             answers.append(self.run_one(graph, task, context))
@@ -117,7 +122,7 @@ class Ending:
     """How the loop ended for each graph of a batch."""
 
     status: list[Status]  # [G]
-    residual: NDArray[np.float64]  # [G] change of the last, undamped update
+    residual: FloatArray  # [G] the change of the last, undamped update.
     iterations: int
 
 
@@ -136,15 +141,15 @@ class IterativeSolver(Solver, Generic[State]):
         """The state before the first iteration, on the device and in the type this method computes in."""
 
     @abstractmethod
-    def step(self, state: State, count: int) -> NDArray[np.float64]:
-        """Advance the state so many iterations; per graph [G] how far the last *undamped* update moved."""
+    def step(self, state: State, count: int) -> FloatArray:
+        """Advance the state by `count` iterations; [G] how far the last *undamped* update moved each graph."""
 
     @abstractmethod
     def finish(self, flat: FlatGraph[np.ndarray], state: State, task: Task, ending: Ending) -> list[Estimate]:
-        """Answers from the last state."""
+        """The answers from the last state, one per graph."""
 
     def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
-        """Compile, iterate, finish."""
+        """Compile the graphs, iterate and finish."""
         from equifactor.graph import compile
 
         flat = compile(graphs)
@@ -161,16 +166,16 @@ class IterativeSolver(Solver, Generic[State]):
             seconds = time.perf_counter() - start
             done = min(done + burst, self.iterations)
             context.report(done, self.iterations, f"change {residual.max(initial=0.0):.1e}")
-            if not np.any(residual > self.tolerance):  # a graph that went to NaN is over, the others go on
+            if not np.any(residual > self.tolerance):  # A graph that went to NaN is over, the others go on.
                 break
             # The fixed cost of a call is spread over more iterations while they are short, and never by so much that
             # convergence is noticed late (an eighth of what was done) or a deadline is missed.
             burst = max(1, min(2 * burst, done // 8, int(burst * _BURST_SECONDS / max(seconds, 1e-9))))
         unfinished = context.clock.status if done < self.iterations else Status.ITERATION_LIMIT
         otherwise = unfinished or Status.ITERATION_LIMIT
-        converged, non_finite = Status.CONVERGED, Status.NON_FINITE  # looking them up costs more than the rest
+        converged, non_finite = Status.CONVERGED, Status.NON_FINITE  # Looking them up costs more than the rest.
         status = [
-            converged if r <= self.tolerance else otherwise if r > self.tolerance else non_finite  # NaN is neither
+            converged if r <= self.tolerance else otherwise if r > self.tolerance else non_finite  # NaN is neither.
             for r in residual.tolist()
         ]
         return Ending(status, residual, done)

@@ -13,9 +13,19 @@ from jaxtyping import install_import_hook
 settings.register_profile("equifactor", max_examples=40, deadline=None, derandomize=True, database=None)
 settings.load_profile("equifactor")
 
-# Shapes of tensors are checked while the tests run, and only then.
+# Shapes of tensors are checked while the tests run, and only then, in every module that states some. Modules of Numba
+# kernels state none: the check would wrap their compiled functions.
+PACKAGE = Path(__file__).parents[1] / "equifactor"
+
+
+def modules_with_shapes() -> list[str]:
+    """The modules of the package that import jaxtyping."""
+    files = [path for path in PACKAGE.rglob("*.py") if "from jaxtyping import" in path.read_text(encoding="utf-8")]
+    return sorted(".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts) for path in files)
+
+
 if find_spec("beartype"):
-    install_import_hook("equifactor.numerics.tensors", "beartype.beartype")
+    install_import_hook(modules_with_shapes(), "shape_checks.checked")
 
 
 @pytest.fixture
@@ -25,7 +35,8 @@ def write_model() -> Callable[..., str]:
     def write(path: str | Path, kind: str = "fe-nbp", task: str = "MAR", seed: int = 1, **settings: Any) -> str:
         import torch
 
-        from equifactor.solvers.learned import ModelCard, build, save_model
+        from equifactor import ModelCard, save_model
+        from equifactor.solvers.learned.network import build
 
         network = build(kind, settings, seed=seed)
         generator = torch.Generator().manual_seed(seed)

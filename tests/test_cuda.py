@@ -8,7 +8,7 @@ import torch
 
 from equifactor import compile, solve, train
 from equifactor.generators import ising_grid, random_graph
-from equifactor.solvers.learned import build
+from equifactor.solvers.learned.network import build
 from equifactor.solvers.learned.replay import Replay
 
 pytestmark = [

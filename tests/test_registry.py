@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import dataclass
 from typing import Literal
 
 import pytest
 
-from equifactor import OptionError, parse_solver
-from equifactor.registry import option, parse_value, register
+from equifactor import OptionError, option, parse_solver, register, registry
+from equifactor.options import parse_value
+from equifactor.registry import SOLVERS, solver_class
 from equifactor.solver import GraphSolver
 
 
@@ -64,6 +67,36 @@ def test_values() -> None:
     assert parse_value("'word'") == "word"
 
 
+@pytest.mark.parametrize("name", sorted(SOLVERS))
+def test_the_table_names_the_class_that_is_registered(name: str) -> None:
+    cls = solver_class(name)
+    assert cls.name == name
+    assert SOLVERS[name] == f"{cls.__module__}:{cls.__qualname__}"
+
+
+def test_a_name_of_the_table_is_taken_before_its_file_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(registry._REGISTRY, "gibbs", raising=False)
+    with pytest.raises(ValueError, match="two solvers are called 'gibbs'"):
+        register("gibbs")(type("Mine", (GraphSolver,), {}))
+
+
+def test_the_registry_imports_neither_torch_nor_numba() -> None:
+    program = "import sys, equifactor.registry as r; r.solver_names(); print({'torch', 'numba'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def test_missing_torch_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(registry._REGISTRY, "fe-net", raising=False)
+
+    def fail(name: str) -> None:
+        raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+    monkeypatch.setattr(registry.importlib, "import_module", fail)
+    with pytest.raises(OptionError, match="fe-net needs PyTorch"):
+        solver_class("fe-net")
+
+
 def test_a_new_solver_is_one_class() -> None:
     @register("test-only")
     @dataclass(frozen=True, kw_only=True)
@@ -79,8 +112,6 @@ def test_a_new_solver_is_one_class() -> None:
     assert str(parse_solver("test-only(fancy, mode=slow)")) == "test-only(mode=slow, fancy=true)"
     with pytest.raises(OptionError, match="one of fast, slow"):
         parse_solver("test-only(mode=medium)")
-    from equifactor import registry as spec
-
     with pytest.raises(ValueError, match="two solvers"):
         register("bp")(TestOnly)
-    del spec._REGISTRY["test-only"]
+    del registry._REGISTRY["test-only"]

@@ -76,7 +76,8 @@ def test_make_target_installs_first(target: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["solve", "--help"], ["solvers"], ["generate", "ising", "--rows", "3", "--cols", "3"]]
+    "arguments",
+    [["--help"], ["solve", "--help"], ["solvers", "bp"], ["generate", "ising", "--rows", "3", "--cols", "3"]],
 )
 def test_light_commands_import_nothing_heavy(arguments: list[str]) -> None:
     _check_imports(arguments)

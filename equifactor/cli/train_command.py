@@ -1,4 +1,4 @@
-"""`equifactor train`: a model file from data. The flags of a run are the fields of `train.TrainingSettings`."""
+"""`equifactor train`: a model file from data. The flags of a run are the fields of `TrainingSettings`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from equifactor.cli.exit_status import Exit
 from equifactor.cli.shared_options import example
 from equifactor.clock import Clock
 from equifactor.errors import OptionError
-from equifactor.registry import parse_value
-from equifactor.training.training_settings import Settings
+from equifactor.options import parse_value
+from equifactor.training.training_settings import TrainingSettings
 
 EXAMPLE = example('equifactor train fe-nbp --task MAR --data "ising(4x4, n=200)" --epochs 3 --out mine.safetensors')
 
@@ -78,12 +78,12 @@ def _network_settings(kind: str, texts: list[str]) -> dict[str, Any]:
 
 
 def _with_settings(function: Callable[..., None]) -> Callable[..., None]:
-    """The function with one option per field of `Settings` in place of its `**settings`."""
-    hints = typing.get_type_hints(Settings)
+    """The function with one option per field of `TrainingSettings` in place of its `**settings`."""
+    hints = typing.get_type_hints(TrainingSettings)
     known = typing.get_type_hints(function, include_extras=True)
     own = [p for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD]
     parameters = [p.replace(kind=p.KEYWORD_ONLY, annotation=known[p.name]) for p in own]
-    for field in dataclasses.fields(Settings):
+    for field in dataclasses.fields(TrainingSettings):
         hint, flag = hints[field.name], "--" + field.name.replace("_", "-")
         text = field.metadata["help"]
         given: dict[str, Any] = {"help": text[:1].upper() + text[1:] + "."}

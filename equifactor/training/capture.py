@@ -8,13 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from equifactor.training.batches import Batch, Template
+from equifactor.training.compiled_batches import Batch, CompiledBatch
 
-_WARM_UP = 3  # runs before the first capture, as the allocator and lazily made kernels need; one before later ones
+# Runs before the first capture, which the allocator and lazily made kernels need; later captures need only one.
+_WARM_UP = 3
 
 
 class CapturedSteps:
-    """Gradient steps by (template, number of steps), captured when first asked for.
+    """Gradient steps by compiled batch and number of steps, captured when first asked for.
 
     `gradient_step(batch, steps, read_at) -> loss` runs forward, backward and the optimizer. Weights and optimizer state
     are put back after warming up, so that capturing changes nothing.
@@ -27,19 +28,20 @@ class CapturedSteps:
         self.optimizer = optimizer
         self.captured: dict[Any, tuple[torch.cuda.CUDAGraph, Tensor, Tensor]] = {}
 
-    def __call__(self, template: Template, rows: Tensor, steps: int, read_at: tuple[int, ...]) -> Tensor:
+    def __call__(self, compiled: CompiledBatch, rows: Tensor, steps: int, read_at: tuple[int, ...]) -> Tensor:
         """Run one gradient step on these rows; the loss is overwritten by the next call with the same shape."""
-        key = id(template), steps, read_at
+        key = id(compiled), steps, read_at
         if key not in self.captured:
-            self.captured[key] = self._capture(template, rows, steps, read_at)
+            self.captured[key] = self._capture(compiled, rows, steps, read_at)
         graph, static_rows, loss = self.captured[key]
         static_rows.copy_(rows)
         graph.replay()
         return loss
 
     def _capture(
-        self, template: Template, rows: Tensor, steps: int, read_at: tuple[int, ...]
+        self, compiled: CompiledBatch, rows: Tensor, steps: int, read_at: tuple[int, ...]
     ) -> tuple[torch.cuda.CUDAGraph, Tensor, Tensor]:
+        """The captured step, the rows it reads and the loss it writes."""
         static_rows = rows.clone()
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
         weights = [p.detach().clone() for p in parameters]
@@ -48,13 +50,13 @@ class CapturedSteps:
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             for _ in range(1 if self.captured else _WARM_UP):
-                self.gradient_step(template.fill(static_rows), steps, read_at)
+                self.gradient_step(compiled.fill(static_rows), steps, read_at)
         torch.cuda.current_stream().wait_stream(stream)
         self.optimizer.zero_grad(set_to_none=True)
         graph = torch.cuda.CUDAGraph()
         pool = next(iter(self.captured.values()))[0].pool() if self.captured else None
         with torch.cuda.graph(graph, pool=pool):
-            loss = self.gradient_step(template.fill(static_rows), steps, read_at)
+            loss = self.gradient_step(compiled.fill(static_rows), steps, read_at)
         with torch.no_grad():
             for p, weight in zip(parameters, weights, strict=True):
                 p.copy_(weight)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from equifactor.errors import EquifactorError, OptionError
 from equifactor.graph.factor_graph import FactorGraph
-from equifactor.registry import parse_value
+from equifactor.options import parse_value
 
 if TYPE_CHECKING:
     from equifactor.data import Instance
@@ -58,6 +58,14 @@ def read_source(data: Any, seed: int = 0) -> Source:
                 f"graphs; found a list with {item!r:.60}"
             )
     return Source(items, [None] * len(items), f"{len(items)} graphs")
+
+
+def name_of(data: Any) -> str:
+    """How data is called in the model file and the checkpoint, without reading it."""
+    if isinstance(data, (str, Path, int, float)):
+        return str(data)
+    items = [data] if isinstance(data, FactorGraph) else data
+    return " + ".join(map(str, items)) if all(isinstance(i, (str, Path)) for i in items) else f"{len(items)} graphs"
 
 
 def _from_text(text: str, seed: int) -> Source:

@@ -6,13 +6,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from equifactor.graph import FlatGraph
 from equifactor.numerics import tensors as ops
 from equifactor.numerics.tensors.segments import segment_logsumexp, segment_sum
+from equifactor.solvers.learned.wiring import Flat
 
-Flat = FlatGraph[Tensor]
-SMALLEST_SCORE = 1e-3  # errors are relative to the best log score, which is 0 for satisfied constraints
-_LOWEST = -99.0  # ln 0 in an expectation: a finite number, so that a zero can be learned away
+SMALLEST_SCORE = 1e-3  # Errors are relative to the best log score, or to this where constraints make it 0.
+_LOWEST = -99.0  # This stands for ln 0 in an expectation; it is finite, so that a zero can be learned away.
 
 
 def kl_per_graph(flat: Flat, log_b: Float[Tensor, " X"], target: Float[Tensor, " X"]) -> Float[Tensor, " G"]:

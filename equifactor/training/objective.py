@@ -13,13 +13,13 @@ from torch import Tensor, nn
 from equifactor.result import Task
 from equifactor.solvers.learned.network import Network
 from equifactor.solvers.learned.wiring import wire
-from equifactor.training.batches import Batch
+from equifactor.training.compiled_batches import Batch
 from equifactor.training.losses import kl_per_graph, uai_per_graph
-from equifactor.training.training_settings import Settings
+from equifactor.training.training_settings import TrainingSettings
 
 
 class Objective(nn.Module):
-    """Weighted mean over the graphs of a batch, and over the steps at which the loss is taken."""
+    """The weighted mean loss over the graphs of a batch, and over the steps at which the loss is taken."""
 
     def __init__(
         self,
@@ -52,15 +52,15 @@ def steps_before(steps: int, trained: int) -> int:
     return max(0, steps - 2 * trained)
 
 
-_FACTORS = (0.5, 1.0, 2.0, 4.0)  # few, so that each number of steps can be captured once
+_FACTORS = (0.5, 1.0, 2.0, 4.0)  # There are few, so that each number of steps can be captured once.
 
 
-def judged_steps(settings: Settings, steps: int) -> tuple[int, ...]:
+def judged_steps(settings: TrainingSettings, steps: int) -> tuple[int, ...]:
     """After how many steps validation looks at the answers; it takes the mean."""
     return (max(1, round(steps / 2)), steps, 4 * steps) if settings.vary_steps else (steps,)
 
 
-def draw_steps(settings: Settings, steps: int, rng: np.random.Generator) -> tuple[int, tuple[int, ...]]:
+def draw_steps(settings: TrainingSettings, steps: int, rng: np.random.Generator) -> tuple[int, tuple[int, ...]]:
     """How many steps a batch is run for, and after which of them the loss is taken.
 
     A network trained for one T only has no reason to stay where it arrives; one that is judged anywhere between T/2 and

@@ -14,13 +14,13 @@ from equifactor.errors import OptionError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from equifactor.training.training_settings import Settings
+    from equifactor.training.training_settings import TrainingSettings
 
 
 class Processes:
     """The processes of a run: `rank` of `world`. With one process nothing is imported and nothing is sent."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: TrainingSettings) -> None:
         local = int(os.environ.get("LOCAL_WORLD_SIZE", settings.devices))
         nodes = int(os.environ.get("WORLD_SIZE", local * settings.nodes)) // local
         self.rank, self.world, self.device = 0, local * nodes, settings.device
@@ -34,11 +34,11 @@ class Processes:
 
     @property
     def is_first(self) -> bool:
-        """The one that writes files and reports."""
+        """Whether this is the process that writes files and reports."""
         return self.rank == 0
 
     def average(self, parameters: Sequence[Tensor]) -> None:
-        """Gradients become their mean over all processes."""
+        """Replace the gradients by their mean over all processes."""
         if self.world == 1:
             return
         joined = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1) for p in parameters])
@@ -53,14 +53,14 @@ class Processes:
         return bool(self.fabric.all_reduce(torch.tensor(float(flag), device=self.device), reduce_op="sum") > 0)
 
     def mean(self, values: Tensor) -> Tensor:
-        """Mean over the processes, number by number."""
+        """The mean over the processes, number by number."""
         if self.world == 1:
             return values
         return torch.as_tensor(self.fabric.all_reduce(values, reduce_op="mean"))
 
 
 def _fabric() -> Any:
-    for package in ("lightning_fabric", "lightning.fabric"):  # on its own, or within Lightning
+    for package in ("lightning_fabric", "lightning.fabric"):  # It comes on its own, or within Lightning.
         try:
             return importlib.import_module(package).Fabric
         except ImportError:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import io
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -12,24 +14,24 @@ import numpy as np
 
 from equifactor._solve import solve
 from equifactor.clock import Clock
-from equifactor.errors import OptionError
+from equifactor.errors import FormatError, OptionError
 from equifactor.graph.possible_states import Reduced, reduce_graphs
+from equifactor.io.files import write_bytes
 from equifactor.result import Task
 
 if TYPE_CHECKING:
     from equifactor.data import Instance
     from equifactor.graph import FactorGraph
     from equifactor.result import Result
+    from equifactor.solver import Progress
     from equifactor.training.data_sources import Source
     from equifactor.typing import FloatArray
 
-
-Report = Callable[[int, int | None, str], None]
-_MAP_SECONDS = 5.0  # of search for a graph whose best score is not known; training improves on it
+_MAP_SECONDS = 5.0  # How long a best score that is not known is searched for; training improves on it.
 
 
 def with_targets(
-    source: Source, task: Task, report: Report | None = None
+    source: Source, task: Task, report: Progress | None = None
 ) -> tuple[list[FactorGraph], list[FloatArray], list[str]]:
     """Graphs without impossible states, their targets, and a sentence for each graph that had to be left out.
 
@@ -59,7 +61,7 @@ def with_targets(
 
 
 def _marginals(
-    reduced: list[Reduced], instances: list[Instance | None], report: Report | None
+    reduced: list[Reduced], instances: list[Instance | None], report: Progress | None
 ) -> list[FloatArray | None]:
     graphs = [r.graph for r in reduced]
     answers: list[FloatArray | None] = [None] * len(graphs)
@@ -89,7 +91,7 @@ def _marginals(
 
 
 def _runs(graphs: list[FactorGraph], numbers: Iterable[int]) -> list[list[int]]:
-    """Graphs that can be eliminated together."""
+    """The numbers of the graphs that can be eliminated together."""
     from equifactor.solvers.elimination.exact_batch import same_structure
 
     runs: list[list[int]] = []
@@ -107,12 +109,12 @@ def _exact(graph: FactorGraph) -> FloatArray | None:
 
 
 def _free(graph: FactorGraph, values: FloatArray) -> FloatArray:
-    """The states of free variables only."""
+    """The values of the states of free variables only."""
     return values if graph.observed is None else values[np.repeat(graph.observed < 0, graph.card)]
 
 
 def _scores(
-    graphs: list[FactorGraph], instances: list[Instance | None], report: Report | None
+    graphs: list[FactorGraph], instances: list[Instance | None], report: Progress | None
 ) -> list[FloatArray | None]:
     answers: list[FloatArray | None] = []
     for n, (graph, instance) in enumerate(zip(graphs, instances, strict=True)):
@@ -130,7 +132,7 @@ def _scores(
 
 def _best_score(graph: FactorGraph) -> FloatArray | None:
     score = _solved(graph, "MAP", "auto", _MAP_SECONDS).log_score
-    return None if score is None or np.isneginf(score) else np.array([score])  # the loss is relative to a number
+    return None if score is None or np.isneginf(score) else np.array([score])  # The loss is relative to it.
 
 
 def _solved(graph: FactorGraph, task: str, solver: str, time_limit: float | None = None) -> Result:
@@ -148,21 +150,19 @@ def _cached(graph: FactorGraph, task: str, compute: Callable[[FactorGraph], Floa
     try:
         return np.load(path, allow_pickle=False)
     except (OSError, ValueError):
-        pass  # not there yet, or half a file of an older crash
+        pass  # It is not there yet, or is half a file of an older crash.
     answer = compute(graph)
     if answer is not None:
-        part = path.with_name(f"{path.stem}.{os.getpid()}.part.npy")
-        try:
+        data = io.BytesIO()
+        np.save(data, answer, allow_pickle=False)
+        with contextlib.suppress(OSError, FormatError):
             path.parent.mkdir(parents=True, exist_ok=True)
-            np.save(part, answer, allow_pickle=False)
-            part.replace(path)
-        except OSError:
-            pass
+            write_bytes(path, data.getvalue())
     return answer
 
 
 def fingerprint(text: str, graphs: Iterable[FactorGraph]) -> str:
-    """Of a text and the contents of graphs, names aside; in hexadecimal."""
+    """A hash of a text and of the contents of graphs, names aside, in hexadecimal."""
     digest = hashlib.sha256(text.encode())
     for graph in graphs:
         s = graph.structure

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import copy
-import json
 import math
 import time
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,17 +14,19 @@ from torch import Tensor
 from equifactor.clock import Clock
 from equifactor.errors import SolveError
 from equifactor.result import Task
+from equifactor.solver import Progress
 from equifactor.solvers.learned.network import Network
-from equifactor.training import checkpoint
-from equifactor.training.batches import Batch, Dataset, Plan
+from equifactor.training.batches import Dataset
 from equifactor.training.capture import CapturedSteps
+from equifactor.training.compiled_batches import Batch, BatchPlan
+from equifactor.training.data_split import DataSplit
 from equifactor.training.objective import Objective, draw_steps, judged_steps
 from equifactor.training.processes import Processes
-from equifactor.training.training_settings import Settings
+from equifactor.training.run_files import RunFiles, TrainingProgress
+from equifactor.training.training_settings import TrainingSettings
 from equifactor.training.validate import measures, scores
 
-Report = Callable[[int, int | None, str], None]
-_VALIDATION_BATCH = 1000  # graphs; at most 20 training batches, since a step without gradients keeps about a T-th
+_VALIDATION_BATCH = 1000  # Graphs validated at once, at most 20 training batches: without gradients a step needs less.
 
 
 class Trainer:
@@ -36,19 +35,31 @@ class Trainer:
     def __init__(
         self,
         network: Network,
-        data: Dataset,
-        validation: Dataset,
+        split: DataSplit,
         task: Task,
-        settings: Settings,
+        settings: TrainingSettings,
         processes: Processes,
         *,
-        identity: str = "{}",
-        out: Path | None = None,
+        files: RunFiles | None = None,
         clock: Clock | None = None,
-        report: Report | None = None,
+        report: Progress | None = None,
     ) -> None:
+        """Set up the optimizer and the batches of the validation.
+
+        Args:
+            network: the network with its starting weights, on its device.
+            split: the training and validation graphs.
+            task: MAR or MAP.
+            settings: how the run goes.
+            processes: the processes that share it.
+            files: where the log and the checkpoint are written; None for nowhere.
+            clock: what may stop the run; None for one with the time limit of the settings.
+            report: what is told of the progress, if anything.
+        """
+        data, validation = split.training, split.validation
         self.network, self.data, self.task, self.settings = network, data, task, settings
-        self.processes, self.identity, self.out = processes, identity, out
+        self.processes, self.files = processes, files
+        self.writes = files if processes.is_first else None  # One process writes for all.
         self.clock, self.report = clock or Clock(settings.time_limit), report
         self.objective = Objective(network, task, settings.loss, settings.sharpen)
         self.parameters = list(network.parameters())
@@ -66,12 +77,12 @@ class Trainer:
         size = min(self.judged_at_once, max(1, len(validation)))
         self.validation_batches = [validation.batch(p) for p in validation.plans(size)]
         self.batches_per_epoch = settings.steps_per_epoch or len(data.plans(settings.batch_size))
-        self.progress = checkpoint.Progress(best_scores=_scores_of(data) if task is Task.MAP else [])
+        self.progress = TrainingProgress(best_scores=_scores_of(data) if task is Task.MAP else [])
         self.best_weights = copy.deepcopy(network.state_dict())
         self.saved_at = time.monotonic()
-        self.graphs_seen = 0  # in the last epoch
+        self.graphs_seen = 0  # The number of graphs in the last epoch.
         if on_gpu:
-            torch.set_float32_matmul_precision("high")  # TF32: three digits in products, twice the speed
+            torch.set_float32_matmul_precision("high")  # TF32 keeps three digits in products, at twice the speed.
         if settings.compile:
             network.step = torch.compile(network.step, dynamic=False)  # type: ignore[method-assign]
 
@@ -81,12 +92,14 @@ class Trainer:
         """Epochs until the last, until patience runs out, or until the clock stops it; then the best weights are in."""
         p, settings = self.progress, self.settings
         if p.epoch == 0 and not p.history:
-            self._judge(0, math.nan, 0.0)  # the start counts: training must beat it
+            self._judge(0, math.nan, 0.0)  # The start counts: training must beat it.
         while p.epoch < settings.epochs and self._goes_on():
             before = self._snapshot()
             start = time.perf_counter()
             loss = self._epoch(p.epoch)
-            if loss is None:  # stopped half way: go back to the last whole epoch, so that resuming changes nothing
+            if (
+                loss is None
+            ):  # It was stopped half way: go back to the last whole epoch, so that resuming changes nothing.
                 self._restore(before)
                 break
             p.epoch += 1
@@ -97,7 +110,7 @@ class Trainer:
         self.network.load_state_dict(self.best_weights)
 
     def _epoch(self, epoch: int) -> float | None:
-        """Mean loss of one epoch; None when the clock stopped it. What is drawn depends on seed and epoch only."""
+        """The mean loss of one epoch, None when the clock stopped it; what is drawn depends on seed and epoch only."""
         rng = np.random.default_rng([self.settings.seed, epoch])
         plans = self.data.endless(self.settings.batch_size, rng)
         todo = [next(plans) for _ in range(self.batches_per_epoch)]
@@ -111,18 +124,20 @@ class Trainer:
             if self.processes.world == 1 and self.clock.stopped:
                 return None
             self._set_lr(self.settings.learning_rate(done, self.settings.epochs * len(todo), self.clock.seconds))
-            if self.captured and plan.template is not None and rows is not None:
-                losses[n] = self.captured(plan.template, rows[n], steps, read_at)
+            if self.captured and plan.compiled is not None and rows is not None:
+                losses[n] = self.captured(plan.compiled, rows[n], steps, read_at)
             else:
                 batch = self.data.batch(plan, self.processes.rank, self.processes.world)
                 losses[n] = self._gradient_step(batch, steps, read_at, plan)
             if self.report and n % 10 == 9:
                 self.report(done + 1, self.settings.epochs * len(todo), self._note())
-        losses = self.processes.mean(losses)  # a loss that is not finite anywhere stops all processes
+        losses = self.processes.mean(losses)  # A loss that is not finite anywhere stops all processes.
         self._check_finite(losses, todo)
         return float(losses.mean())
 
-    def _gradient_step(self, batch: Batch, steps: int, read_at: tuple[int, ...], plan: Plan | None = None) -> Tensor:
+    def _gradient_step(
+        self, batch: Batch, steps: int, read_at: tuple[int, ...], plan: BatchPlan | None = None
+    ) -> Tensor:
         self.optimizer.zero_grad(set_to_none=True)
         loss: Tensor = self.objective(batch, steps, read_at)
         if self.stops_at_once and plan is not None and not math.isfinite(loss.item()):
@@ -134,9 +149,9 @@ class Trainer:
         self.optimizer.step()
         return loss.detach()
 
-    def _rows(self, plans: list[Plan]) -> list[Tensor]:
-        """Rows of all batches of an epoch, sent to the device at once."""
-        pieces = [np.zeros(0, np.int64) if p.template is None else p.rows for p in plans]
+    def _rows(self, plans: list[BatchPlan]) -> list[Tensor]:
+        """The rows of all batches of an epoch, sent to the device at once."""
+        pieces = [np.zeros(0, np.int64) if p.compiled is None else p.rows for p in plans]
         sent = torch.tensor(np.concatenate(pieces), device=self.data.device)
         return list(torch.split(sent, [len(p) for p in pieces]))
 
@@ -163,19 +178,17 @@ class Trainer:
             self._improve_scores()
         graphs = self.graphs_seen
         numbers = {"epoch": epoch, "loss": loss, **found, "best": p.best}
-        line = {k: v if math.isfinite(v) else None for k, v in numbers.items()}  # JSON has no NaN
+        line = {k: v if math.isfinite(v) else None for k, v in numbers.items()}  # JSON has no NaN.
         timing = {"seconds": round(seconds, 3), "graphs_per_second": round(graphs / seconds, 1) if seconds else None}
         p.history.append({**line, **timing})
-        if self.out and self.processes.is_first:
-            log = self.out.with_suffix(".jsonl")
-            with log.open("w" if epoch == 0 else "a", encoding="utf-8") as file:
-                file.write(json.dumps({**line, **timing}) + "\n")
+        if self.writes:
+            self.writes.append(p.history[-1])
         if self.report:
             done = epoch * self.batches_per_epoch
             self.report(done, self.settings.epochs * self.batches_per_epoch, self._note(name))
 
     def _note(self, name: str = "") -> str:
-        """Short: beside it a bar and counts have to fit a line of 80 characters."""
+        """What the bar says, kept short: beside it a bar and counts have to fit a line of 80 characters."""
         if not self.progress.history:
             return ""
         last = self.progress.history[-1]
@@ -186,27 +199,27 @@ class Trainer:
         return f"{loss}{name} {found} (best {self.progress.best:.3g}){speed}"
 
     def _goes_on(self) -> bool:
-        """Whether patience and clock allow another epoch. All processes agree, or one would wait for ever."""
+        """Whether patience and clock allow another epoch; all processes agree, or one would wait for ever."""
         p, patience = self.progress, self.settings.patience
         if self.processes.any(self.clock.stopped):
-            self.clock.interrupted |= not self.clock.stopped  # another process was stopped
+            self.clock.interrupted |= not self.clock.stopped  # Another process was stopped.
             return False
         return not self.processes.any(bool(patience and p.epoch - p.best_epoch >= patience))
 
     def _improve_scores(self) -> None:
-        """MAP: where the network's own assignment beats the best score known, that becomes the target."""
+        """Where the network's own assignment beats the best score known, make its score the target; for MAP."""
         for plan in self.data.plans(self.judged_at_once):
             for n, score in zip(plan.indices, scores(self.network, self.data.batch(plan)).tolist(), strict=True):
                 if score > self.progress.best_scores[n]:
                     self.progress.best_scores[n] = score
         self.data.retarget(self.progress.best_scores)
 
-    def _check_finite(self, losses: Tensor, plans: list[Plan]) -> None:
+    def _check_finite(self, losses: Tensor, plans: list[BatchPlan]) -> None:
         bad = torch.nonzero(~torch.isfinite(losses))
         if len(bad):
             self._fail(plans[int(bad[0])])
 
-    def _fail(self, plan: Plan) -> None:
+    def _fail(self, plan: BatchPlan) -> None:
         self.network.load_state_dict(self.best_weights)
         raise SolveError(
             f"the loss is not finite in epoch {self.progress.epoch + 1}, on a batch of {self.data.names(plan)}: lower "
@@ -227,24 +240,22 @@ class Trainer:
 
     def save(self) -> None:
         """Write a checkpoint, where there is a file to put it beside."""
-        if self.out and self.processes.is_first:
-            tensors = {**self._snapshot(), "best": self.best_weights}
-            checkpoint.save(checkpoint.checkpoint_path(self.out), self.identity, self.progress, tensors)
+        if self.writes:
+            self.writes.save(self.progress, {**self._snapshot(), "best": self.best_weights})
         self.saved_at = time.monotonic()
 
     def resume(self) -> None:
         """Go on from the checkpoint; the log loses what came after it."""
-        assert self.out is not None
-        path = checkpoint.checkpoint_path(self.out)
-        self.progress, tensors = checkpoint.load(path, self.identity, self.data.device)
+        assert self.files is not None
+        self.progress, tensors = self.files.load(self.data.device)
         self.best_weights = tensors["best"]
         self._restore(tensors)
         if self.task is Task.MAP:
             self.data.retarget(self.progress.best_scores)
-        if self.processes.is_first:
-            lines = [json.dumps(line) + "\n" for line in self.progress.history]
-            self.out.with_suffix(".jsonl").write_text("".join(lines), encoding="utf-8")
+        if self.writes:
+            self.writes.rewrite_log(self.progress.history)
 
 
 def _scores_of(data: Dataset) -> list[float]:
+    """The best scores that are known at the start, one per graph."""
     return [float(np.ravel(t)[0]) for t in data.targets]

@@ -1,23 +1,24 @@
-"""How a training run goes: every knob with its range and one line of help; the command line shows the same lines."""
+"""How a training run goes: every setting with its range and one line of help, which the command line shows too."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from equifactor.errors import OptionError
-from equifactor.registry import check_options, option
+from equifactor.options import check_options, option
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class TrainingSettings:
     """Settings of one training run; the network has its own, see `equifactor model`."""
 
-    name: ClassVar[str] = "training"  # how messages about settings call it
+    name: ClassVar[str] = "training"  # Messages about settings begin with it.
 
     epochs: int = option(100, "passes over the training graphs", low=1)
     batch_size: int = option(50, "graphs per gradient step", low=1)
-    batch_states: int = option(0, "at most so many edge states in a batch: large graphs come in fewer; 0: any", low=0)
+    batch_states: int = option(0, "largest number of edge states in a batch: large graphs come in fewer; 0: any", low=0)
     fixed_batches: bool = option(
         False, "compose batches of many structures once and refill them: on a GPU each is then one captured graph"
     )
@@ -29,13 +30,13 @@ class Settings:
     warmup: int = option(0, "gradient steps over which the learning rate rises from 0", low=0)
     weight_decay: float = option(0.0, "decoupled weight decay (AdamW)", low=0.0)
     clip: float = option(1.0, "largest norm of the gradient; 0: any", low=0.0)
-    patience: int = option(20, "stop after so many epochs without a better validation; 0: never", low=0)
+    patience: int = option(20, "epochs without a better validation after which it stops; 0: never", low=0)
     loss: Literal["auto", "cross-entropy", "uai"] = option("auto", "auto: cross-entropy for MAR, uai for MAP")
     sharpen: float = option(1.0, "the loss uai raises beliefs to this power, closer to what is decoded", low=0.01)
     vary_steps: bool = option(
         False, "draw the number of steps of each batch, from T/2 to 4T; validate at T/2, T and 4T"
     )
-    losses_at: int = option(1, "take the loss at so many steps, evenly spaced up to the last", low=1)
+    losses_at: int = option(1, "number of steps at which the loss is taken, evenly spaced up to the last", low=1)
     validation: str = option("0.1", "share of the graphs held out, or DATA of its own")
     seed: int = option(0, "of the weights, the split and the order of the graphs")
     device: str = option("cpu", "cpu or cuda")
@@ -54,9 +55,7 @@ class Settings:
             raise OptionError("training: schedule=time is for one process, as several would not agree on the time")
 
     def learning_rate(self, step: int, total: int, seconds: float = 0.0) -> float:
-        """At one of `total` gradient steps, so many seconds after the start."""
-        import math
-
+        """The learning rate at one of `total` gradient steps, some seconds after the start."""
         warm = min(1.0, (step + 1) / self.warmup) if self.warmup else 1.0
         if self.schedule == "constant":
             return self.lr * warm

@@ -11,12 +11,12 @@ from equifactor.numerics import tensors as ops
 from equifactor.result import Task
 from equifactor.solvers.learned.network import Network
 from equifactor.solvers.learned.wiring import wire
-from equifactor.training.batches import Batch
+from equifactor.training.compiled_batches import Batch
 from equifactor.training.losses import SMALLEST_SCORE, kl_per_graph, squared_error_per_graph
 
 
 def measures(network: Network, batches: Sequence[Batch], task: Task, steps: int | None = None) -> dict[str, float]:
-    """MAR: `kl` and `rmse`. MAP: `error` of the decoded assignments and the count `zero` of impossible ones.
+    """For MAR `kl` and `rmse`; for MAP the `error` of decoded assignments and the number `zero` of impossible ones.
 
     Early stopping looks at the first one; smaller is better. An impossible assignment counts as an error of 1, one
     that is better than the best known as none. Graphs count by their weights, as in the loss.
@@ -41,7 +41,7 @@ def measures(network: Network, batches: Sequence[Batch], task: Task, steps: int 
 
 
 def scores(network: Network, batch: Batch, steps: int | None = None) -> np.ndarray:
-    """Log score [G] of the assignment of highest belief, variable by variable."""
+    """[G] the log score of the assignment of highest belief, variable by variable."""
     with torch.no_grad():
         log_b = network.unroll(network.start(wire(batch.flat, "max")), steps)[-1]
         return ops.log_scores(batch.flat, ops.max_states(batch.flat, log_b)).double().cpu().numpy()

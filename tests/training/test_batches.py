@@ -1,4 +1,4 @@
-"""Batches from templates are those compiled one by one; every graph is seen once per pass."""
+"""Batches that fill compiled ones are those compiled one by one; every graph is seen once per pass."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def test_every_graph_once_per_pass_and_the_same_order_for_the_same_seed() -> Non
     assert [p.indices.tolist() for p in data.plans(4, np.random.default_rng(2))] != [p.indices.tolist() for p in plans]
 
 
-def test_two_generators_of_one_structure_share_their_templates() -> None:
+def test_two_generators_of_one_structure_share_their_compiled_batches() -> None:
     data = dataset()
-    assert len(data.shelves) == 1
-    assert len(data.shelves[0].members) == len(ISING) + len(ASYMMETRIC)
-    assert sum(p.template is not None for p in data.plans(4)) == 3
+    assert len(data.stacks) == 1
+    assert len(data.stacks[0].members) == len(ISING) + len(ASYMMETRIC)
+    assert sum(p.compiled is not None for p in data.plans(4)) == 3
 
 
 def test_a_batch_holds_the_potentials_and_targets_of_its_graphs() -> None:
@@ -71,7 +71,7 @@ def test_weights_count_between_structures_too() -> None:
         )
 
 
-def test_graphs_with_zeros_keep_a_template_safe() -> None:
+def test_graphs_with_zeros_keep_a_compiled_batch_safe() -> None:
     structure = ISING[0].structure
     table = np.array(ISING[0].log_phi)
     table[-1] = -np.inf
@@ -93,7 +93,7 @@ def test_large_graphs_come_in_smaller_batches() -> None:
         plans = data.plans(5, rng)
         assert sorted(n for p in plans for n in p.indices.tolist()) == list(range(len(graphs)))
         assert all(len(p.indices) <= 5 and sum(states[n] for n in p.indices) <= 3 * max(states) for p in plans)
-        assert {len(p.indices) for p in plans if p.template} == {5, 3}
+        assert {len(p.indices) for p in plans if p.compiled} == {5, 3}
     alone = Dataset(graphs, targets, device="cpu", dtype="float64", batch_states=1)
     assert len(alone.plans(5)) == len(graphs)
 
@@ -106,7 +106,7 @@ def test_fixed_batches_repeat_their_structures_and_hold_every_graph() -> None:
         plans = data.plans(6, rng)
         assert {n for p in plans for n in p.indices.tolist()} == set(range(len(graphs)))
         for plan in plans:
-            assert plan.template is not None
+            assert plan.compiled is not None
             batch = data.batch(plan)
             want = compile([graphs[n] for n in plan.indices])
             np.testing.assert_array_equal(batch.flat.log_phi.numpy(), want.log_phi)
@@ -115,7 +115,7 @@ def test_fixed_batches_repeat_their_structures_and_hold_every_graph() -> None:
             np.testing.assert_allclose(batch.weight.numpy(), data.weights[plan.indices] / len(plan.indices))
             assert batch.flat.has_zeros == want.has_zeros
     again = data.plans(6, np.random.default_rng(1))
-    assert {id(p.template) for p in again} == {id(p.template) for p in plans}
+    assert {id(p.compiled) for p in again} == {id(p.compiled) for p in plans}
 
 
 def test_fixed_batches_keep_within_their_states() -> None:

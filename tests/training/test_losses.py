@@ -10,7 +10,7 @@ from equifactor import FactorGraph, compile, generators, metrics, solve
 from equifactor.graph.marginals import Marginals
 from equifactor.numerics import tensors as ops
 from equifactor.result import Task
-from equifactor.solvers.learned import build
+from equifactor.solvers.learned.network import build
 from equifactor.training.batches import Dataset
 from equifactor.training.losses import expected_log_score, kl_per_graph, squared_error_per_graph, uai_per_graph
 from equifactor.training.validate import measures

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from equifactor.registry import option, parse_solver, register
+from equifactor.options import option
+from equifactor.registry import parse_solver, register
 from equifactor.result import Estimate, Status, Task, impossible
 from equifactor.solver import SolveContext, Solver
 from equifactor.solvers.elimination.brute import BruteForce

@@ -1,68 +1,16 @@
 """Learned inference: message-passing networks on compiled factor graphs, CPU and GPU, any batch of graphs.
 
-Symbols: S' edge states of the factors of two variables and more, E' their edges, X variable states, H channels;
-old, new = m_prev and m~ of the paper, both factor-to-variable; msg_vf = m_{i->a}; h, u, q hidden, per edge state.
+Each file `fe_net.py`, `bpnn.py` and so on holds one kind of network: its settings, the network and its solver.
 
-Names are loaded when they are first asked for: a list of solvers or the card of a model file needs no torch.
+network.py           what a network is                     learned_solver.py    what its solver is
+wiring.py            what a network sees of a batch        network_run.py       one run of a network on a batch
+layers.py            small building blocks                 table_features.py    tables as plain feature vectors
+loop_corrections.py  exact corrections around short loops  replay.py            a network captured once on a GPU
+model_files.py       weights on disk                       model_card.py        what a model file says about itself
+bp_layer.py          belief propagation as a differentiable layer
+
+Symbols: V variables, X variable states, E edges and S edge states (of all factors), T table entries, G graphs, H
+channels. E2 and S2 are the edges and edge states of the factors of two variables and more alone; unary factors come
+first in the order of a compiled batch, so these are the last ones. old and new are m_prev and m~ of the paper, both
+factor-to-variable; msg_vf is m_{i->a}; h, u and q are hidden vectors of an edge state.
 """
-
-from __future__ import annotations
-
-import importlib
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from equifactor.solvers.learned.bp_layer import Beliefs, beliefs
-    from equifactor.solvers.learned.bpnn import BPNN
-    from equifactor.solvers.learned.fe_gnn import FEGNN
-    from equifactor.solvers.learned.fe_nbp import FENBP
-    from equifactor.solvers.learned.fe_net import FENet
-    from equifactor.solvers.learned.fgnn import FGNN
-    from equifactor.solvers.learned.ggnn import GGNN
-    from equifactor.solvers.learned.model_card import ModelCard, read_card
-    from equifactor.solvers.learned.model_files import load_model, save_model
-    from equifactor.solvers.learned.nebp import NEBP
-    from equifactor.solvers.learned.network import Config, Network, State, build, network_kinds
-
-__all__ = [
-    "BPNN",
-    "FEGNN",
-    "FENBP",
-    "FGNN",
-    "GGNN",
-    "NEBP",
-    "Beliefs",
-    "Config",
-    "FENet",
-    "ModelCard",
-    "Network",
-    "State",
-    "beliefs",
-    "build",
-    "load_model",
-    "network_kinds",
-    "read_card",
-    "save_model",
-]
-
-_HOME = {
-    "BPNN": "bpnn",
-    "Beliefs": "bp_layer",
-    "FEGNN": "fe_gnn",
-    "FENBP": "fe_nbp",
-    "FENet": "fe_net",
-    "FGNN": "fgnn",
-    "GGNN": "ggnn",
-    "ModelCard": "model_card",
-    "NEBP": "nebp",
-    "beliefs": "bp_layer",
-    "load_model": "model_files",
-    "read_card": "model_card",
-    "save_model": "model_files",
-}  # the others live in network
-
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'equifactor.solvers.learned' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"equifactor.solvers.learned.{_HOME.get(name, 'network')}"), name)

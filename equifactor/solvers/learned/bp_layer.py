@@ -1,16 +1,20 @@
 """Belief propagation as a differentiable layer: marginals and ln Z as functions of the potentials.
 
-flat = compile(graphs).to(device, dtype)             # the structure, once
-answer = beliefs(flat, log_phi)                      # log_phi [T] from any network, in flat order
-loss = (answer.log_z - ops.log_scores(flat.with_log_phi(log_phi), labels)).mean()
+```python
+import equifactor as ef
+
+flat = ef.compile(graphs).to(device, dtype)  # The structure is compiled once.
+answer = ef.beliefs(flat, log_phi)  # log_phi [T] comes from any network, in flat order.
+loss = (answer.log_z - ef.log_scores(flat.with_log_phi(log_phi), labels)).mean()
 loss.backward()
+```
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 from jaxtyping import Float
@@ -28,20 +32,20 @@ Gradient = Literal["unrolled", "implicit"]
 class Beliefs(NamedTuple):
     """What `beliefs` returns; everything but the last two carries a gradient."""
 
-    log_probabilities: Float[Tensor, " X"]  # of every variable's states; -inf where a state is impossible
-    log_factors: Float[Tensor, " T"]  # log belief of every table entry, in flat order
-    log_z: Float[Tensor, " G"]  # Bethe ln Z of each graph; for `max` the log score of the best assignment
-    change: Float[Tensor, " G"]  # largest change of a message in the last step, in probability; near 0: settled
+    log_probabilities: Float[Tensor, " X"]  # Of every variable state; -inf where it is impossible.
+    log_factors: Float[Tensor, " T"]  # The log belief of every table entry, in flat order.
+    log_z: Float[Tensor, " G"]  # The Bethe ln Z; for `max` the log score of the best assignment.
+    change: Float[Tensor, " G"]  # The largest change of a message in the last step, in probability.
     iterations: int
 
     @property
     def probabilities(self) -> Float[Tensor, " X"]:
-        """Marginals; for a cross-entropy use `log_probabilities`, which loses no digits."""
+        """The marginals; for a cross-entropy use `log_probabilities`, which loses no digits."""
         return self.log_probabilities.exp()
 
     @property
     def factors(self) -> Float[Tensor, " T"]:
-        """Joint marginals of the variables of each factor."""
+        """The joint marginals of the variables of each factor."""
         return self.log_factors.exp()
 
 
@@ -103,16 +107,16 @@ def beliefs(
 
 
 def _step(wiring: Wiring, msg: Tensor, keep: Tensor) -> Tensor:
-    """One damped update of all messages [S'] of the factors of two variables and more."""
+    """One damped update of all messages [S2] of the factors of two variables and more."""
     return wiring.damp(wiring.normalize(wiring.reduce(wiring.outgoing(msg))), msg, keep)
 
 
 def _iterate(wiring: Wiring, keep: Tensor, iterations: int, tolerance: float = 0.0) -> tuple[Tensor, Tensor, int]:
-    """The last two messages and the number of steps; every few of them it looks whether they settled, if at all."""
+    """The last two messages and the number of steps; with a tolerance it stops once the messages settled."""
     old = msg = wiring.uniform_messages()
     for n in range(1, iterations + 1):
         old, msg = msg, _step(wiring, msg, keep)
-        look = tolerance > 0 and n % _LOOK_EVERY == 0  # each look waits for the device
+        look = tolerance > 0 and n % _LOOK_EVERY == 0  # Each look waits for the device.
         if look and (msg.numel() == 0 or bool((msg.exp() - old.exp()).abs().amax() <= tolerance)):
             return old, msg, n
     return old, msg, iterations
@@ -122,14 +126,16 @@ _LOOK_EVERY = 4
 
 
 def _fixed_point(wiring: Wiring, msg: Tensor, keep: Tensor, iterations: int, tolerance: float) -> Tensor:
-    """Messages [S'] one step after those at a fixed point, with the gradient of the fixed point."""
+    """Messages [S2] one step after those at a fixed point, with the gradient of the fixed point."""
     last = _step(wiring, msg, keep)
     if not last.requires_grad:
         return last
     point = msg.detach().requires_grad_()
-    after = _step(wiring, point, keep)  # for J^T; a record of its own, since the hook below would run within itself
+    # J^T needs a record of its own, since the hook below would otherwise run within itself.
+    after = _step(wiring, point, keep)
 
-    def solve(g: Tensor) -> Tensor:
+    def solved(g: Tensor) -> Tensor:
+        """v = g + J^T v, iterated until it settles."""
         v = g
         for n in range(1, iterations + 1):
             old, v = v, g + torch.autograd.grad(after, point, v, retain_graph=True)[0]
@@ -137,7 +143,7 @@ def _fixed_point(wiring: Wiring, msg: Tensor, keep: Tensor, iterations: int, tol
                 break
         return v
 
-    last.register_hook(solve)  # type: ignore[no-untyped-call]
+    last.register_hook(solved)  # type: ignore[no-untyped-call]
     return last
 
 
@@ -145,7 +151,7 @@ def _fixed_point(wiring: Wiring, msg: Tensor, keep: Tensor, iterations: int, tol
 
 
 def _factor_beliefs(flat: Flat, msg_fv: Tensor, semiring: Semiring) -> tuple[Tensor, Tensor]:
-    """Normalised log belief of every table entry [T], and ln Z_a (for `max` the best entry) added up per graph [G]."""
+    """The normalised log belief of every table entry [T], and the sum of ln Z_a (`max`: of the best entries) [G]."""
     msg_vf = ops.sum_of_other_factors(flat, msg_fv)
     blocks, log_z = [], msg_fv.new_zeros(flat.num_graphs)
     for group in flat.groups:
@@ -162,12 +168,12 @@ def _factor_beliefs(flat: Flat, msg_fv: Tensor, semiring: Semiring) -> tuple[Ten
 
 
 def _log_z(flat: Flat, msg_fv: Tensor, semiring: Semiring) -> Float[Tensor, " G"]:
-    """`ops.bethe_log_z`, for both semirings."""
+    """The Bethe ln Z for both semirings."""
     if semiring == "sum":
         return ops.bethe_log_z(flat, msg_fv)
     best = segment_max(ops.variable_log_beliefs(flat, msg_fv), flat.var_of_state, flat.num_vars)
     degree = segment_sum(torch.ones_like(flat.var_of_edge), flat.var_of_edge, flat.num_vars)
-    terms = torch.where(degree == 1, 0.0, (1 - degree) * best)  # 0 times -inf is meant as 0
+    terms = torch.where(degree == 1, 0.0, (1 - degree) * best)  # 0 times -inf is meant as 0.
     of_vars = segment_sum(terms, flat.graph_of_var, flat.num_graphs)
     log_z = _factor_beliefs(flat, msg_fv, semiring)[1] + of_vars
     return torch.where(torch.isnan(log_z) | torch.isposinf(log_z), -torch.inf, log_z)
@@ -184,7 +190,7 @@ def _has_zeros(log_phi: Tensor) -> bool:
 
 
 def _check(
-    flat: Flat, log_phi: Tensor, damping: float, iterations: int, tolerance: float, semiring: str, gradient: str
+    flat: Flat, log_phi: Any, damping: float, iterations: int, tolerance: float, semiring: str, gradient: str
 ) -> None:
     if not isinstance(flat.log_phi, Tensor):
         raise ModelError("beliefs needs a graph of tensors, found one of numpy arrays: compile(graphs).to(device)")

@@ -9,16 +9,18 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from equifactor.registry import option
+from equifactor.options import option
+from equifactor.registry import register
 from equifactor.solvers.learned.layers import logit, mlp, squash, zero_
-from equifactor.solvers.learned.network import Config, Network, State, one_cardinality, register_network
+from equifactor.solvers.learned.learned_solver import NeuralSolver
+from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState, check_cardinality
 from equifactor.solvers.learned.wiring import Flat, Wiring
 
-_CLAMP = 99.0  # log differences beyond are seen as this, as in the published code
+_CLAMP = 99.0  # H sees larger log differences as this one, as in the published code.
 
 
 @dataclass(frozen=True, kw_only=True)
-class BPNNConfig(Config):
+class BPNNConfig(NetworkConfig):
     """Settings of BPNN; the defaults are those of its own paper."""
 
     card: int = option(2, "number of states of every variable", low=2)
@@ -28,7 +30,6 @@ class BPNNConfig(Config):
     damping: float = option(0.5, "scalar: damping of the untrained model", low=0.0, below=1.0)
 
 
-@register_network("bpnn")
 class BPNN(Network):
     """`m = m~ + (1 - a)[H(m_prev - m~) - H(0)]` for both directions of every edge (BPNN-D), H a network on |X| numbers.
 
@@ -41,7 +42,6 @@ class BPNN(Network):
     """
 
     config_class = BPNNConfig
-    symmetries = frozenset(("global", "local variable"))
 
     def __init__(self, config: BPNNConfig) -> None:
         super().__init__(config)
@@ -49,33 +49,33 @@ class BPNN(Network):
         self.scalar = config.variant == "scalar"
         if self.scalar:
             self.alpha = mlp((2 * self.card, config.hidden, config.hidden, 1), nn.ReLU)
-            zero_(self.alpha[-1], logit(config.damping))  # only the last layer: all zeros could not learn
+            zero_(self.alpha[-1], logit(config.damping))  # All layers at zero could not learn.
         else:
             self.to_factor, self.to_variable = _identity(self.card), _identity(self.card)
 
     def check(self, flat: Flat) -> None:
-        """One cardinality per model."""
-        one_cardinality(flat, self.kind, self.card)
+        """Raise `ModelError` unless all variables have the cardinality of the model."""
+        check_cardinality(flat, self.kind, self.card)
 
-    def start(self, wiring: Wiring) -> State:
-        """Uniform messages, both ways."""
+    def start(self, wiring: Wiring) -> NetworkState:
+        """Uniform messages in both directions."""
         msg = wiring.uniform_messages()
-        return State(wiring, msg, () if self.scalar else (msg,))
+        return NetworkState(wiring, msg, () if self.scalar else (msg,))
 
-    def step(self, state: State) -> State:
-        """Variables to factors, then factors to variables."""
+    def step(self, state: NetworkState) -> NetworkState:
+        """Pass messages from variables to factors, then from factors to variables."""
         wiring, old = state.wiring, state.msg_fv
         if self.scalar:
             new = wiring.normalize(wiring.reduce(wiring.outgoing(old)))
             seen = squash(torch.cat((new.reshape(-1, self.card), old.reshape(-1, self.card)), dim=1))
             alpha = self.alpha(seen).sigmoid().expand(-1, self.card).reshape(-1)
-            return State(wiring, wiring.damp(new, old, alpha))
+            return NetworkState(wiring, wiring.damp(new, old, alpha))
         (old_vf,) = state.hidden
         msg_vf = self._mix(wiring, wiring.normalize(wiring.outgoing(old)), old_vf, self.to_factor)
         new = wiring.normalize(wiring.reduce(msg_vf))
-        return State(wiring, self._mix(wiring, new, old, self.to_variable), (msg_vf,))
+        return NetworkState(wiring, self._mix(wiring, new, old, self.to_variable), (msg_vf,))
 
-    def _mix(self, wiring: Wiring, new: Tensor, old: Tensor, H: nn.Module) -> Float[Tensor, " S'"]:
+    def _mix(self, wiring: Wiring, new: Tensor, old: Tensor, H: nn.Module) -> Float[Tensor, " S2"]:
         """The new message with its correction, normalised; true zeros stay and are not shown to H."""
         zero = torch.isneginf(new) | torch.isneginf(old)
         change = torch.where(zero, 0.0, old) - torch.where(zero, 0.0, new)
@@ -96,3 +96,17 @@ def _identity(card: int) -> nn.Sequential:
         nn.init.zeros_(linear.bias)
         layers += [linear, nn.ReLU()]
     return nn.Sequential(*layers)
+
+
+@register("bpnn")
+@dataclass(frozen=True, kw_only=True)
+class BPNNSolver(NeuralSolver):
+    """Belief propagation with a learned damping of whole message vectors; one cardinality per model (BPNN).
+
+    Marginals and ln Z are those of the Bethe formula, neither bound; for MAP the assignment is a lower bound and
+    appendix C an upper one. Any arity. Untrained it is nearly undamped belief propagation.
+    """
+
+    network_class = BPNN
+    symmetries = frozenset(("global", "local variable"))
+    takes = "graphs whose variables all have the number of states it was trained for"

@@ -10,16 +10,19 @@ from torch import Tensor, nn
 
 from equifactor.numerics import tensors as ops
 from equifactor.numerics.tensors.segments import segment_sum
-from equifactor.registry import option
+from equifactor.options import option
+from equifactor.registry import register
+from equifactor.result import Task
 from equifactor.solvers.learned.layers import mlp, settling, squash
-from equifactor.solvers.learned.network import Config, Network, State, one_cardinality, register_network
+from equifactor.solvers.learned.learned_solver import NeuralSolver
+from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState, check_cardinality
 from equifactor.solvers.learned.wiring import Flat, Wiring, others
 
-_CLAMP = 30.0  # log messages beyond are seen as this
+_CLAMP = 30.0  # Larger log messages are seen as this one.
 
 
 @dataclass(frozen=True, kw_only=True)
-class FEGNNConfig(Config):
+class FEGNNConfig(NetworkConfig):
     """Settings of FE-GNN; the defaults are those of the paper."""
 
     card: int = option(2, "number of states of every variable", low=2)
@@ -29,7 +32,6 @@ class FEGNNConfig(Config):
     settle: float = option(0.0, "after T steps hidden states go (T/t)^settle of their way; above 1 they rest", low=0.0)
 
 
-@register_network("fe-gnn")
 class FEGNN(Network):
     """Hidden states of size D on both directions of every edge, updated by two GRUs (Eq. 14 and 15).
 
@@ -40,8 +42,6 @@ class FEGNN(Network):
     """
 
     config_class = FEGNNConfig
-    symmetries = frozenset(("global", "local variable"))
-    estimates_log_z = False  # what passes through the tables are learned numbers, far from any message of BP
 
     def __init__(self, config: FEGNNConfig) -> None:
         super().__init__(config)
@@ -55,16 +55,18 @@ class FEGNN(Network):
         self.mlp3 = mlp((D, H, H, X), nn.ReLU)
 
     def check(self, flat: Flat) -> None:
-        """One cardinality per model."""
-        one_cardinality(flat, self.kind, self.card)
+        """Raise `ModelError` unless all variables have the cardinality of the model."""
+        check_cardinality(flat, self.kind, self.card)
 
-    def start(self, wiring: Wiring) -> State:
-        """Hidden states of zero, uniform messages; the tables without their scale, which no answer depends on."""
+    def start(self, wiring: Wiring) -> NetworkState:
+        """Hidden states of zero and uniform messages; the tables lose their scale, which no answer depends on."""
         zeros = wiring.log_phi.new_zeros(len(wiring.var_of_edge), self.channels)
-        return State(wiring, wiring.uniform_messages(), (zeros, zeros, _without_scale(wiring), zeros.new_zeros(())))
+        return NetworkState(
+            wiring, wiring.uniform_messages(), (zeros, zeros, _without_scale(wiring), zeros.new_zeros(()))
+        )
 
-    def step(self, state: State) -> State:
-        """Variables to factors, then factors to variables."""
+    def step(self, state: NetworkState) -> NetworkState:
+        """Update the hidden states from variables to factors, then from factors to variables."""
         wiring, (h_vf, h_fv, log_phi, t) = state.wiring, state.hidden
         t = t + 1.0
         seen_fv = self._seen(h_fv, wiring.messages(state.msg_fv)) if self.sees_bp else h_fv
@@ -85,16 +87,18 @@ class FEGNN(Network):
         if not self.sees_bp:
             # What went through the tables is a log message like any other: bounds are computed from it.
             msg = wiring.normalize(out[len(wiring.unary_messages) :])
-        return State(wiring, msg, (h_vf, h_fv, log_phi, t))
+        return NetworkState(wiring, msg, (h_vf, h_fv, log_phi, t))
 
     def _moved(self, before: Tensor, after: Tensor, t: Tensor) -> Tensor:
+        """Hidden states on their way from `before` to `after`: all of it, or with `settle` less and less."""
         return torch.lerp(before, after, settling(t, self.config.steps, self.settle)) if self.settle else after
 
     def _seen(self, hidden: Tensor, msg: Tensor) -> Tensor:
+        """[E, D + card] hidden states beside the messages of belief propagation."""
         return torch.cat((hidden, squash(msg).reshape(-1, self.card)), dim=1)
 
-    def log_beliefs(self, state: State) -> Tensor:
-        """MLP3 of the sum of incoming hidden states; impossible states stay impossible."""
+    def log_beliefs(self, state: NetworkState) -> Tensor:
+        """MLP3 of the sum of the incoming hidden states [X]; impossible states stay impossible."""
         flat = state.wiring.flat
         out = self.mlp3(segment_sum(state.hidden[1], flat.var_of_edge, flat.num_vars)).reshape(-1)
         if not flat.has_zeros:
@@ -103,7 +107,7 @@ class FEGNN(Network):
 
 
 def _without_scale(wiring: Wiring) -> Tensor:
-    """[T] log tables, each less the mean of its possible entries."""
+    """[T] the log tables, each less the mean of its possible entries."""
     blocks = [wiring.log_phi.new_zeros(0)]
     for group in wiring.all_groups:
         table = group.table(wiring.log_phi).reshape(group.num_factors, -1)
@@ -111,3 +115,18 @@ def _without_scale(wiring: Wiring) -> Tensor:
         mean = torch.where(possible, table, 0.0).sum(1, keepdim=True) / possible.sum(1, keepdim=True).clamp_min(1)
         blocks.append((table - mean).reshape(-1))
     return torch.cat(blocks)
+
+
+@register("fe-gnn")
+@dataclass(frozen=True, kw_only=True)
+class FEGNNSolver(NeuralSolver):
+    """Recurrent network on messages that meets the tables in a tensor sum; one cardinality per model (FE-GNN).
+
+    Marginals and assignments are learned and ln Z is not given; for MAP the assignment is a lower bound and appendix C
+    an upper one. Any arity. Untrained its weights are random.
+    """
+
+    network_class = FEGNN
+    tasks = (Task.MAR, Task.MAP)
+    symmetries = frozenset(("global", "local variable"))
+    takes = "graphs whose variables all have the number of states it was trained for"

@@ -10,18 +10,19 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from equifactor.errors import OptionError
-from equifactor.registry import option
-from equifactor.solver import ALL_SYMMETRIES
+from equifactor.options import option
+from equifactor.registry import register
 from equifactor.solvers.learned.layers import GraphNorm, logit, mlp, settling, squash, zero_
-from equifactor.solvers.learned.network import Config, Network, State, register_network
+from equifactor.solvers.learned.learned_solver import NeuralBP
+from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState
 from equifactor.solvers.learned.wiring import Wiring
 
 FEATURES = ("old", "new", "variable", "factor-sum", "factor-max")
-_LEAST = 1e-6  # changes and variances below look alike, and their logarithms stay finite
+_LEAST = 1e-6  # It is added to changes and variances, so that their logarithms stay finite.
 
 
 @dataclass(frozen=True, kw_only=True)
-class FENBPConfig(Config):
+class FENBPConfig(NetworkConfig):
     """Settings of FE-NBP; the defaults are those of the paper."""
 
     hidden: int = option(64, "width of the two hidden layers", low=1)
@@ -40,7 +41,6 @@ class FENBPConfig(Config):
                 raise OptionError(f"fe-nbp: there is no feature {name!r}; choose from: {', '.join(FEATURES)}")
 
 
-@register_network("fe-nbp")
 class FENBP(Network):
     """`m = m~ + alpha (m_prev - m~)`, alpha = phi(m_prev, m~, b_i, sum b_a, max b_a) for each edge state (Eq. 7 and 8).
 
@@ -55,7 +55,6 @@ class FENBP(Network):
     """
 
     config_class = FENBPConfig
-    symmetries = ALL_SYMMETRIES
 
     def __init__(self, config: FENBPConfig) -> None:
         super().__init__(config)
@@ -70,13 +69,13 @@ class FENBP(Network):
         self.settle = config.settle
         self.whole = mlp((2 + 2 * config.hidden, config.hidden, config.hidden)) if config.context else None
 
-    def start(self, wiring: Wiring) -> State:
-        """Uniform messages, and a count of steps."""
+    def start(self, wiring: Wiring) -> NetworkState:
+        """Uniform messages and a count of steps."""
         msg = wiring.uniform_messages()
-        return State(wiring, msg, (msg.new_zeros(()),))
+        return NetworkState(wiring, msg, (msg.new_zeros(()),))
 
-    def step(self, state: State) -> State:
-        """One damped BP step, the damping chosen by the network."""
+    def step(self, state: NetworkState) -> NetworkState:
+        """One damped step of belief propagation; the network chooses the damping."""
         wiring, old, t = state.wiring, state.msg_fv, state.hidden[0] + 1.0
         msg_vf = wiring.outgoing(old)
         unscaled = wiring.reduce(msg_vf)
@@ -85,9 +84,9 @@ class FENBP(Network):
         damping = self.damping(wiring, self.see(wiring, old, new, msg_vf, unscaled), moved)
         if self.settle:
             damping = 1.0 - (1.0 - damping) * settling(t, self.config.steps, self.settle)
-        return State(wiring, wiring.damp(new, old, damping), (t,))
+        return NetworkState(wiring, wiring.damp(new, old, damping), (t,))
 
-    def see(self, wiring: Wiring, old: Tensor, new: Tensor, msg_vf: Tensor, unscaled: Tensor) -> Float[Tensor, "S' H"]:
+    def see(self, wiring: Wiring, old: Tensor, new: Tensor, msg_vf: Tensor, unscaled: Tensor) -> Float[Tensor, "S2 H"]:
         """The features of each edge state, in the log and squashed.
 
         The marginal of the factor belief is the product of the two messages that meet on the edge, so `factor-sum`
@@ -112,8 +111,8 @@ class FENBP(Network):
         change = wiring.mean_per_graph((new.exp() - old.clamp_max(0.0).exp()).abs()[:, None])
         return torch.cat((t.log().expand_as(change), (change + _LEAST).log()), dim=1)
 
-    def damping(self, wiring: Wiring, seen: Tensor, moved: Tensor | None = None) -> Float[Tensor, " S'"]:
-        """alpha for each edge state, or the same for all states of an edge, from `see` and `moved`."""
+    def damping(self, wiring: Wiring, seen: Tensor, moved: Tensor | None = None) -> Float[Tensor, " S2"]:
+        """alpha for each edge state, or one for all states of an edge, from what `see` and `moved` return."""
         hidden, whole = self.first(seen), None
         if self.norms or moved is not None:
             mean, variance, centred = wiring.graph_statistics(hidden)
@@ -126,10 +125,22 @@ class FENBP(Network):
         if self.norms:
             _, variance, centred = wiring.graph_statistics(hidden)
             hidden = self.norms[1](wiring, variance, centred)
-        if whole is not None:  # after the norms, which would take it away again
+        if whole is not None:  # It comes after the norms, which would take it away again.
             hidden = hidden + whole
         hidden = nn.functional.leaky_relu(hidden)
         if self.alpha == "edge":
             hidden = wiring.max_over_states(hidden)
         out = self.last(hidden).squeeze(-1) + self.first_alpha
         return out.sigmoid() if self.bounded else out
+
+
+@register("fe-nbp")
+@dataclass(frozen=True, kw_only=True)
+class FENBPSolver(NeuralBP):
+    """Belief propagation whose damping a small network chooses, one number per edge state (FE-NBP).
+
+    Marginals and ln Z are those of the Bethe formula, neither bound; for MAP the assignment is a lower bound and
+    appendix C an upper one. Any cardinality and arity. Cost of a step: BP plus 5,000 multiplications per edge state.
+    """
+
+    network_class = FENBP

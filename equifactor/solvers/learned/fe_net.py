@@ -9,16 +9,19 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from equifactor.numerics.tensors.segments import segment_logsumexp
-from equifactor.registry import option
-from equifactor.solver import ALL_SYMMETRIES
+from equifactor.options import option
+from equifactor.registry import register
 from equifactor.solvers.learned.layers import logit, mlp, settling, squash, zero_
+from equifactor.solvers.learned.learned_solver import NeuralBP
 from equifactor.solvers.learned.loop_corrections import loops_of
-from equifactor.solvers.learned.network import Config, Network, State, register_network
+from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState
 from equifactor.solvers.learned.wiring import Wiring
+
+_LOWEST = -1e3  # The number that features show for a true zero.
 
 
 @dataclass(frozen=True, kw_only=True)
-class FENetConfig(Config):
+class FENetConfig(NetworkConfig):
     """Settings of FE-Net."""
 
     channels: int = option(16, "size C of the hidden vector of an edge state", low=1)
@@ -31,9 +34,8 @@ class FENetConfig(Config):
     settle: float = option(0.0, "after T steps messages go (T/t)^settle of their way; above 1 they rest", low=0.0)
 
 
-@register_network("fe-net")
 class FENet(Network):
-    """Per edge state the BP message m(x) and C hidden channels h(x).
+    """It keeps the BP message m(x) and C hidden channels h(x) on every edge state.
 
     One step is:
 
@@ -41,7 +43,7 @@ class FENet(Network):
     2. u_{i->a}(x) = sum over the other factors of MLP1[h(x), mean_x h];
     3. y(x) = gamma m_{i->a}(x) + MLP2[u(x), mean_x u, m_{i->a}(x)], Q channels;
     4. q_{a->i}(x) = LSE over the other variables' states of (beta Psi_a + tensor sum of y), centred over x;
-    5. delta: the corrections of m~ around the loops of the factor (`loops.py`);
+    5. delta: the corrections of m~ around the loops of the factor (`loop_corrections.py`);
     6. h <- GRU([q, m_prev, m~, m_{i->a}, b_i, b_a, unary, u, delta], h);
     7. m~ <- m~ + (1 + kappa) delta, m = m~ + sigmoid(alpha)(m_prev - m~) + epsilon, with kappa, alpha and epsilon
        linear in h. With `temper`, m~ is first raised to the power 2 sigmoid(tau), tau linear in the mean of h over x.
@@ -54,13 +56,12 @@ class FENet(Network):
     """
 
     config_class = FENetConfig
-    symmetries = ALL_SYMMETRIES
 
     def __init__(self, config: FENetConfig) -> None:
         super().__init__(config)
         C, Q, H = config.channels, config.tables, config.hidden
         self.channels, self.tables, self.context = C, Q, config.context
-        double = 2 if config.context else 1
+        double = 2 if config.context else 1  # With context a hidden vector comes with a mean.
         self.mlp1 = mlp((double * C, H, C))
         if Q:
             self.mlp2 = mlp((double * C + 1, H, Q))
@@ -75,16 +76,16 @@ class FENet(Network):
         self.first_alpha = logit(config.damping)
         self.mlp3 = mlp((double * C + 1 + config.loops, H, H, 1 + config.temper), last_zero=True)
 
-    def start(self, wiring: Wiring) -> State:
+    def start(self, wiring: Wiring) -> NetworkState:
         """Uniform messages, hidden vectors of zero."""
         msg = wiring.uniform_messages()
         if self.loops:
             wiring = replace(wiring, loops=loops_of(wiring))
         h = msg.new_zeros(len(msg), self.channels)
-        return State(wiring, msg, (h, torch.zeros_like(wiring.unary), msg.new_zeros(())))
+        return NetworkState(wiring, msg, (h, torch.zeros_like(wiring.unary), msg.new_zeros(())))
 
-    def step(self, state: State) -> State:
-        """Steps 1 to 7 above."""
+    def step(self, state: NetworkState) -> NetworkState:
+        """Do steps 1 to 7 of the class docstring."""
         wiring, old, (before, seen_by_states, t) = state.wiring, state.msg_fv, state.hidden
         msg_vf = wiring.outgoing(old)
         unscaled = wiring.reduce(msg_vf)
@@ -113,20 +114,20 @@ class FENet(Network):
         if self.settle:
             keep = 1.0 - settling(t + 1.0, self.config.steps, self.settle)
             msg, h = wiring.damp(msg, old, keep), torch.lerp(h, before, keep)
-        return State(wiring, msg, (h, seen_by_states, t + 1.0))
+        return NetworkState(wiring, msg, (h, seen_by_states, t + 1.0))
 
-    def _through_tables(self, wiring: Wiring, u: Tensor, sent: Tensor, seen: Tensor) -> Float[Tensor, "S' Q"]:
-        """q: what the other variables of the factor say through the table, at Q temperatures."""
+    def _through_tables(self, wiring: Wiring, u: Tensor, sent: Tensor, seen: Tensor) -> Float[Tensor, "S2 Q"]:
+        """What the other variables of the factor say through the table, at Q temperatures."""
         y = self.mlp2(torch.cat((self._with_context(wiring, u), seen), dim=1))
         log_phi = wiring.log_phi
-        if wiring.has_zeros:  # finite stand-ins: these numbers are features, never answers
+        if wiring.has_zeros:  # Finite numbers stand in for zeros; they are features, never answers.
             log_phi, sent = log_phi.clamp_min(_LOWEST), sent.clamp_min(_LOWEST)
         y = y + sent[:, None] * self.gamma
         q = wiring.reduce(y, log_phi=log_phi[:, None] * self.beta)
         return squash(wiring.centred(q))
 
-    def log_beliefs(self, state: State) -> Float[Tensor, " X"]:
-        """Those of the messages, corrected by MLP3."""
+    def log_beliefs(self, state: NetworkState) -> Float[Tensor, " X"]:
+        """The log beliefs of the messages, corrected by MLP3."""
         wiring, (h, loops, _) = state.wiring, state.hidden
         log_b = wiring.log_beliefs(state.msg_fv)
         total = wiring.to_states(h)
@@ -141,14 +142,12 @@ class FENet(Network):
         return log_b + out[:, 0]
 
     def _with_context(self, wiring: Wiring, hidden: Tensor) -> Tensor:
+        """Hidden vectors, followed by their mean over the states of the edge where `context` is set."""
         return wiring.with_mean(hidden) if self.context else hidden
 
 
-_LOWEST = -1e3
-
-
 def _power(log_values: Tensor, gate: Tensor, zeros: bool) -> Tensor:
-    """Raised to the power 2 sigmoid(gate), 1 at 0; a true zero stays one and passes no gradient."""
+    """Log values raised to the power 2 sigmoid(gate), 1 at 0; a true zero stays one and passes no gradient."""
     power = 2.0 * gate.sigmoid()
     if not zeros:
         return power * log_values
@@ -157,7 +156,19 @@ def _power(log_values: Tensor, gate: Tensor, zeros: bool) -> Tensor:
 
 
 def _variable_normalized(wiring: Wiring, log_b: Tensor) -> Tensor:
-    """[X, 1] log beliefs normalised over the states of each variable, squashed."""
+    """[X, 1] the log beliefs, normalised over the states of each variable and squashed."""
     scale = segment_logsumexp(log_b.detach(), wiring.var_of_state, wiring.num_vars)
     scale = torch.where(torch.isneginf(scale), 0.0, scale)
     return squash(log_b - scale[wiring.var_of_state])[:, None]
+
+
+@register("fe-net")
+@dataclass(frozen=True, kw_only=True)
+class FENetSolver(NeuralBP):
+    """Belief propagation with a learned hidden vector on every edge state; respects all symmetries (FE-Net).
+
+    Marginals are learned, ln Z is the Bethe formula on its messages, neither is a bound; for MAP the assignment is a
+    lower bound and appendix C an upper one. Any cardinality and arity.
+    """
+
+    network_class = FENet

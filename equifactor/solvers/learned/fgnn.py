@@ -11,13 +11,17 @@ from torch import Tensor, nn
 
 from equifactor.errors import OptionError
 from equifactor.numerics.tensors.segments import segment_sum
-from equifactor.registry import option
+from equifactor.options import option
+from equifactor.registry import register
+from equifactor.result import Task
+from equifactor.solver import Symmetry
 from equifactor.solvers.learned.layers import mlp
-from equifactor.solvers.learned.network import Config, Network, State, one_cardinality, register_network
+from equifactor.solvers.learned.learned_solver import NeuralSolver
+from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState, check_cardinality
 from equifactor.solvers.learned.table_features import (
+    check_arity,
     edge_tables,
     factor_of_edge,
-    largest_arity,
     position_of_edge,
     rule_out,
     unary_features,
@@ -27,11 +31,11 @@ from equifactor.solvers.learned.table_features import (
 from equifactor.solvers.learned.wiring import Flat, Wiring
 
 Aggregate = Literal["max", "lse", "sum"]
-_SHARPNESS = 3.0  # of the aggregator lse: (1/3) ln sum exp 3x
+_SHARPNESS = 3.0  # The aggregator lse is (1/3) ln sum exp 3x.
 
 
 @dataclass(frozen=True, kw_only=True)
-class FGNNConfig(Config):
+class FGNNConfig(NetworkConfig):
     """Settings of FGNN; the defaults are the small build of the paper.
 
     The published one: `widths=64+64+128+128+256+256+128+128+64+64, steps=1, form=types, rank=16, update=residual,
@@ -57,8 +61,11 @@ class FGNNConfig(Config):
         if self.update == "gru" and len(set(sizes)) > 1:
             raise OptionError(f"fgnn: update=gru needs equal widths, found {self.widths}; use update=residual")
 
+    def more_symmetries(self) -> frozenset[Symmetry]:
+        """An oriented pair table shows each variable its own axis, so the order of the scope no longer matters."""
+        return frozenset(("local variable",) if self.orient and not self.position and self.arity == 2 else ())
 
-@register_network("fgnn")
+
 class FGNN(Network):
     """`f_a <- U(max_i Q(t_ai) M[f_a, g_i], f_a)` for factors, then the same for the vectors g_i of variables.
 
@@ -69,15 +76,11 @@ class FGNN(Network):
     """
 
     config_class = FGNNConfig
-    symmetries = frozenset(("global",))
-    estimates_log_z = False  # it passes vectors of its own, no messages of BP
 
     def __init__(self, config: FGNNConfig) -> None:
         super().__init__(config)
         X = config.card
         self.card, self.arity, self.orient, self.position = X, config.arity, config.orient, config.position
-        if self.orient and not self.position and self.arity == 2:
-            self.symmetries = frozenset(("global", "local variable"))  # type: ignore[misc]
         widths = [int(w) for w in config.widths.split("+")]
         seen = X + X**self.arity + (self.arity if self.position else 0)
         self.from_unary = nn.Linear(X, widths[-1])
@@ -90,12 +93,12 @@ class FGNN(Network):
         self.readout = mlp((widths[-1], config.hidden, config.hidden, X), nn.ReLU)
 
     def check(self, flat: Flat) -> None:
-        """One cardinality per model, and no factor larger than it was made for."""
-        one_cardinality(flat, self.kind, self.card)
-        largest_arity(flat, self.kind, self.arity, "raise its setting arity, or use fe-net, which takes any")
+        """Raise `ModelError` unless the model was made for this cardinality and for factors as large as these."""
+        check_cardinality(flat, self.kind, self.card)
+        check_arity(flat, self.kind, self.arity, "raise its setting arity, or use fe-net, which takes any")
 
-    def start(self, wiring: Wiring) -> State:
-        """Hidden: g of variables, f of factors; t of the edges; their variable and factor."""
+    def start(self, wiring: Wiring) -> NetworkState:
+        """Hidden are the vectors g of variables, f of factors and t of edges, and the two ends of each edge."""
         b, variable = unary_features(wiring, self.card), variable_of_edge(wiring)
         factor, num_factors = factor_of_edge(wiring)
         parts = [b[variable], edge_tables(wiring, self.card, self.arity, self.orient)]
@@ -103,17 +106,17 @@ class FGNN(Network):
             parts.append(position_of_edge(wiring, self.arity))
         seen = torch.cat(parts, dim=1)
         f = segment_sum(self.from_table(seen), factor, num_factors)
-        return State(wiring, wiring.uniform_messages(), (self.from_unary(b), f, seen, variable, factor))
+        return NetworkState(wiring, wiring.uniform_messages(), (self.from_unary(b), f, seen, variable, factor))
 
-    def step(self, state: State) -> State:
-        """All layers, one after the other."""
+    def step(self, state: NetworkState) -> NetworkState:
+        """Run all layers, one after the other."""
         g, f, seen, variable, factor = state.hidden
         for to_factor, to_variable in zip(self.to_factor, self.to_variable, strict=True):
             f = to_factor(f, g, seen, factor, variable)
             g = to_variable(g, f, seen, variable, factor)
-        return State(state.wiring, rule_out(state.wiring, state.msg_fv), (g, f, seen, variable, factor))
+        return NetworkState(state.wiring, rule_out(state.wiring, state.msg_fv), (g, f, seen, variable, factor))
 
-    def log_beliefs(self, state: State) -> Float[Tensor, " X"]:
+    def log_beliefs(self, state: NetworkState) -> Float[Tensor, " X"]:
         """An MLP of g_i; impossible states stay impossible."""
         out = self.readout(state.hidden[0]).reshape(-1)
         return with_support(state.wiring, state.msg_fv, out)
@@ -139,7 +142,7 @@ class _Module(nn.Module):
             self.skip: nn.Module = nn.Identity() if own == after else nn.Linear(own, after)
 
     def forward(self, own: Tensor, other: Tensor, seen: Tensor, receiver: Tensor, sender: Tensor) -> Tensor:
-        """[N, own] to [N, after]."""
+        """The vectors [N, own] of the nodes become [N, after]."""
         vector, matrix = self.M(torch.cat((own[receiver], other[sender]), dim=1)), self.Q(seen)
         if not self.matrix:
             vector, matrix = matrix, vector
@@ -149,7 +152,7 @@ class _Module(nn.Module):
 
 
 def _aggregate(values: Float[Tensor, "E D"], index: Tensor, count: int, how: Aggregate) -> Float[Tensor, "N D"]:
-    """Sum, largest or soft largest of the rows of each node; 0 for a node without edges."""
+    """The sum, largest or soft largest of the rows of each node; 0 for a node without edges."""
     if how == "sum":
         return segment_sum(values, index, count)
     used = values if how == "max" else values.detach()
@@ -161,3 +164,18 @@ def _aggregate(values: Float[Tensor, "E D"], index: Tensor, count: int, how: Agg
         return top
     total = segment_sum((_SHARPNESS * (values - top[index])).exp(), index, count)
     return top + torch.where(empty, 1.0, total).log() / _SHARPNESS
+
+
+@register("fgnn")
+@dataclass(frozen=True, kw_only=True)
+class FGNNSolver(NeuralSolver):
+    """Graph network on variables and factors with edge-conditioned weights; one cardinality and arity (FGNN).
+
+    Marginals and assignments are learned and ln Z is not given; for MAP the assignment is a lower bound, and the upper
+    one is that of plain tables. Untrained its weights are random.
+    """
+
+    network_class = FGNN
+    tasks = (Task.MAR, Task.MAP)
+    symmetries = frozenset(("global",))
+    takes = "graphs with the number of states it was trained for, and no larger factors"

@@ -10,13 +10,17 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from equifactor.numerics.tensors.segments import segment_sum
-from equifactor.registry import option
+from equifactor.options import option
+from equifactor.registry import register
+from equifactor.result import Task
+from equifactor.solver import Symmetry
 from equifactor.solvers.learned.layers import mlp
-from equifactor.solvers.learned.network import Config, Network, State, one_cardinality, register_network
+from equifactor.solvers.learned.learned_solver import NeuralSolver
+from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState, check_cardinality
 from equifactor.solvers.learned.table_features import (
+    check_arity,
     edge_tables,
     factor_of_edge,
-    largest_arity,
     rule_out,
     unary_features,
     variable_of_edge,
@@ -26,7 +30,7 @@ from equifactor.solvers.learned.wiring import Flat, Wiring
 
 
 @dataclass(frozen=True, kw_only=True)
-class GGNNConfig(Config):
+class GGNNConfig(NetworkConfig):
     """Settings of GGNN; the defaults are the published ones."""
 
     card: int = option(2, "number of states of every variable", low=2)
@@ -36,8 +40,16 @@ class GGNNConfig(Config):
     hidden: int = option(64, "width of the two hidden layers of each network", low=1)
     orient: bool = option(False, "show each variable the table with its own axis first")
 
+    @property
+    def largest_arity(self) -> int:
+        """The number of variables of the largest factor that the network can take."""
+        return self.arity if self.graph == "bipartite" else 2
 
-@register_network("ggnn")
+    def more_symmetries(self) -> frozenset[Symmetry]:
+        """An oriented pair table shows each variable its own axis, so the order of the scope no longer matters."""
+        return frozenset(("local variable",) if self.orient and self.largest_arity == 2 else ())
+
+
 class GGNN(Network):
     """`h_i = GRU(sum_j MLP1[h_i, h_j, b_i, b_j, table], h_i)`, beliefs MLP2[h_i, b_i].
 
@@ -48,30 +60,25 @@ class GGNN(Network):
     """
 
     config_class = GGNNConfig
-    symmetries = frozenset(("global",))
-    estimates_log_z = False  # it passes vectors of its own, no messages of BP
 
     def __init__(self, config: GGNNConfig) -> None:
         super().__init__(config)
         X, D, H = config.card, config.channels, config.hidden
         self.card, self.channels, self.orient = X, D, config.orient
-        self.bipartite = config.graph == "bipartite"
-        self.arity = config.arity if self.bipartite else 2
-        if self.orient and self.arity == 2:
-            self.symmetries = frozenset(("global", "local variable"))  # type: ignore[misc]
+        self.bipartite, self.arity = config.graph == "bipartite", config.largest_arity
         seen = X**self.arity + (X + 1 if self.bipartite else 2 * X)
         self.mlp1 = mlp((2 * D + seen, H, H, D), nn.ReLU)
         self.gru = nn.GRUCell(D, D)
         self.mlp2 = mlp((D + X, H, H, X), nn.ReLU)
 
     def check(self, flat: Flat) -> None:
-        """One cardinality per model, and no factor larger than it was made for."""
-        one_cardinality(flat, self.kind, self.card)
+        """Raise `ModelError` unless the model was made for this cardinality and for factors as large as these."""
+        check_cardinality(flat, self.kind, self.card)
         advice = "raise its setting arity" if self.bipartite else "use graph=bipartite"
-        largest_arity(flat, self.kind, self.arity, f"{advice}, or fe-net, which takes any")
+        check_arity(flat, self.kind, self.arity, f"{advice}, or fe-net, which takes any")
 
-    def start(self, wiring: Wiring) -> State:
-        """Hidden: h of the nodes; what every directed edge sees; its receiver; its sender."""
+    def start(self, wiring: Wiring) -> NetworkState:
+        """Hidden are the vectors h of the nodes, what every directed edge sees, and its receiver and sender."""
         b, table = unary_features(wiring, self.card), edge_tables(wiring, self.card, self.arity, self.orient)
         variable = variable_of_edge(wiring)
         if self.bipartite:
@@ -89,17 +96,32 @@ class GGNN(Network):
             blocks = [variable[g.edges[1 - slot]] for g in wiring.groups for slot in range(2)]
             receiver, sender = variable, torch.cat(blocks) if blocks else variable
             seen = torch.cat((b[receiver], b[sender], table), dim=1)
-        return State(wiring, wiring.uniform_messages(), (h, seen, receiver, sender))
+        return NetworkState(wiring, wiring.uniform_messages(), (h, seen, receiver, sender))
 
-    def step(self, state: State) -> State:
-        """Messages along all edges, summed at each node, through the GRU."""
+    def step(self, state: NetworkState) -> NetworkState:
+        """Send messages along all edges, sum them at each node and update the node by the GRU."""
         h, seen, receiver, sender = state.hidden
         message = self.mlp1(torch.cat((h[receiver], h[sender], seen), dim=1))
         h = self.gru(segment_sum(message, receiver, len(h)), h)
-        return State(state.wiring, rule_out(state.wiring, state.msg_fv), (h, seen, receiver, sender))
+        return NetworkState(state.wiring, rule_out(state.wiring, state.msg_fv), (h, seen, receiver, sender))
 
-    def log_beliefs(self, state: State) -> Float[Tensor, " X"]:
-        """MLP2 of hidden vector and unary factors; impossible states stay impossible."""
+    def log_beliefs(self, state: NetworkState) -> Float[Tensor, " X"]:
+        """MLP2 of the hidden vector and the unary factors; impossible states stay impossible."""
         b = unary_features(state.wiring, self.card)
         out = self.mlp2(torch.cat((state.hidden[0][: len(b)], b), dim=1)).reshape(-1)
         return with_support(state.wiring, state.msg_fv, out)
+
+
+@register("ggnn")
+@dataclass(frozen=True, kw_only=True)
+class GGNNSolver(NeuralSolver):
+    """Gated graph network that sees tables as features; one cardinality and largest arity per model (GGNN).
+
+    Marginals and assignments are learned and ln Z is not given; for MAP the assignment is a lower bound, and the upper
+    one is that of plain tables. Untrained its weights are random.
+    """
+
+    network_class = GGNN
+    tasks = (Task.MAR, Task.MAP)
+    symmetries = frozenset(("global",))
+    takes = "graphs with the number of states it was trained for, and no larger factors"

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from equifactor.solvers.learned.wiring import Wiring
 
-_ZERO = 1e4  # how a true zero looks to a network: a log probability of -10,000
+_ZERO = 1e4  # A network sees a true zero as a log probability of -10,000.
 
 
 def squash(log_values: Tensor) -> Tensor:
@@ -23,7 +23,7 @@ def squash(log_values: Tensor) -> Tensor:
 
 
 def mlp(sizes: Sequence[int], activation: type[nn.Module] = nn.LeakyReLU, *, last_zero: bool = False) -> nn.Sequential:
-    """Linear layers with activations between them.
+    """A sequence of linear layers with activations between them.
 
     With `last_zero` it starts as the zero function but learns: only the last layer is zero, so its gradient is not, and
     after one step the others' are not either.
@@ -44,7 +44,7 @@ def zero_(layer: nn.Module, bias: float = 0.0) -> None:
 
 
 def logit(probability: float) -> float:
-    """Inverse of the logistic function, at least -39: there the logistic function is 0 up to rounding."""
+    """The inverse of the logistic function, at least -39, where the logistic function is 0 up to rounding."""
     p = min(max(probability, 1e-17), 1 - 1e-16)
     return math.log(p / (1 - p))
 
@@ -59,7 +59,7 @@ def settling(t: Tensor, trained: int, power: float) -> Tensor:
 
 
 class GraphNorm(nn.Module):
-    """Graph-wise normalisation (appendix E): every channel to mean 0 and variance 1 over the edge states of a graph."""
+    """Graph-wise normalisation (appendix E): every channel gets mean 0 and variance 1 over a graph's edge states."""
 
     def __init__(self, channels: int, eps: float = 1e-5) -> None:
         super().__init__()
@@ -68,6 +68,6 @@ class GraphNorm(nn.Module):
         self.shift = nn.Parameter(torch.zeros(channels))
 
     def forward(self, wiring: Wiring, variance: Tensor, centred: Tensor) -> Tensor:
-        """[S', H] from what `Wiring.graph_statistics` says of the hidden channels."""
+        """The normalised channels [S2, H], from variance and centred channels of `Wiring.graph_statistics`."""
         scale = (variance + self.eps).rsqrt() * self.scale
         return torch.addcmul(self.shift, centred, wiring.of_graph(scale))

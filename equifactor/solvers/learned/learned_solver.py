@@ -1,7 +1,8 @@
-"""Trained networks as solvers: which weights, the steps, and what the answers are. Torch is imported when one runs."""
+"""Trained networks as solvers: which weights they take, how many steps they run, and what the answers are."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -9,35 +10,41 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
+import torch
 
-from equifactor._version import __version__
-from equifactor.errors import FormatError, OptionError
-from equifactor.registry import option
+from equifactor.errors import OptionError
+from equifactor.options import option
 from equifactor.result import Estimate, Status, Task, impossible
 from equifactor.solver import Ending, IterativeSolver, SolveContext
-from equifactor.solvers.learned.model_card import read_card
+from equifactor.solvers.learned.model_card import card_of_file
+from equifactor.solvers.learned.model_files import load_network
+from equifactor.solvers.learned.network import Network, NetworkConfig, build
+from equifactor.solvers.learned.network_run import NetworkRun
+from equifactor.torch_device import check_device
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from equifactor.graph import FactorGraph, FlatGraph
-    from equifactor.solvers.learned.network import Network
-    from equifactor.solvers.learned.network_run import NetworkRun
+    from equifactor.typing import FloatArray, IntArray
 
-WEIGHTS = Path(__file__).parent / "weights"  # the trained models that come with the package
+WEIGHTS = Path(__file__).parent / "weights"  # The trained models that come with the package are in this folder.
 
 
 @dataclass(frozen=True, kw_only=True)
-class NeuralSolver(IterativeSolver["NetworkRun"]):
+class NeuralSolver(IterativeSolver[NetworkRun]):
     """A trained network, run for the steps it was trained for.
 
     It stops early, as `converged`, once neither a belief nor a message moves by more than `tolerance`. After its last
     step the status is `iteration-limit` and the message says how far that step moved the beliefs: a network promises
     a good answer after T steps, not a fixed point.
+
+    A subclass names its network and declares what is true of it for any settings and weights: `tasks` (with PR where
+    the Bethe formula applies to its messages), `symmetries` and `takes`.
     """
+
+    network_class: ClassVar[type[Network]]
 
     iterations: int = option(0, "message-passing steps; 0: as many as it was trained for", low=0)
     tolerance: float = option(1e-6, "stop when no belief and no message changes by more, in probability", low=0.0)
@@ -52,13 +59,22 @@ class NeuralSolver(IterativeSolver["NetworkRun"]):
                 raise OptionError(f"{self.name}: weights and untrained exclude each other; give one of them")
             if "'" in self.weights and '"' in self.weights:
                 raise OptionError(f"{self.name}: rename {self.weights}: with both kinds of quotes it has no text form")
-            kind = read_card(
-                self.weights
-            ).kind  # a file that is missing or foreign is named now, not at the first graph
-            if kind != self.name:
-                raise OptionError(f"{self.name}: {self.weights} holds a {kind}; use it as solver {self.weights}")
-        if self.tighten:  # dual ascent goes through the variables in some order
+            card = card_of_file(self.weights)  # A missing or foreign file is named now, not at the first graph.
+            if card.kind != self.name:
+                raise OptionError(f"{self.name}: {self.weights} holds a {card.kind}; use it as solver {self.weights}")
+            with contextlib.suppress(OptionError, TypeError):  # Settings that do not fit are named by `load_network`.
+                config = self.network_class.config_class(**card.settings)
+                object.__setattr__(self, "symmetries", self.symmetries | config.more_symmetries())
+        if self.tighten:  # Dual ascent goes through the variables in their order.
             object.__setattr__(self, "symmetries", self.symmetries - {"global"})
+
+    @classmethod
+    def take_name(cls, name: str) -> None:
+        """Give the name to the network and to its settings as well."""
+        super().take_name(name)
+        cls.network_class.solver_class = cls
+        if cls.network_class.config_class is not NetworkConfig:
+            cls.network_class.config_class.name = name
 
     @classmethod
     def missing(cls) -> str | None:
@@ -74,7 +90,7 @@ class NeuralSolver(IterativeSolver["NetworkRun"]):
         path = self.weights or shipped_weights(self.name, task)
         if self.weights is None and not Path(path).is_file():
             raise OptionError(_not_shipped(self.name, task))
-        trained = read_card(path).task
+        trained = card_of_file(path).task
         if trained is not _trained_task(task):
             raise OptionError(
                 f"{path} was trained for {trained} and cannot do {task}; train one for {_trained_task(task)}, "
@@ -82,7 +98,7 @@ class NeuralSolver(IterativeSolver["NetworkRun"]):
             )
 
     def fingerprint(self) -> str:
-        """Of the model file, or of those that come with the package: they may be trained anew under the same name."""
+        """A hash of the model file, or of those of the package, which may be trained anew under the same name."""
         if self.untrained:
             return ""
         shipped = [shipped_weights(self.name, task) for task in (Task.MAR, Task.MAP)]
@@ -90,30 +106,23 @@ class NeuralSolver(IterativeSolver["NetworkRun"]):
         return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
 
     def network(self, task: Task, context: SolveContext) -> Network:
-        """The network with its weights, where and in the type it will run."""
-        from equifactor.solvers.learned.network import build
-
+        """The network with its weights, on the device and in the float type it will run in."""
         if self.untrained:
-            return (
-                build(self.name, self.untrained_settings(), seed=context.seed)
-                .to(context.device, _dtype(context.dtype))
-                .eval()
-            )
+            network = build(self.name, self.untrained_settings(), seed=context.seed)
+            return network.to(context.device, getattr(torch, context.dtype)).eval()
         path = os.fspath(self.weights or shipped_weights(self.name, task))
         try:
             changed = Path(path).stat().st_mtime_ns
         except OSError:
-            changed = 0  # reading it will say what is wrong
+            changed = 0  # Reading the file will say what is wrong with it.
         return _loaded(path, changed, context.device, context.dtype)
 
     def untrained_settings(self) -> dict[str, Any]:
-        """Settings of the network under `untrained`."""
+        """The settings of the network where `untrained` is set."""
         return {}
 
     def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
-        """All graphs as one batch; in halves where that does not fit into memory."""
-        from equifactor.torch_device import check_device
-
+        """Solve all graphs as one batch, or in halves where that does not fit into memory."""
         self.check_task(task)
         check_device(context.device)
         network = self.network(task, context)
@@ -121,8 +130,6 @@ class NeuralSolver(IterativeSolver["NetworkRun"]):
         return solver._run_in_memory(graphs, task, context)
 
     def _run_in_memory(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
-        import torch
-
         try:
             return super().run(graphs, task, context)
         except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
@@ -136,27 +143,25 @@ class NeuralSolver(IterativeSolver["NetworkRun"]):
 
     def init(self, flat: FlatGraph[np.ndarray], task: Task, context: SolveContext) -> NetworkRun:
         """The network before its first step."""
-        from equifactor.solvers.learned.network_run import NetworkRun
-
         return NetworkRun(self.network(task, context), flat, task, context)
 
-    def step(self, state: NetworkRun, count: int) -> NDArray[np.float64]:
-        """Steps of the network."""
+    def step(self, state: NetworkRun, count: int) -> FloatArray:
+        """Run `count` steps of the network; [G] how far the last one moved."""
         return state.advance(count, watched=self.tolerance > 0)
 
-    def states(self, state: NetworkRun) -> NDArray[np.int64]:
-        """[V] states of the MAP assignment: of the highest belief."""
+    def states(self, state: NetworkRun) -> IntArray:
+        """[V] the states of the MAP assignment: those of the highest belief."""
         return state.best_states()
 
     def finish(self, flat: FlatGraph[np.ndarray], state: NetworkRun, task: Task, ending: Ending) -> list[Estimate]:
-        """Beliefs, then ln Z or an assignment with its bound."""
+        """Beliefs and ln Z, or an assignment with its bound."""
         found: dict[str, Sequence[Any]] = {}
         if task is Task.MAP:
             bound = state.upper_bound(self.tighten).tolist()
             found = {"assignment": flat.assignments(self.states(state)), "upper_bound": bound}
         else:
             found["marginals"] = flat.marginals(state.probabilities())
-            if state.network.estimates_log_z:
+            if Task.PR in self.tasks:
                 found["log_z"] = state.log_z().tolist()
         possible, finite = state.possible(), state.finite()
         estimates = []
@@ -201,15 +206,15 @@ class NeuralBP(NeuralSolver):
         super().__post_init__()
         if self.damping != _DAMPING and not self.untrained:
             raise OptionError(f"{self.name}: damping is for untrained; a trained network chooses its own")
-        if self.decode != "argmax":  # goes through the factors in some order
+        if self.decode != "argmax":  # Sequential decoding goes through the factors in their order.
             object.__setattr__(self, "symmetries", self.symmetries - {"global"})
 
     def untrained_settings(self) -> dict[str, Any]:
         """The damping it starts with."""
         return {"damping": self.damping}
 
-    def states(self, state: NetworkRun) -> NDArray[np.int64]:
-        """[V] states of the MAP assignment, decoded as asked for."""
+    def states(self, state: NetworkRun) -> IntArray:
+        """[V] the states of the MAP assignment, decoded as asked for."""
         if self.decode == "argmax":
             return state.best_states()
         from equifactor.solvers.messages.sequential_decoding import sequential_states
@@ -220,19 +225,6 @@ class NeuralBP(NeuralSolver):
 def shipped_weights(kind: str, task: Task) -> Path:
     """The file of the package with weights for a task; PR uses those of MAR."""
     return WEIGHTS / f"{kind}-{_trained_task(task).lower()}.safetensors"
-
-
-def model_kind(path: str) -> str:
-    """The solver that runs a model file."""
-    from equifactor.registry import solver_names
-
-    card = read_card(path)
-    if card.kind not in solver_names():
-        raise FormatError(
-            f"{path}: holds a model of the kind {card.kind!r}, made by equifactor {card.version}, "
-            f"which version {__version__} does not have"
-        )
-    return card.kind
 
 
 def _trained_task(task: Task) -> Task:
@@ -246,15 +238,8 @@ def _not_shipped(kind: str, task: Task) -> str:
     )
 
 
-def _dtype(name: str) -> Any:
-    import torch
-
-    return getattr(torch, name)
-
-
 @functools.lru_cache(maxsize=16)
 def _loaded(path: str, changed: int, device: str, dtype: str) -> Network:
-    """Read once per process, file version, device and type."""
-    from equifactor.solvers.learned.model_files import load_model
-
-    return load_model(path)[0].to(device, _dtype(dtype)).eval().requires_grad_(False)
+    """The network of a file, read once per process, version of the file, device and float type."""
+    network = load_network(path, card_of_file(path))
+    return network.to(device, getattr(torch, dtype)).eval().requires_grad_(False)

@@ -37,16 +37,16 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class LoopIndex:
-    """Index arrays of all loops of a batch; S_L states of loop corners, S' edge states of `Wiring`."""
+    """Index arrays of all loops of a batch; S_L states of loop corners, S2 edge states of `Wiring`."""
 
     groups: tuple[FactorGroup, ...]
-    entries: tuple[tuple[Tensor, ...], ...]  # of each group and side, [N, d_k, d_{k+1}] in log_phi
-    state: Tensor  # [S_L] variable state
-    corner: Tensor  # [S_L] corner of a loop, from 0
+    entries: tuple[tuple[Tensor, ...], ...]  # [N, d_k, d_{k+1}] in log_phi, for each group and side.
+    state: Tensor  # [S_L] the variable state.
+    corner: Tensor  # [S_L] the corner of a loop, from 0.
     num_corners: int
-    inside: tuple[Tensor, Tensor]  # [S_L] edge states of the loop's own two factors
-    share: Tensor  # [S'] of the sum of corrections of an edge state
-    mean: Tensor  # [X] one over the number of loops of a variable state, 0 where there are none
+    inside: tuple[Tensor, Tensor]  # [S_L] the edge states of the loop's own two factors.
+    share: Tensor  # [S2] the share that an edge state takes of the sum of its corrections.
+    mean: Tensor  # [X] one over the number of loops of a variable state, 0 where there are none.
 
 
 @dataclass(eq=False)
@@ -57,9 +57,9 @@ class Loops:
     tables: Tensor  # [T_L]
 
     def corrections(
-        self, wiring: Wiring, msg_fv: Float[Tensor, " S'"], new: Float[Tensor, " S'"]
-    ) -> tuple[Float[Tensor, " S'"], Float[Tensor, " X"]]:
-        """Of the messages `new` that follow from `msg_fv`, half of each correction, and the mean for variable states.
+        self, wiring: Wiring, msg_fv: Float[Tensor, " S2"], new: Float[Tensor, " S2"]
+    ) -> tuple[Float[Tensor, " S2"], Float[Tensor, " X"]]:
+        """Half of each correction of the messages `new`, which follow from `msg_fv`, and the mean at variable states.
 
         Where an edge is on more than two loops, unlike in a grid, they no longer add up but share. A state that is
         possible by itself but not around the loop is driven out, as far as finite numbers go.
@@ -83,7 +83,7 @@ class Loops:
         return 0.5 * share * total, mean * segment_sum(delta, index.state, wiring.num_states)
 
     def _gauge(self, values: Tensor) -> Tensor:
-        """Less the largest of each corner: what is compared is a belief, whatever the scale of the tables."""
+        """Values less the largest of their corner: what is compared is a belief, whatever the scale of the tables."""
         top = segment_max(values.detach(), self.index.corner, self.index.num_corners)
         return values - top.index_select(0, self.index.corner)
 
@@ -92,7 +92,7 @@ def loops_of(wiring: Wiring) -> Loops | None:
     """The loops of a batch, None where there are none; they are searched for once for all potentials of a structure."""
     flat = wiring.flat
     if "loops" not in flat.cache:
-        with torch.inference_mode(False), torch.no_grad():  # the next to ask may want gradients
+        with torch.inference_mode(False), torch.no_grad():  # The next to ask may want gradients.
             flat.cache["loops"] = _index(flat, wiring)
     index: LoopIndex | None = flat.cache["loops"]
     if index is None:
@@ -130,7 +130,7 @@ def _index(flat: Flat, wiring: Wiring) -> LoopIndex | None:
     state: list[IntArray] = []
     before: list[IntArray] = []
     after: list[IntArray] = []
-    corner = slot = entry = 0  # the first of the next block
+    corner = slot = entry = 0  # These are the first ones of the next block.
     for ring in rings:
         number = len(ring.corners)
         slots, edges = [], []
@@ -166,8 +166,8 @@ class _Places(NamedTuple):
     """Where the pair factors of a batch have their tables and messages."""
 
     variables: IntArray  # [P, 2]
-    table: IntArray  # [P] first entry in log_phi
-    block: IntArray  # [P, 2] first edge state of either variable, as the wiring counts
+    table: IntArray  # [P] the first entry in log_phi.
+    block: IntArray  # [P, 2] the first edge state of either variable, as the wiring counts.
 
     def edge_states(self, pair: IntArray, variable: IntArray) -> IntArray:
         """[N] the first edge state of each pair at one of its variables."""
@@ -183,10 +183,12 @@ class _Places(NamedTuple):
 
 
 def _places(flat: Flat, wiring: Wiring) -> _Places:
+    """The places of all pair factors of a batch."""
     var_of_edge = _numpy(flat.var_of_edge)
     variables, table, block = [np.zeros((0, 2), np.int64)], [np.zeros(0, np.int64)], [np.zeros((0, 2), np.int64)]
     larger = [g for g in flat.groups if len(g.shape) >= 2]
-    for group, own in zip(larger, wiring.groups, strict=True):  # the wiring counts edge states from the first of them
+    # The wiring counts edge states from the first one of these groups.
+    for group, own in zip(larger, wiring.groups, strict=True):
         if len(group.shape) == 2:
             n = np.arange(group.num_factors)
             variables.append(np.stack([var_of_edge[e] for e in group.edges], 1))
@@ -196,7 +198,7 @@ def _places(flat: Flat, wiring: Wiring) -> _Places:
 
 
 def _spread(start: IntArray, count: int) -> IntArray:
-    """start, start + 1, .., start + count - 1 for each."""
+    """The numbers start, start + 1, .., start + count - 1 for each start, one after the other."""
     return (start[:, None] + np.arange(count)).ravel()
 
 

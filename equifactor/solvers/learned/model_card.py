@@ -7,6 +7,7 @@ one JSON text in the header's `__metadata__`, under the key `equifactor`.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
 import os
@@ -17,33 +18,34 @@ from equifactor._version import __version__
 from equifactor.errors import FormatError
 from equifactor.io.files import PathLike, reason
 from equifactor.io.sources import open_source
+from equifactor.registry import solver_names
 from equifactor.result import Task
 
 if TYPE_CHECKING:
     from equifactor.solvers.learned.network import Network
 
-FORMAT = 1  # of the card; a reader refuses newer ones
+FORMAT = 1  # The version of the card; a reader refuses newer ones.
 KEY = "equifactor"
-_MAX_HEADER = 10**8  # bytes, the limit of safetensors itself
+_MAX_HEADER = 10**8  # The largest header in bytes, which is the limit of safetensors itself.
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelCard:
     """Kind, settings and history of a trained network."""
 
-    kind: str  # such as fe-nbp
-    settings: dict[str, Any]  # of the network, by name
-    task: Task  # MAR (also used for PR) or MAP
-    parameters: int  # numbers learned
-    data: str = ""  # what it was trained on, as given to `train`
+    kind: str  # The name of its solver, such as fe-nbp.
+    settings: dict[str, Any]  # The settings of the network, by name.
+    task: Task  # MAR (also used for PR) or MAP.
+    parameters: int  # How many numbers were learned.
+    data: str = ""  # What it was trained on, as given to `train`.
     metrics: dict[str, float | None] = field(default_factory=dict)
     seed: int | None = None
-    updates: int | None = None  # gradient steps taken
+    updates: int | None = None  # How many gradient steps were taken.
     version: str = __version__
 
     @classmethod
     def of(cls, network: Network, task: Task | str, **history: Any) -> ModelCard:
-        """The card of a network; `history` is data, metrics, seed and updates."""
+        """The card of a network; `history` holds the fields data, metrics, seed and updates."""
         return cls(
             kind=network.kind,
             settings=dataclasses.asdict(network.config),
@@ -53,13 +55,13 @@ class ModelCard:
         )
 
     def to_json(self) -> str:
-        """One line; numbers that are not finite become null."""
+        """The card as one line; numbers that are not finite become null."""
         metrics = {k: v if v is not None and math.isfinite(v) else None for k, v in self.metrics.items()}
         return json.dumps({"format": FORMAT, **vars(self), "metrics": metrics}, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str, where: str) -> ModelCard:
-        """The inverse; `FormatError` with one sentence for a card that cannot be read."""
+        """The inverse of `to_json`; raises `FormatError` with one sentence for a card that cannot be read."""
         try:
             given = json.loads(text)
             number, version = given.pop("format"), given.get("version")
@@ -78,7 +80,7 @@ class ModelCard:
 
 
 def read_card(path: PathLike) -> ModelCard:
-    """The card of a model file; `FormatError` with one sentence for a missing, foreign or truncated file."""
+    """The card of a model file; raises `FormatError` with one sentence for a missing, foreign or truncated file."""
     where = os.fspath(path)
     try:
         with open_source(path, where) as file:
@@ -94,8 +96,33 @@ def read_card(path: PathLike) -> ModelCard:
     return ModelCard.from_json(text, where)
 
 
+def card_of_file(path: PathLike) -> ModelCard:
+    """The same as `read_card`, but a file that did not change since is not read again."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - a path of any kind
+    except (OSError, ValueError):
+        return read_card(path)  # It says what is wrong.
+    return _read_once(os.fspath(path), status.st_mtime_ns, status.st_size)
+
+
+@functools.lru_cache(maxsize=64)
+def _read_once(path: str, changed: int, size: int) -> ModelCard:
+    return read_card(path)
+
+
+def model_kind(path: str) -> str:
+    """The name of the solver that runs a model file."""
+    card = card_of_file(path)
+    if card.kind not in solver_names():
+        raise FormatError(
+            f"{path}: holds a model of the kind {card.kind!r}, made by equifactor {card.version}, "
+            f"which version {__version__} does not have"
+        )
+    return card.kind
+
+
 def _header(file: BinaryIO, where: str) -> dict[str, Any]:
-    """The header, once the file is known to be whole."""
+    """The header of a file that is whole."""
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
     length = int.from_bytes(file.read(8), "little")

@@ -12,14 +12,14 @@ from safetensors.torch import load, save
 from equifactor.errors import EquifactorError, FormatError, ModelError
 from equifactor.io.files import PathLike, reason, write_bytes
 from equifactor.solvers.learned.model_card import KEY, ModelCard, read_card
-from equifactor.solvers.learned.network import Network, build, network_kinds
+from equifactor.solvers.learned.network import Network, build, find_network, network_kinds
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 def save_model(path: PathLike, network: Network, card: ModelCard) -> None:
-    """Write a network with its card (`ModelCard.of`), all at once or not at all.
+    """Write a network with its card (made by `ModelCard.of`), all at once or not at all.
 
     Raises `ModelError` where a weight is not finite: such a file would only fail later, and elsewhere.
     """
@@ -34,14 +34,23 @@ def load_model(path: PathLike) -> tuple[Network, ModelCard]:
 
     Raises `FormatError` with one sentence for whatever is wrong with the file.
     """
-    where = os.fspath(path)
     card = read_card(path)
-    check_kind(card, where)
+    return load_network(path, card), card
+
+
+def load_network(path: PathLike, card: ModelCard) -> Network:
+    """The network of a file whose card has been read already."""
+    where = os.fspath(path)
+    if find_network(card.kind) is None:
+        raise FormatError(
+            f"{where}: holds a model of the kind {card.kind!r}, made by equifactor {card.version}; "
+            f"this version knows {', '.join(network_kinds())}"
+        )
     try:
-        # A skeleton without memory: absurd settings cost nothing, and no random number is drawn.
+        # The skeleton has no memory, so absurd settings cost nothing, and no random number is drawn.
         with torch.device("meta"):
             network = build(card.kind, card.settings)
-    except (EquifactorError, RuntimeError) as error:  # torch: sizes beyond all numbers
+    except (EquifactorError, RuntimeError) as error:  # Torch raises the second for sizes beyond all numbers.
         raise FormatError(f"{where}: its settings are not those of a {card.kind} of this version: {error}") from None
     try:
         with open(path, "rb") as file:  # noqa: PTH123 - a path of any kind
@@ -55,17 +64,7 @@ def load_model(path: PathLike) -> tuple[Network, ModelCard]:
     if name := _not_finite(tensors):
         raise FormatError(f"{where}: the weights {name} are not finite; train the model again")
     network.load_state_dict(tensors, assign=True)
-    return network, card
-
-
-def check_kind(card: ModelCard, where: str) -> None:
-    """Raise `FormatError` for a kind of network that this version does not have."""
-    kinds = network_kinds()
-    if card.kind not in kinds:
-        raise FormatError(
-            f"{where}: holds a model of the kind {card.kind!r}, made by equifactor {card.version}; "
-            f"this version knows {', '.join(kinds)}"
-        )
+    return network
 
 
 def _mismatch(wanted: dict[str, Tensor], found: dict[str, Tensor]) -> str:
@@ -81,4 +80,5 @@ def _mismatch(wanted: dict[str, Tensor], found: dict[str, Tensor]) -> str:
 
 
 def _not_finite(tensors: dict[str, Tensor]) -> str:
+    """The name of the first tensor with a value that is not finite; empty where there is none."""
     return next((name for name, t in tensors.items() if not bool(t.isfinite().all())), "")

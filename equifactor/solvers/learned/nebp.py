@@ -10,15 +10,17 @@ from torch import Tensor, nn
 
 from equifactor.numerics import tensors as ops
 from equifactor.numerics.tensors.segments import logsumexp, segment_sum
-from equifactor.registry import option
+from equifactor.options import option
+from equifactor.registry import register
 from equifactor.solvers.learned.layers import mlp, squash
-from equifactor.solvers.learned.network import Config, Network, State, one_cardinality, register_network
+from equifactor.solvers.learned.learned_solver import NeuralSolver
+from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState, check_cardinality
 from equifactor.solvers.learned.table_features import unary_features
 from equifactor.solvers.learned.wiring import Flat, Wiring
 
 
 @dataclass(frozen=True, kw_only=True)
-class NEBPConfig(Config):
+class NEBPConfig(NetworkConfig):
     """Settings of NEBP; the defaults are those of its paper, which runs 20 steps."""
 
     card: int = option(2, "number of states of every variable", low=2)
@@ -27,7 +29,6 @@ class NEBPConfig(Config):
     rounds: int = option(2, "rounds of the graph network for each step of BP", low=1)
 
 
-@register_network("nebp")
 class NEBP(Network):
     """`m_{a->i} = f_s(M_{a->i}) m~_{a->i} + f_u(M_{a->i})`: m~ from BP, M from a graph network that sees m~.
 
@@ -42,7 +43,6 @@ class NEBP(Network):
     """
 
     config_class = NEBPConfig
-    symmetries = frozenset(("global", "local variable"))
 
     def __init__(self, config: NEBPConfig) -> None:
         super().__init__(config)
@@ -53,17 +53,17 @@ class NEBP(Network):
         self.factors, self.gru_f = mlp((D, H, D), nn.SELU), nn.GRUCell(D, D)
 
     def check(self, flat: Flat) -> None:
-        """One cardinality per model."""
-        one_cardinality(flat, self.kind, self.card)
+        """Raise `ModelError` unless all variables have the cardinality of the model."""
+        check_cardinality(flat, self.kind, self.card)
 
-    def start(self, wiring: Wiring) -> State:
-        """BP's first messages. Hidden: vectors of variables and of factors, messages of unary factors, penalty."""
+    def start(self, wiring: Wiring) -> NetworkState:
+        """BP's first messages; hidden are vectors of variables and factors, messages of unary factors, the penalty."""
         flat, zeros = wiring.flat, wiring.unary.new_zeros
         h_v, h_f = zeros(flat.num_vars, self.channels), zeros(flat.num_factors, self.channels)
-        return State(wiring, wiring.uniform_messages(), (h_v, h_f, wiring.unary_messages, zeros(())))
+        return NetworkState(wiring, wiring.uniform_messages(), (h_v, h_f, wiring.unary_messages, zeros(())))
 
-    def step(self, state: State) -> State:
-        """BP, the graph network, the correction."""
+    def step(self, state: NetworkState) -> NetworkState:
+        """Do a step of BP, run the graph network and correct the messages."""
         wiring, (h_v, h_f, unary, _) = state.wiring, state.hidden
         flat = wiring.flat
         msg_vf = ops.sum_of_other_factors(flat, torch.cat((unary, state.msg_fv)))
@@ -87,23 +87,24 @@ class NEBP(Network):
             corrected = torch.where(zero, -torch.inf, corrected.clamp_min(wiring.floor))
         msg = _normalized(corrected, wiring.semiring).reshape(-1)
         penalty = shift.square().sum() / max(1, shift.numel())
-        return State(wiring, msg[len(unary) :], (h_v, h_f, msg[: len(unary)], penalty))
+        return NetworkState(wiring, msg[len(unary) :], (h_v, h_f, msg[: len(unary)], penalty))
 
-    def log_beliefs(self, state: State) -> Float[Tensor, " X"]:
-        """Sum of all corrected messages, those of unary factors included."""
+    def log_beliefs(self, state: NetworkState) -> Float[Tensor, " X"]:
+        """The sum of all corrected messages, those of unary factors included."""
         flat = state.wiring.flat
         return ops.variable_log_beliefs(flat, torch.cat((state.hidden[2], state.msg_fv)))
 
     @staticmethod
-    def penalty(state: State) -> Float[Tensor, ""]:
-        """Mean square of f_u in the last step: add it to the loss to stay near BP."""
+    def penalty(state: NetworkState) -> Float[Tensor, ""]:
+        """The mean square of f_u in the last step: add it to the loss to stay near BP."""
         return state.hidden[3]
 
     def _seen(self, msg: Float[Tensor, " S"]) -> Float[Tensor, "E D"]:
+        """What the graph network sees of messages, a row per edge."""
         return squash(_normalized(msg.reshape(-1, self.card), "sum"))
 
-    def _by_arity(self, wiring: Wiring, network: str, rows: Float[Tensor, "E D"]) -> Float[Tensor, "E D"]:
-        """Edges of unary factors through one network, all others through another; unary factors come first."""
+    def _by_arity(self, wiring: Wiring, network: str, rows: Float[Tensor, "E D"]) -> Float[Tensor, "E K"]:
+        """Send the edges of unary factors, which come first, through one network and all others through another."""
         cut = len(rows) - wiring.num_edges
         parts = zip((self.unary, self.larger), (rows[:cut], rows[cut:]), strict=True)
         return torch.cat([getattr(edges, network)(part) for edges, part in parts])
@@ -122,6 +123,20 @@ class _Edges(nn.Module):
 
 
 def _normalized(rows: Float[Tensor, "E D"], semiring: str) -> Float[Tensor, "E D"]:
-    """Rows add up to 1 (sum), or their largest is 1 (max); rows of zeros stay."""
+    """Rows whose entries add up to 1 (sum), or whose largest is 1 (max); rows of zeros stay."""
     total = (logsumexp(rows, 1) if semiring == "sum" else rows.amax(1)).unsqueeze(1)
     return rows - torch.where(torch.isneginf(total), 0.0, total)
+
+
+@register("nebp")
+@dataclass(frozen=True, kw_only=True)
+class NEBPSolver(NeuralSolver):
+    """Belief propagation whose messages a graph network corrects; one cardinality per model (NEBP).
+
+    Marginals and ln Z are those of the corrected messages, neither bound; for MAP the assignment is a lower bound and
+    appendix C an upper one. Any arity. Untrained it is belief propagation.
+    """
+
+    network_class = NEBP
+    symmetries = frozenset(("global", "local variable"))
+    takes = "graphs whose variables all have the number of states it was trained for"

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -15,12 +14,17 @@ from torch import Tensor, nn
 
 from equifactor.errors import ModelError, OptionError
 from equifactor.numerics.tensors.tensor_messages import Semiring
-from equifactor.registry import check_options, option
+from equifactor.options import check_options, option
+from equifactor.registry import solver_class, solver_names
 from equifactor.solvers.learned.wiring import Flat, Wiring, wire
 
+if TYPE_CHECKING:
+    from equifactor.solver import Symmetry
+    from equifactor.solvers.learned.learned_solver import NeuralSolver
 
-class State(NamedTuple):
-    """Where a network stands: log messages [S'] and whatever else it carries from step to step."""
+
+class NetworkState(NamedTuple):
+    """Where a network stands: its log messages [S2] and whatever else it carries from step to step."""
 
     wiring: Wiring
     msg_fv: Tensor
@@ -28,45 +32,61 @@ class State(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config:
-    """Settings of a kind of network, stored in the model file; subclasses add theirs by `option`."""
+class NetworkConfig:
+    """Settings of a kind of network, which are stored in the model file; subclasses add theirs by `option`."""
 
-    name: ClassVar[str] = "network"
+    name: ClassVar[str] = "network"  # The kind of network, for messages; it is set when the solver is registered.
 
     steps: int = option(10, "message-passing steps T it is trained for", low=1)
 
     def __post_init__(self) -> None:
         check_options(self)
 
+    def more_symmetries(self) -> frozenset[Symmetry]:
+        """The symmetries that hold with these settings, beyond those its solver declares for any settings."""
+        return frozenset()
+
 
 class Network(nn.Module, ABC):
-    """Base of all learned models. Weights are shared over the steps, so any number of steps can be run."""
+    """The base of all learned models. Weights are shared over the steps, so any number of steps can be run.
 
-    kind: ClassVar[str]
-    config_class: ClassVar[type[Config]] = Config
-    symmetries: ClassVar[frozenset[str]]
-    estimates_log_z: ClassVar[bool] = True  # its messages are those of BP, improved: the Bethe formula applies to them
+    What is known of a kind of network as a whole (its name, tasks and symmetries) is declared by its solver, a subclass
+    of `NeuralSolver` in the same file.
+    """
 
-    def __init__(self, config: Config) -> None:
+    config_class: ClassVar[type[NetworkConfig]] = NetworkConfig
+    solver_class: ClassVar[type[NeuralSolver]]  # It is set when the solver is registered.
+
+    def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
         self.config = config
 
+    @property
+    def kind(self) -> str:
+        """The name of its solver."""
+        return self.solver_class.name
+
+    @property
+    def symmetries(self) -> frozenset[Symmetry]:
+        """The relabellings that its answers follow for any weights."""
+        return self.solver_class.symmetries | self.config.more_symmetries()
+
     @abstractmethod
-    def start(self, wiring: Wiring) -> State:
+    def start(self, wiring: Wiring) -> NetworkState:
         """The state before the first step."""
 
     @abstractmethod
-    def step(self, state: State) -> State:
-        """One step of message passing."""
+    def step(self, state: NetworkState) -> NetworkState:
+        """The state after one step of message passing."""
 
-    def log_beliefs(self, state: State) -> Float[Tensor, " X"]:
+    def log_beliefs(self, state: NetworkState) -> Float[Tensor, " X"]:
         """Log beliefs of all variable states, not normalised; -inf only where a state is impossible."""
         return state.wiring.log_beliefs(state.msg_fv)
 
     def check(self, flat: Flat) -> None:
         """Raise `ModelError` with one sentence where the network cannot take the graphs."""
 
-    def begin(self, flat: Flat, semiring: Semiring) -> State:
+    def begin(self, flat: Flat, semiring: Semiring) -> NetworkState:
         """Check the graphs and start on them."""
         self.check(flat)
         return self.start(wire(flat, semiring))
@@ -78,9 +98,9 @@ class Network(nn.Module, ABC):
         return self.unroll(self.begin(flat, semiring), steps, read_at)
 
     def unroll(
-        self, state: State, steps: int | None = None, read_at: Collection[int] = ()
+        self, state: NetworkState, steps: int | None = None, read_at: Collection[int] = ()
     ) -> list[Float[Tensor, " X"]]:
-        """The same from a state."""
+        """The same as `forward`, from a state."""
         total = self.config.steps if steps is None else steps
         answers = []
         for n in range(1, total + 1):
@@ -90,35 +110,24 @@ class Network(nn.Module, ABC):
         return [*answers, self.log_beliefs(state)]
 
 
-_MODULES = ("fe_nbp", "fe_gnn", "fe_net", "bpnn", "nebp", "ggnn", "fgnn")  # each registers its kind when it is imported
-_KINDS: dict[str, type[Network]] = {}
-
-
-def register_network(kind: str) -> Any:
-    """Class decorator: make a kind of network known to `train`, to model files and to `network_kinds`."""
-
-    def decorate(cls: type[Network]) -> type[Network]:
-        cls.kind = kind
-        cls.config_class.name = kind  # how messages about settings call it
-        _KINDS[kind] = cls
-        return cls
-
-    return decorate
+# ---- kinds of networks ----------------------------------------------------------------------------------
 
 
 def network_kinds() -> dict[str, type[Network]]:
-    """All kinds by name."""
-    for module in _MODULES:
-        importlib.import_module(f"equifactor.solvers.learned.{module}")
-    return dict(sorted(_KINDS.items()))
+    """The network of each learned solver, by name."""
+    return {name: network for name in solver_names() if (network := find_network(name)) is not None}
+
+
+def find_network(kind: str) -> type[Network] | None:
+    """The network of a learned solver, None where there is no learned solver of this name."""
+    return getattr(solver_class(kind), "network_class", None) if kind in solver_names() else None
 
 
 def build(kind: str, settings: dict[str, Any] | None = None, *, seed: int | None = None) -> Network:
     """A network of a kind with its starting weights; the same seed gives the same weights."""
-    kinds = network_kinds()
-    if kind not in kinds:
-        raise OptionError(f"there is no model kind {kind!r}; choose from: {', '.join(kinds)}")
-    cls = kinds[kind]
+    cls = find_network(kind)
+    if cls is None:
+        raise OptionError(f"there is no model kind {kind!r}; choose from: {', '.join(network_kinds())}")
     known = [f.name for f in dataclasses.fields(cls.config_class)]
     for name in settings or {}:
         if name not in known:
@@ -130,7 +139,7 @@ def build(kind: str, settings: dict[str, Any] | None = None, *, seed: int | None
         return cls(config)
 
 
-def one_cardinality(flat: Flat, kind: str, wanted: int) -> None:
+def check_cardinality(flat: Flat, kind: str, wanted: int) -> None:
     """Raise `ModelError` unless every variable of every graph has `wanted` states."""
     card = (flat.var_ptr[1:] - flat.var_ptr[:-1]).cpu()
     if bool((card == wanted).all()):

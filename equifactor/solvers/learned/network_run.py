@@ -15,11 +15,10 @@ from equifactor.numerics.tensors.segments import segment_max
 from equifactor.result import Task
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from equifactor.graph import FlatGraph
     from equifactor.solver import SolveContext
     from equifactor.solvers.learned.network import Network
+    from equifactor.typing import BoolArray, FloatArray, IntArray
 
 
 class NetworkRun:
@@ -31,15 +30,15 @@ class NetworkRun:
 
     def __init__(self, network: Network, compiled: FlatGraph[np.ndarray], task: Task, context: SolveContext) -> None:
         self.network, self.compiled, self.context = network, compiled, context
-        self._last: tuple[Tensor, Tensor] | None = None  # what the last watched step led to
+        self._last: tuple[Tensor, Tensor] | None = None  # What the last watched step led to.
         self.flat = compiled.to(context.device, context.dtype)
         with torch.inference_mode():
             self.state = network.begin(self.flat, "max" if task is Task.MAP else "sum")
 
     # ---- steps ------------------------------------------------------------------------------------------
 
-    def advance(self, count: int, watched: bool = True) -> NDArray[np.float64]:
-        """So many steps; [G] largest change of a belief or message in the last one, in probability.
+    def advance(self, count: int, watched: bool = True) -> FloatArray:
+        """Run `count` steps; [G] the largest change of a belief or message in the last one, in probability.
 
         Without `watched` nobody asks and it is infinite: looking costs a readout and waits for the device.
         """
@@ -59,13 +58,13 @@ class NetworkRun:
             return _numpy(torch.maximum(*change))
 
     def _probabilities(self) -> tuple[Tensor, Tensor]:
-        """Beliefs [X] and messages [S'] outside the log; what a network makes of messages need not be normalised."""
+        """Beliefs [X] and messages [S2] outside the log; what a network makes of messages need not be normalised."""
         beliefs = ops.probabilities(self.flat, self.network.log_beliefs(self.state))
         return beliefs, self.state.wiring.normalize(self.state.msg_fv).exp()
 
     @functools.cached_property
     def _graph_of(self) -> tuple[Tensor, Tensor]:
-        """Graph of each variable state [X] and of each edge state [S']."""
+        """Graph of each variable state [X] and of each edge state [S2]."""
         return self.flat.graph_of_var[self.flat.var_of_state], self.state.wiring.graph
 
     # ---- answers ----------------------------------------------------------------------------------------
@@ -75,23 +74,23 @@ class NetworkRun:
         with torch.inference_mode():
             return self.network.log_beliefs(self.state).double()
 
-    def finite(self) -> NDArray[np.bool_]:
+    def finite(self) -> BoolArray:
         """[G] whether all log beliefs are numbers, or -inf for impossible states."""
         log_b = self.log_beliefs()
         bad = (torch.isnan(log_b) | torch.isposinf(log_b)).double()
         return _numpy(segment_max(bad, self._graph_of[0], self.flat.num_graphs, empty=0.0)) == 0.0
 
-    def possible(self) -> NDArray[np.bool_]:
+    def possible(self) -> BoolArray:
         """[G] whether every variable has a possible state."""
         best = segment_max(self.log_beliefs(), self.flat.var_of_state, self.flat.num_vars)
         none_left = torch.isneginf(best).double()
         return _numpy(segment_max(none_left, self.flat.graph_of_var, self.flat.num_graphs, empty=0.0)) == 0.0
 
-    def probabilities(self) -> NDArray[np.float64]:
+    def probabilities(self) -> FloatArray:
         """[X] normalised beliefs."""
         return _numpy(ops.probabilities(self.flat, self.log_beliefs()))
 
-    def best_states(self) -> NDArray[np.int64]:
+    def best_states(self) -> IntArray:
         """[V] state of highest belief, the first on ties."""
         states = ops.max_states(self.flat, self.log_beliefs().nan_to_num(0.0, neginf=-torch.inf))
         return np.asarray(states.cpu().numpy())
@@ -102,12 +101,12 @@ class NetworkRun:
             msg_fv = self.state.wiring.messages(self.state.msg_fv).double()
             return torch.where(torch.isnan(msg_fv) | torch.isposinf(msg_fv), 0.0, msg_fv)
 
-    def log_z(self) -> NDArray[np.float64]:
-        """[G] Bethe estimate from the messages."""
+    def log_z(self) -> FloatArray:
+        """[G] the Bethe estimate of ln Z from the messages."""
         return _numpy(ops.bethe_log_z(self._exact(), self.messages()))
 
-    def upper_bound(self, passes: int = 0) -> NDArray[np.float64]:
-        """[G] on the best log score, from the messages; lower after passes of dual ascent, as many as time allows."""
+    def upper_bound(self, passes: int = 0) -> FloatArray:
+        """[G] an upper bound on the best log score; passes of dual ascent lower it, as many as time allows."""
         messages = self.messages()
         bound = _numpy(ops.map_upper_bound(self._exact(), messages))
         if passes == 0:
@@ -127,5 +126,5 @@ class NetworkRun:
         return replace(self.flat, log_phi=torch.tensor(self.compiled.log_phi, device=self.flat.log_phi.device))
 
 
-def _numpy(values: Tensor) -> NDArray[np.float64]:
+def _numpy(values: Tensor) -> FloatArray:
     return np.asarray(values.double().cpu().numpy())

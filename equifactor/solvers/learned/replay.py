@@ -24,7 +24,8 @@ class Replay:
     def __init__(self, network: Network, flat: Flat, semiring: Semiring = "sum", steps: int | None = None) -> None:
         network.check(flat)
         self.network, self.semiring, self.steps = network, semiring, steps
-        self.flat = replace(flat, log_phi=flat.log_phi.clone())  # what the captured graph reads: it must live as long
+        # The captured graph reads this copy, which must live as long.
+        self.flat = replace(flat, log_phi=flat.log_phi.clone())
         self.graph: torch.cuda.CUDAGraph | None = None
         if flat.log_phi.device.type != "cuda":
             return
@@ -38,7 +39,7 @@ class Replay:
             self.answer = self._run(self.flat)
 
     def __call__(self, log_phi: Float[Tensor, " T"]) -> Float[Tensor, " X"]:
-        """Log beliefs, not normalised."""
+        """The log beliefs [X], not normalised."""
         if self.graph is None:
             return self._run(self.flat.with_log_phi(log_phi.to(self.flat.log_phi)))
         self.flat.log_phi.copy_(log_phi)

@@ -14,7 +14,7 @@ from torch import Tensor
 from equifactor.errors import ModelError
 from equifactor.solvers.learned.wiring import Flat, Wiring
 
-_FLOOR = -30.0  # log values further below the largest of their table, true zeros too, are seen as this
+_FLOOR = -30.0  # Log values further below the largest of their table, true zeros too, are seen as this far below.
 
 
 def centred(log_values: Float[Tensor, "N D"]) -> Float[Tensor, "N D"]:
@@ -25,8 +25,8 @@ def centred(log_values: Float[Tensor, "N D"]) -> Float[Tensor, "N D"]:
     return bounded - bounded.mean(1, keepdim=True)
 
 
-def edge_tables(wiring: Wiring, card: int, arity: int, orient: bool) -> Float[Tensor, "E' D"]:
-    """The table of the factor of each edge, D = card^arity numbers; O(E' D).
+def edge_tables(wiring: Wiring, card: int, arity: int, orient: bool) -> Float[Tensor, "E2 D"]:
+    """The table of the factor of each edge, D = card^arity numbers; O(E2 D).
 
     A factor of fewer variables is the same function of more, constant in the others: its table is repeated along the
     missing axes, which come last. With `orient` the axis of the edge's own variable comes first and the others keep
@@ -43,7 +43,7 @@ def edge_tables(wiring: Wiring, card: int, arity: int, orient: bool) -> Float[Te
     return centred(torch.cat(blocks)) if blocks else wiring.unary.new_zeros(0, card**arity)
 
 
-def factor_of_edge(wiring: Wiring) -> tuple[Int[Tensor, " E'"], int]:
+def factor_of_edge(wiring: Wiring) -> tuple[Int[Tensor, " E2"], int]:
     """The factor of each edge, counted from 0 over the factors of two variables and more, and how many there are."""
     blocks, first = [], 0
     for group in wiring.groups:
@@ -53,25 +53,25 @@ def factor_of_edge(wiring: Wiring) -> tuple[Int[Tensor, " E'"], int]:
     return torch.cat(blocks) if blocks else wiring.edge.new_zeros(0), first
 
 
-def position_of_edge(wiring: Wiring, arity: int) -> Float[Tensor, "E' A"]:
-    """One-hot place of each edge in the scope of its factor."""
+def position_of_edge(wiring: Wiring, arity: int) -> Float[Tensor, "E2 A"]:
+    """The place of each edge in the scope of its factor, one-hot."""
     eye = torch.eye(arity, dtype=wiring.unary.dtype, device=wiring.unary.device)
     blocks = [eye[slot].expand(g.num_factors, -1) for g in wiring.groups for slot in range(len(g.shape))]
     return torch.cat(blocks) if blocks else eye[:0]
 
 
-def variable_of_edge(wiring: Wiring) -> Int[Tensor, " E'"]:
-    """Variable of each edge of the factors of two variables and more."""
+def variable_of_edge(wiring: Wiring) -> Int[Tensor, " E2"]:
+    """The variable of each edge of the factors of two variables and more."""
     return wiring.flat.var_of_edge[wiring.flat.num_edges - wiring.num_edges :]
 
 
 def unary_features(wiring: Wiring, card: int) -> Float[Tensor, "V D"]:
-    """b_i: the product of the unary factors of each variable, in the log."""
+    """The product b_i of the unary factors of each variable, in the log."""
     return centred(wiring.unary.reshape(-1, card))
 
 
 @torch.no_grad()
-def rule_out(wiring: Wiring, msg_fv: Float[Tensor, " S'"]) -> Float[Tensor, " S'"]:
+def rule_out(wiring: Wiring, msg_fv: Float[Tensor, " S2"]) -> Float[Tensor, " S2"]:
     """Uniform messages, but -inf for the states no factor can agree to: one round of arc consistency.
 
     A pure network sends no messages of its own, and impossible states must stay impossible in its answers. Nothing is
@@ -83,14 +83,14 @@ def rule_out(wiring: Wiring, msg_fv: Float[Tensor, " S'"]) -> Float[Tensor, " S'
     return torch.where(impossible, -torch.inf, msg_fv)
 
 
-def with_support(wiring: Wiring, msg_fv: Float[Tensor, " S'"], out: Float[Tensor, " X"]) -> Float[Tensor, " X"]:
+def with_support(wiring: Wiring, msg_fv: Float[Tensor, " S2"], out: Float[Tensor, " X"]) -> Float[Tensor, " X"]:
     """Predictions `out` where the messages of `rule_out` leave a state possible, -inf elsewhere."""
     if not wiring.flat.has_zeros:
         return out
     return torch.where(torch.isneginf(wiring.log_beliefs(msg_fv)), -torch.inf, out)
 
 
-def largest_arity(flat: Flat, kind: str, wanted: int, advice: str) -> None:
+def check_arity(flat: Flat, kind: str, wanted: int, advice: str) -> None:
     """Raise `ModelError` unless every factor has at most `wanted` variables."""
     for group in flat.groups:
         if len(group.shape) > wanted:

@@ -1,8 +1,8 @@
 """What a network sees of a batch: the edge states of its larger factors, and how they hang together.
 
 A unary factor sends the same message for ever, so networks work on the edge states of the factors of two variables and
-more only, S' of the S, and the unary factors enter as one fixed number per variable state. All states of an edge lie
-side by side, and where all edges have d states they are simply rows of `[E', d]`.
+more only, S2 of the S, and the unary factors enter as one fixed number per variable state. All states of an edge lie
+side by side, and where all edges have d states they are simply rows of `[E2, d]`.
 """
 
 from __future__ import annotations
@@ -26,39 +26,40 @@ if TYPE_CHECKING:
 Flat = FlatGraph[Tensor]
 
 
-@dataclass(eq=False)  # not frozen: torch.compile would look into every field of a frozen one, FactorGraphs included
+# It is not frozen, because torch.compile would look into every field of a frozen one, FactorGraphs included.
+@dataclass(eq=False)
 class Wiring:
     """Index arrays and fixed numbers of one batch; `wire` makes it, nobody changes it."""
 
     flat: Flat
     semiring: Semiring
-    groups: tuple[FactorGroup, ...]  # factors of arity >= 2; slots and edges counted from the first of them
-    card: int | None  # states of every edge, None where they differ
-    unary: Float[Tensor, " X"]  # sum of the messages of unary factors
-    unary_seen: Float[Tensor, " S'"]  # the same at each edge state
-    state: Tensor  # [S'] variable state of each edge state
-    edge: Tensor  # [S'] edge of each edge state, from 0
+    groups: tuple[FactorGroup, ...]  # Factors of arity 2 and more; slots and edges count from the first of them.
+    card: int | None  # The number of states of every edge, None where they differ.
+    unary: Float[Tensor, " X"]  # The sum of the messages of unary factors.
+    unary_seen: Float[Tensor, " S2"]  # The same at each edge state.
+    state: Tensor  # [S2] the variable state of each edge state.
+    edge: Tensor  # [S2] the edge of each edge state, from 0.
     num_edges: int
-    graph: Tensor  # [S'] graph of each edge state
-    unary_messages: Tensor  # [S - S'] the messages left out
-    log_phi: Tensor  # [T] the rest is that of `flat`, at hand
+    graph: Tensor  # [S2] the graph of each edge state.
+    unary_messages: Tensor  # [S - S2] the messages of unary factors, which never change.
+    log_phi: Tensor  # [T] this and the following are those of `flat`.
     has_zeros: bool
     num_states: int
     num_vars: int
     num_graphs: int
     var_of_state: Tensor  # [X]
-    var_of_edge: Tensor  # [E] of all edges, unary factors included
+    var_of_edge: Tensor  # [E] the variable of all edges, unary factors included.
     all_groups: tuple[FactorGroup, ...]
-    floor: Tensor  # [] log messages below, true zeros aside, are held here: see `bp.engine.message_floor`
-    loops: Loops | None = None  # for networks that look at them
+    floor: Tensor  # [] log messages are held above it, true zeros aside.
+    loops: Loops | None = None  # Short loops, for networks that look at them.
 
     # ---- belief propagation -----------------------------------------------------------------------------
 
-    def uniform_messages(self) -> Float[Tensor, " S'"]:
-        """Messages before the first step."""
+    def uniform_messages(self) -> Float[Tensor, " S2"]:
+        """The messages before the first step."""
         return self.normalize(self.unary.new_zeros(len(self.state)))
 
-    def outgoing(self, msg_fv: Float[Tensor, " S'"]) -> Float[Tensor, " S'"]:
+    def outgoing(self, msg_fv: Float[Tensor, " S2"]) -> Float[Tensor, " S2"]:
         """Variable-to-factor messages (Eq. 2 of the paper), not normalised."""
         if not self.has_zeros:
             return self.unary_seen + others(msg_fv, self.state, self.num_states)
@@ -68,13 +69,13 @@ class Wiring:
         total = self.unary_seen + others(finite, self.state, self.num_states)
         return torch.where(count > 0.5, -torch.inf, total)
 
-    def reduce(self, msg_vf: Float[Tensor, "S' *H"], semiring: Semiring | None = None, log_phi: Any = None) -> Tensor:
-        """Factor-to-variable messages [S', *H] (Eq. 3) of `log_phi` (the tables of the graph), not normalised."""
+    def reduce(self, msg_vf: Float[Tensor, " S2 *H"], semiring: Semiring | None = None, log_phi: Any = None) -> Tensor:
+        """Factor-to-variable messages [S2, *H] (Eq. 3) of `log_phi` (the tables of the graph), not normalised."""
         tables = self.log_phi if log_phi is None else log_phi
         return ops.reduce_tables(self.groups, tables, msg_vf, semiring or self.semiring, zeros=self.has_zeros)
 
-    def normalize(self, log_values: Float[Tensor, "S' *H"], semiring: Semiring | None = None) -> Tensor:
-        """Each edge's states add up to 1 (sum), or the largest is 1 (max); [S', *H], each channel by itself."""
+    def normalize(self, log_values: Float[Tensor, " S2 *H"], semiring: Semiring | None = None) -> Tensor:
+        """Messages [S2, *H] whose states add up to 1 (sum) or have largest 1 (max) on each edge, channel by channel."""
         if self.card is not None and not self.has_zeros and (semiring or self.semiring) == "sum":
             return self._rows(log_values).log_softmax(1).reshape(log_values.shape)
         scale = self.log_total(log_values, semiring)
@@ -82,8 +83,8 @@ class Wiring:
             scale = torch.where(torch.isneginf(scale), 0.0, scale)
         return log_values - scale
 
-    def log_total(self, log_values: Float[Tensor, "S' *H"], semiring: Semiring | None = None) -> Tensor:
-        """ln of the sum (or the largest) over the states of the same edge, repeated for each of them; [S', *H]."""
+    def log_total(self, log_values: Float[Tensor, " S2 *H"], semiring: Semiring | None = None) -> Tensor:
+        """[S2, *H] ln of the sum (or the largest) over the states of the same edge, repeated for each of them."""
         maximum = (semiring or self.semiring) == "max"
         if self.card is None:
             reduce = segment_max if maximum else segment_logsumexp
@@ -97,48 +98,48 @@ class Wiring:
             total = rows.logsumexp(1, keepdim=True)
         return total.expand(rows.shape).reshape(log_values.shape)
 
-    def damp(self, new: Float[Tensor, " S'"], old: Float[Tensor, " S'"], keep: Tensor) -> Float[Tensor, " S'"]:
-        """Eq. 7 of the paper, `new + keep (old - new)`; a true zero in either stays one, whatever is kept."""
+    def damp(self, new: Float[Tensor, " S2"], old: Float[Tensor, " S2"], keep: Tensor) -> Float[Tensor, " S2"]:
+        """Damped messages `new + keep (old - new)` (Eq. 7); a true zero in either stays one, whatever is kept."""
         if not self.has_zeros:
             return new + keep * (old - new)
         zero = torch.isneginf(new) | torch.isneginf(old)
         new, old = torch.where(zero, 0.0, new).clamp_min(self.floor), torch.where(zero, 0.0, old)
         return torch.where(zero, -torch.inf, (new + keep * (old - new)).clamp_min(self.floor))
 
-    def log_beliefs(self, msg_fv: Float[Tensor, " S'"]) -> Float[Tensor, " X"]:
+    def log_beliefs(self, msg_fv: Float[Tensor, " S2"]) -> Float[Tensor, " X"]:
         """Sum of all incoming messages, not normalised (Eq. 4)."""
         return self.unary + segment_sum(msg_fv, self.state, self.num_states)
 
-    def messages(self, msg_fv: Float[Tensor, " S'"]) -> Float[Tensor, " S"]:
+    def messages(self, msg_fv: Float[Tensor, " S2"]) -> Float[Tensor, " S"]:
         """All messages, those of unary factors included, in the order of the FlatGraph."""
         return torch.cat((self.unary_messages, msg_fv))
 
     # ---- hidden vectors ---------------------------------------------------------------------------------
 
-    def sum_of_others(self, hidden: Float[Tensor, "S' H"]) -> Float[Tensor, "S' H"]:
+    def sum_of_others(self, hidden: Float[Tensor, "S2 H"]) -> Float[Tensor, "S2 H"]:
         """For each edge state the sum over the other larger factors of the same variable state."""
         return others(hidden, self.state, self.num_states)
 
-    def to_states(self, hidden: Float[Tensor, "S' H"]) -> Float[Tensor, "X H"]:
+    def to_states(self, hidden: Float[Tensor, "S2 H"]) -> Float[Tensor, "X H"]:
         """Sum over the larger factors of each variable state."""
         return segment_sum(hidden, self.state, self.num_states)
 
-    def mean_over_states(self, hidden: Float[Tensor, "S' H"]) -> Float[Tensor, "S' H"]:
+    def mean_over_states(self, hidden: Float[Tensor, "S2 H"]) -> Float[Tensor, "S2 H"]:
         """Mean over the states of the same edge, repeated for each of them."""
         if self.card is not None:
             rows = self._rows(hidden)
             return rows.mean(1, keepdim=True).expand(rows.shape).reshape(hidden.shape)
         return _mean(hidden, self.edge, self.num_edges).index_select(0, self.edge)
 
-    def with_mean(self, hidden: Float[Tensor, "S' H"]) -> Float[Tensor, "S' 2*H"]:
+    def with_mean(self, hidden: Float[Tensor, "S2 H"]) -> Float[Tensor, "S2 2*H"]:
         """Each hidden vector followed by the mean over the states of its edge."""
         if self.card is None:
             return torch.cat((hidden, self.mean_over_states(hidden)), dim=1)
         rows = self._rows(hidden)
         return torch.cat((rows, rows.mean(1, keepdim=True).expand(rows.shape)), dim=2).reshape(len(hidden), -1)
 
-    def centred(self, values: Float[Tensor, "S' H"]) -> Float[Tensor, "S' H"]:
-        """Less the mean over the states of the same edge."""
+    def centred(self, values: Float[Tensor, "S2 H"]) -> Float[Tensor, "S2 H"]:
+        """Values less their mean over the states of the same edge."""
         if self.card is None:
             return values - self.mean_over_states(values)
         rows = self._rows(values)
@@ -148,16 +149,16 @@ class Wiring:
         """Mean over the states of the same variable, repeated for each of them."""
         return _mean(hidden, self.var_of_state, self.num_vars).index_select(0, self.var_of_state)
 
-    def max_over_states(self, hidden: Float[Tensor, "S' H"]) -> Float[Tensor, "S' H"]:
+    def max_over_states(self, hidden: Float[Tensor, "S2 H"]) -> Float[Tensor, "S2 H"]:
         """Largest over the states of the same edge, repeated for each of them."""
         return self.log_total(hidden, "max")
 
     def _rows(self, values: Tensor) -> Tensor:
-        """[S', *H] as [E', d, *H]."""
+        """Values [S2, *H] as rows [E2, d, *H]."""
         assert self.card is not None
         return values.reshape(-1, self.card, *values.shape[1:])
 
-    def mean_per_graph(self, hidden: Float[Tensor, "S' H"]) -> Float[Tensor, "G H"]:
+    def mean_per_graph(self, hidden: Float[Tensor, "S2 H"]) -> Float[Tensor, "G H"]:
         """Mean over all edge states of each graph; graphs of a batch never mix."""
         if self.num_graphs == 1:
             return hidden.sum(0, keepdim=True) / max(1, len(hidden))
@@ -167,8 +168,8 @@ class Wiring:
         """The row of its graph for each edge state; [1, H], to be broadcast, where there is only one."""
         return values if self.num_graphs == 1 else values.index_select(0, self.graph)
 
-    def graph_statistics(self, hidden: Float[Tensor, "S' H"]) -> tuple[Tensor, Tensor, Tensor]:
-        """Mean and variance [G, H] over all edge states of each graph, and [S', H] less the mean."""
+    def graph_statistics(self, hidden: Float[Tensor, "S2 H"]) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean and variance [G, H] over all edge states of each graph, and [S2, H] less the mean."""
         mean = self.mean_per_graph(hidden)
         centred = hidden - self.of_graph(mean)
         return mean, self.mean_per_graph(centred.square()), centred
@@ -179,9 +180,8 @@ def wire(flat: Flat, semiring: Semiring) -> Wiring:
     larger = [g for g in flat.groups if len(g.shape) >= 2]
     first = larger[0].slots[0].start if larger else flat.num_edge_states
     first_edge = larger[0].edges[0].start if larger else flat.num_edges
-    groups = tuple(
-        replace(g, slots=_shift(g.slots, first), edges=_shift(g.edges, first_edge)) for g in larger
-    )  # groups are in order of arity: what is left out is a prefix
+    # Groups are in the order of their arity, so what is left out is a prefix.
+    groups = tuple(replace(g, slots=_shift(g.slots, first), edges=_shift(g.edges, first_edge)) for g in larger)
     unary_messages = ops.first_messages(flat, semiring)[:first]
     cards = {d for g in larger for d in g.shape}
     unary = segment_sum(unary_messages, flat.state_of_edge_state[:first], flat.num_states)
@@ -210,9 +210,9 @@ def wire(flat: Flat, semiring: Semiring) -> Wiring:
 
 
 def _floor(flat: Flat) -> Float[Tensor, ""]:
-    """`bp.engine.message_floor` without waiting for the device."""
+    """The least log message that belief propagation keeps, computed without waiting for the device."""
     widest = [flat.log_phi.new_full((1,), 10.0)]
-    for group in flat.groups if flat.has_zeros else ():  # without zeros no message can run away
+    for group in flat.groups if flat.has_zeros else ():  # Without zeros no message can run away.
         table = flat.log_phi.detach()[group.entries].reshape(group.num_factors, -1)
         low = torch.where(torch.isneginf(table), torch.inf, table).amin(1)
         widest.append((table.amax(1) - low).nan_to_num(0.0, 0.0, 0.0).amax(0, keepdim=True))
@@ -220,6 +220,7 @@ def _floor(flat: Flat) -> Float[Tensor, ""]:
 
 
 def _mean(values: Tensor, index: Tensor, count: int) -> Tensor:
+    """[count, H] the mean of the rows with each index, 0 where there are none."""
     size = segment_sum(torch.ones_like(values[:, :1]), index, count)
     return segment_sum(values, index, count) / size.clamp_min(1.0)
 

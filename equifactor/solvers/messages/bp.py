@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from equifactor.registry import option, register
+from equifactor.options import option
+from equifactor.registry import register
 from equifactor.result import Estimate, Task, impossible
 from equifactor.solver import ALL_SYMMETRIES, Ending, IterativeSolver, SolveContext
 from equifactor.solvers.messages.bp_engine import Engine, Schedule, Settings, new_engine, table_ranges

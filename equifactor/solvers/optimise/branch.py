@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from equifactor.registry import option, register
+from equifactor.options import option
+from equifactor.registry import register
 from equifactor.result import Estimate, Task
 from equifactor.solver import GraphSolver, SolveContext
 

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equifactor.errors import OptionError
-from equifactor.registry import option, register
+from equifactor.options import option
+from equifactor.registry import register
 from equifactor.result import Estimate, Status, Task, impossible
 from equifactor.solver import GraphSolver, SolveContext
 from equifactor.solvers.elimination.reduction import Reduction, reduce_graph

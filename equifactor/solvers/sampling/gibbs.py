@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.graph import compile
-from equifactor.registry import option, register
+from equifactor.options import option
+from equifactor.registry import register
 from equifactor.result import Estimate, Status, Task
 from equifactor.solver import GraphSolver, SolveContext
 

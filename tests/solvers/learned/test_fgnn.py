@@ -7,8 +7,8 @@ from equifactor import compile
 from equifactor.errors import ModelError, OptionError
 from equifactor.generators import random_graph
 from equifactor.numerics import tensors as ops
-from equifactor.solvers.learned import build
 from equifactor.solvers.learned.fgnn import _aggregate
+from equifactor.solvers.learned.network import build
 
 
 def test_aggregators() -> None:

@@ -9,7 +9,7 @@ from equifactor._solve import solve
 from equifactor.errors import ModelError
 from equifactor.generators import asymmetric_grid, random_graph
 from equifactor.numerics import tensors as ops
-from equifactor.solvers.learned import build
+from equifactor.solvers.learned.network import build
 from equifactor.solvers.learned.table_features import centred, edge_tables
 from equifactor.solvers.learned.wiring import wire
 

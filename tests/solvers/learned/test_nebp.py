@@ -8,7 +8,8 @@ import torch
 from equifactor import FactorGraph, compile
 from equifactor.generators import asymmetric_grid, ising_grid, random_graph, random_tree
 from equifactor.numerics import tensors as ops
-from equifactor.solvers.learned import NEBP, build
+from equifactor.solvers.learned.nebp import NEBP
+from equifactor.solvers.learned.network import build
 
 GRAPHS = [
     *ising_grid(3, 3, count=2, seed=1),

@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from equifactor import FactorGraph, ModelError, OptionError, compile, solve
+from equifactor import FactorGraph, ModelError, Network, OptionError, compile, solve
 from equifactor.generators import asymmetric_grid, ising_grid, pairwise_field, random_graph, random_tree
 from equifactor.graph.possible_states import reduce_graphs
 from equifactor.numerics.tensors import map_upper_bound, probabilities
-from equifactor.solvers.learned import Network, build
 from equifactor.solvers.learned.loop_corrections import loops_of
+from equifactor.solvers.learned.network import build
 from equifactor.solvers.learned.wiring import wire
 from equifactor.symmetry import KINDS, Relabelling, relabel
 from equifactor.testing import contract_graphs

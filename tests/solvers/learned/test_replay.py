@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from equifactor import compile, generators
-from equifactor.solvers.learned import build
+from equifactor.solvers.learned.network import build
 from equifactor.solvers.learned.replay import Replay
 
 

@@ -12,11 +12,22 @@ import numpy as np
 import pytest
 from test_contract import GRAPHS, check_batch, check_contract
 
-from equifactor import FactorGraph, FormatError, ModelError, OptionError, Status, Task, parse_solver, solve
-from equifactor.generators import ising_grid
+from equifactor import (
+    FactorGraph,
+    FormatError,
+    ModelError,
+    OptionError,
+    Status,
+    Task,
+    equivariance_error,
+    parse_solver,
+    solve,
+)
+from equifactor.generators import asymmetric_grid, ising_grid
 from equifactor.registry import solver_class, solver_names
-from equifactor.solvers.learned import network_kinds
+from equifactor.solvers.learned import model_card
 from equifactor.solvers.learned.learned_solver import NeuralSolver
+from equifactor.solvers.learned.network import build, network_kinds
 
 KINDS = [n for n in solver_names() if issubclass(solver_class(n), NeuralSolver)]
 
@@ -50,14 +61,26 @@ def test_solvers_declare_what_their_networks_do() -> None:
     assert set(KINDS) == set(network_kinds())
     for kind, network in network_kinds().items():
         cls = solver_class(kind)
-        assert cls.symmetries == network.symmetries, kind
-        assert (Task.PR in cls.tasks) == network.estimates_log_z, kind
+        assert (cls.network_class, network.solver_class) == (network, cls)
+        assert build(kind).symmetries == cls.symmetries, kind
+        assert (build(kind).kind, network.config_class.name) == (kind, kind)
 
 
-def test_listing_solvers_imports_no_torch() -> None:
+@pytest.mark.parametrize("kind", ["ggnn", "fgnn"])
+def test_settings_of_a_model_file_add_to_its_symmetries(kind: str, tmp_path: Path, write_model) -> None:
+    plain = write_model(tmp_path / "plain.safetensors", kind)
+    oriented = write_model(tmp_path / "oriented.safetensors", kind, orient=True)
+    graph = asymmetric_grid(2, 3, seed=1)
+    assert parse_solver(plain).symmetries == {"global"}
+    assert parse_solver(oriented).symmetries == {"global", "local variable"}
+    assert equivariance_error(plain, graph)["local variable"] > 1e-3
+    assert equivariance_error(oriented, graph)["local variable"] < 1e-10
+
+
+def test_listing_solvers_imports_no_numba() -> None:
     code = (
         "import sys, equifactor.cli as c; c.main(['solvers']); c.main(['solvers', 'fe-net']);"
-        "print(sorted({'torch', 'numba', 'safetensors'} & set(sys.modules)))"
+        "print(sorted({'numba', 'matplotlib'} & set(sys.modules)))"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "fe-nbp" in ran.stdout
@@ -65,6 +88,17 @@ def test_listing_solvers_imports_no_torch() -> None:
 
 
 # ---- which weights --------------------------------------------------------------------------------------
+
+
+def test_a_model_card_is_read_once_per_solve(tmp_path: Path, write_model, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_model(tmp_path / "m.safetensors")
+    read, reads = model_card.read_card, []
+    monkeypatch.setattr(model_card, "read_card", lambda where: reads.append(where) or read(where))
+    assert solve(GRAPHS["loop"], "MAR", path).marginals is not None
+    assert reads == [path]
+    write_model(path, seed=2)  # A file that changed is read again.
+    assert solve(GRAPHS["loop"], "MAR", path).marginals is not None
+    assert reads == [path, path]
 
 
 def test_model_file_as_solver(tmp_path: Path, write_model, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,7 +256,8 @@ def test_impossible_states_have_probability_zero_exactly(tmp_path: Path, write_m
 def test_a_network_that_explodes_spoils_no_other_graph(tmp_path: Path) -> None:
     import torch
 
-    from equifactor.solvers.learned import ModelCard, build, save_model
+    from equifactor import ModelCard, save_model
+    from equifactor.solvers.learned.network import build
 
     network = build("fe-nbp", {"bounded": False})
     with torch.no_grad():

@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 import torch
 
-from equifactor import OptionError, SolveError, generators, parse_solver, solve, train
+from equifactor import OptionError, SolveError, generators, load_model, parse_solver, solve, train
 from equifactor.errors import FormatError, ModelError
 from equifactor.result import Task
-from equifactor.solvers.learned import build, load_model, network_kinds
-from equifactor.solvers.learned.network import State
+from equifactor.solvers.learned.network import NetworkState, build, network_kinds
 from equifactor.solvers.learned.wiring import wire
-from equifactor.training import Settings
+from equifactor.training import TrainingSettings
 from equifactor.training import training_loop as loop
 from equifactor.training.batches import Dataset
 from equifactor.training.losses import kl_per_graph
@@ -241,7 +240,7 @@ def test_mistakes_are_one_sentence(change: dict, words: str) -> None:
 
 
 def test_the_rate_falls_over_the_time_limit() -> None:
-    settings = Settings(lr=0.1, schedule="time", time_limit=10.0)
+    settings = TrainingSettings(lr=0.1, schedule="time", time_limit=10.0)
     rates = [settings.learning_rate(0, 100, seconds) for seconds in (0.0, 5.0, 10.0, 12.0)]
     assert rates == pytest.approx([0.1, 0.05, 0.0, 0.0])
 
@@ -277,10 +276,10 @@ def test_a_network_of_two_states_says_so_before_training() -> None:
 
 def test_steps_are_drawn_from_few_values_and_losses_spread_over_them() -> None:
     rng = np.random.default_rng(0)
-    drawn = {draw_steps(Settings(vary_steps=True, losses_at=2), 10, rng) for _ in range(100)}
+    drawn = {draw_steps(TrainingSettings(vary_steps=True, losses_at=2), 10, rng) for _ in range(100)}
     assert {steps for steps, _ in drawn} == {5, 10, 20, 40}
     assert {(20, (10,)), (40, (30,))} <= drawn
-    assert draw_steps(Settings(), 10, rng) == (10, ())
+    assert draw_steps(TrainingSettings(), 10, rng) == (10, ())
 
 
 def test_steps_before_the_last_2t_are_run_and_pass_no_gradient() -> None:
@@ -291,7 +290,7 @@ def test_steps_before_the_last_2t_are_run_and_pass_no_gradient() -> None:
     steps: list[bool] = []
     step = network.step
 
-    def watched(state: State) -> State:
+    def watched(state: NetworkState) -> NetworkState:
         steps.append(torch.is_grad_enabled())
         return step(state)
 

@@ -1,0 +1,133 @@
+"""The public names are those of `equifactor.__all__`, and every example keeps to them."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import pkgutil
+import re
+import subprocess
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import equifactor as ef
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "equifactor"
+PAGES = sorted(
+    path.relative_to(ROOT).as_posix()
+    for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.py")]
+    if path.is_file()
+)
+SOURCES = sorted(path.relative_to(ROOT).as_posix() for path in PACKAGE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("name", ef.__all__)
+def test_every_public_name_loads(name: str) -> None:
+    value = getattr(ef, name)
+    submodules = {module.name for module in pkgutil.iter_modules(ef.__path__)}
+    assert name not in submodules or value is sys.modules[f"equifactor.{name}"]
+
+
+def test_the_lists_of_public_names_agree() -> None:
+    assert {*ef._MODULE_OF, "__version__"} == set(ef.__all__)
+    assert len(set(ef.__all__)) == len(ef.__all__)
+    seen_by_type_checkers = {
+        name.name: node.module
+        for node in ast.walk(ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("equifactor")
+        for name in node.names
+    }
+    del seen_by_type_checkers["__version__"]
+    modules = {n: "equifactor" if n == m else f"equifactor.{m}" for n, m in ef._MODULE_OF.items()}
+    assert seen_by_type_checkers == modules
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = ef.nothing
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    program = (
+        "import sys, equifactor; print({'numpy', 'torch', 'numba', 'matplotlib', 'typer', 'rich'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_and_examples_use_public_names_only(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    programs = [text] if page.endswith(".py") else _blocks(text)
+    inline = [] if page.endswith(".py") else re.findall(r"`([^`\n]*\bef\.[^`\n]*)`", text)
+    assert not [problem for program in [*programs, *inline] for problem in private_uses(program)]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_docstrings_use_public_names_only(source: str) -> None:
+    tree = ast.parse((ROOT / source).read_text(encoding="utf-8"))
+    owners = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    texts = [ast.get_docstring(node) or "" for node in ast.walk(tree) if isinstance(node, owners)]
+    programs = [program for text in texts for program in (*_blocks(text), _doctest(text))]
+    assert not [problem for program in programs for problem in private_uses(program)]
+
+
+@pytest.mark.parametrize(
+    ("program", "problems"),
+    [
+        ("import equifactor as ef\nef.solve; ef.generators.ising_grid; ef.Relabelling.random", 0),
+        ("from equifactor import solve, Task", 0),
+        ("from equifactor.generators import ising_grid", 1),
+        ("from equifactor.registry import register", 1),
+        ("import equifactor.registry", 1),
+        ("from equifactor import registry", 1),
+        ("ef.graph.FactorGraph", 1),
+        ("ef.generators.nothing", 1),
+        ("ef.generators.grids", 1),
+    ],
+)
+def test_private_uses_are_found(program: str, problems: int) -> None:
+    assert len(list(private_uses(program))) == problems
+
+
+def private_uses(program: str) -> Iterator[str]:
+    """Imports of `equifactor` and attributes of `ef` that are not public."""
+    for path in re.findall(r"^\s*from\s+(equifactor[\w.]*)\s+import\b", program, re.MULTILINE):
+        if path != "equifactor":
+            yield f"from {path} import"
+    for path in re.findall(r"^\s*import\s+(equifactor\.[\w.]+)", program, re.MULTILINE):
+        yield f"import {path}"
+    for names in re.findall(r"^\s*from\s+equifactor\s+import\s+(\([^)]*\)|[^\n#]*)", program, re.MULTILINE):
+        for name in filter(None, (part.split(" as ")[0].strip() for part in names.strip("()").split(","))):
+            if name not in ef.__all__:
+                yield f"from equifactor import {name}"
+    for first, second in re.findall(r"(?<![\w.])ef\.(\w+)(?:\.(\w+))?", program):
+        if first not in ef.__all__:
+            yield f"ef.{first}"
+        elif second and isinstance(module := getattr(ef, first), types.ModuleType) and second not in _public(module):
+            yield f"ef.{first}.{second}"
+
+
+def _public(module: types.ModuleType) -> set[str]:
+    """The names a module offers: its `__all__`, or else the functions and classes that it defines itself."""
+    if hasattr(module, "__all__"):
+        return set(module.__all__)
+    return {
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and inspect.getmodule(value) is importlib.import_module(module.__name__)
+    }
+
+
+def _blocks(text: str) -> list[str]:
+    return re.findall(r"^ *```(?:python|pycon)\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL)
+
+
+def _doctest(text: str) -> str:
+    return "\n".join(re.findall(r"^ *(?:>>>|\.\.\.) (.*)$", text, re.MULTILINE))
