@@ -39,7 +39,7 @@ SOLVERS = {
     "meanfield": "messages.meanfield:MeanField",
     "trw": "messages.trw:TreeReweighted",
     "beam": "optimise.beam:Beam",
-    "best-first": "optimise.best_first:BestFirst",
+    "best-first": "optimise.beam:BestFirst",
     "branch": "optimise.branch:Branch",
     "local-search": "optimise.local_search:LocalSearchSolver",
     "mplp": "optimise.mplp:Mplp",

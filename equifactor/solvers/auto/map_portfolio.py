@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from equifactor.graph import compile
-from equifactor.graph.search_model import SearchModel
+from equifactor.graph.move_model import MoveModel
 from equifactor.result import Estimate, Status, impossible
 from equifactor.solvers.auto.branching import Branching
 from equifactor.solvers.elimination.shrink import Shrunk, shrink
 from equifactor.solvers.messages.bp_engine import Settings, new_engine
 from equifactor.solvers.messages.sequential_decoding import sequential_states
-from equifactor.solvers.optimise.annealing import LocalSearch
 from equifactor.solvers.optimise.ascent import VariableAscent
 from equifactor.solvers.optimise.cycle_ascent import CycleAscent
+from equifactor.solvers.optimise.local_search import LocalSearch
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
@@ -58,7 +58,7 @@ class MapMix:
         self.flat = compile(shrunk.graph)
         self.pairwise = all(len(g.shape) <= 2 for g in self.flat.groups)
         self.bound = np.inf
-        self.search = LocalSearch(SearchModel(self.flat), self._start(), context.seed)
+        self.search = LocalSearch(MoveModel(self.flat), self._start(), context.seed)
         self._renew_score()
         self.plain = VariableAscent(self.flat)
         self.dual: VariableAscent | CycleAscent | None = self.plain

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.graph import compile
-from equifactor.graph.search_model import SearchModel
+from equifactor.graph.move_model import MoveModel
 from equifactor.result import Estimate, Status, impossible
 from equifactor.solvers.elimination.shrink import MOST_ENTRIES, Shrunk, shrink
-from equifactor.solvers.optimise.annealing import LocalSearch
 from equifactor.solvers.optimise.ascent import VariableAscent
 from equifactor.solvers.optimise.branch_and_bound import BranchAndBound
+from equifactor.solvers.optimise.local_search import LocalSearch
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
@@ -55,7 +55,7 @@ def prove(
             left = falls[-1] - shrunk.graph.log_score(best)
             if falls[-_STALL] - falls[-1] <= _LEAST_FALL * left or left <= gap * abs(falls[-1]):
                 break
-    local = LocalSearch(SearchModel(ascent.flat), best, context.seed)
+    local = LocalSearch(MoveModel(ascent.flat), best, context.seed)
     for _ in range(0 if context.clock.stopped else _PHASES):
         local.step()
     search = BranchAndBound(ascent, local.best, shrunk.graph.log_score(local.best), gap)

@@ -15,10 +15,10 @@ from equifactor import FactorGraph, OptionError, Status, solve
 from equifactor.clock import Clock
 from equifactor.generators import ising_grid, random_graph, random_tree
 from equifactor.graph import compile
-from equifactor.graph.search_model import SearchModel
+from equifactor.graph.move_model import MoveModel
 from equifactor.io import read_evidence, read_graph
-from equifactor.solvers.optimise.annealing import LocalSearch, improve
-from equifactor.solvers.optimise.walker import Walker
+from equifactor.solvers.optimise.local_search import LocalSearch, improve
+from equifactor.solvers.optimise.walker import RegionPlan, Walker
 
 SEEDS = range(6)
 
@@ -39,19 +39,19 @@ def optimum(graph: FactorGraph) -> float:
     return best
 
 
-def walker_at(graph: FactorGraph, x: np.ndarray | None = None, seed: int = 0) -> tuple[Walker, SearchModel]:
-    model = SearchModel(compile(graph))
+def walker_at(graph: FactorGraph, x: np.ndarray | None = None, seed: int = 0) -> tuple[Walker, MoveModel]:
+    model = MoveModel(compile(graph))
     rng = np.random.default_rng(seed)
     walker = Walker(model, rng)
     walker.start(model.random_assignment(rng) if x is None else x)
     return walker, model
 
 
-def score_of(graph: FactorGraph, model: SearchModel, x: np.ndarray) -> float:
+def score_of(graph: FactorGraph, model: MoveModel, x: np.ndarray) -> float:
     return graph.log_score(model.flat.assignments(x)[0])
 
 
-def check_score(graph: FactorGraph, walker: Walker, model: SearchModel) -> None:
+def check_score(graph: FactorGraph, walker: Walker, model: MoveModel) -> None:
     true = score_of(graph, model, walker.x)
     assert walker.possible == math.isfinite(true)
     if walker.possible:
@@ -68,7 +68,7 @@ def test_incremental_score_equals_log_score_after_many_moves(graph: FactorGraph)
     for _ in range(5):
         walker.tabu(500, 1, 4)
         check_score(graph, walker, model)
-        walker.anneal(5, 2, len(walker.x), 4, 1.0)
+        walker.anneal(RegionPlan(5, 2, len(walker.x), 4), 1.0)
         check_score(graph, walker, model)
         walker.ascend(1000)
         check_score(graph, walker, model)
@@ -76,7 +76,7 @@ def test_incremental_score_equals_log_score_after_many_moves(graph: FactorGraph)
 
 @pytest.mark.parametrize("graph", some_graphs()[4:8], ids=str)
 def test_score_orders_by_number_of_zeros_first(graph: FactorGraph) -> None:
-    model = SearchModel(compile(graph))
+    model = MoveModel(compile(graph))
     walker = Walker(model, np.random.default_rng(0))
     rng = np.random.default_rng(1)
     seen: list[tuple[int, float]] = []
@@ -137,7 +137,7 @@ def test_forest_moves_never_lose(graph: FactorGraph) -> None:
     for heat in (0.0, 0.5, 5.0):
         for _ in range(20):
             before = walker.score
-            walker.anneal(1, 1, len(walker.x), 3, heat)
+            walker.anneal(RegionPlan(1, 1, len(walker.x), 3), heat)
             assert walker.score >= before - 1e-6
 
 
@@ -179,7 +179,7 @@ def test_beam_is_the_paper_s_algorithm() -> None:
     graph = ising_grid(3, 3, seed=1)
     for seed in SEEDS:
         for width in (1, 2, 5):
-            model = SearchModel(compile(graph))
+            model = MoveModel(compile(graph))
             rng = np.random.default_rng(seed)
             rng.integers(0, 2**64, model.flat.num_states, np.uint64)
             start = tuple(model.random_assignment(rng).tolist())
@@ -284,7 +284,7 @@ def test_options_are_checked() -> None:
 
 def test_phases_report_the_best_score() -> None:
     graph = ising_grid(6, 6, seed=2)
-    model = SearchModel(compile(graph))
+    model = MoveModel(compile(graph))
     search = LocalSearch(model, model.unary_assignment())
     last = -math.inf
     for _ in range(30):
@@ -292,7 +292,7 @@ def test_phases_report_the_best_score() -> None:
         better = search.step()
         assert search.score >= before - 1e-9
         if search.phases > 2:
-            assert better == (search.score > before + model.least)
+            assert better == (search.score > before + model.smallest_gain)
         last = search.score
     assert last == pytest.approx(score_of(graph, model, search.best), rel=1e-9)
 
