@@ -76,19 +76,19 @@ def rebuild(arrays, state):
 @inlined
 def move(arrays, state, i, b):
     """Put variable i into state b and bring `local` of its neighbours up to date."""
-    var_ptr, arcs, pair = arrays.var_ptr, arrays.arcs, arrays.pair
-    slots, factors, table = arrays.slots, arrays.factors, arrays.table
+    var_ptr, arc_ptr, arcs, pair = arrays.var_ptr, arrays.arc_ptr, arrays.arcs, arrays.pair
+    high_ptr, high, slots, factors, table = arrays.high_ptr, arrays.high, arrays.slots, arrays.factors, arrays.table
     x, local, at = state.x, state.local, state.at
     a = x[i]
-    for r in range(arrays.arc_ptr[i], arrays.arc_ptr[i + 1]):
+    for r in range(arc_ptr[i], arc_ptr[i + 1]):
         base = arcs[r, BASE]
         if base >= 0:
             first, card = states_of(var_ptr, arcs[r, TO])
             old, new = base + a * card, base + b * card
             for y in range(card):
                 put(local, first + y, get(local, first + y) + (get(pair, new + y) - get(pair, old + y)))
-    for r in range(arrays.high_ptr[i], arrays.high_ptr[i + 1]):
-        s = arrays.high[r]
+    for r in range(high_ptr[i], high_ptr[i + 1]):
+        s = high[r]
         p = slots[s, FACTOR]
         shift = (b - a) * slots[s, STRIDE]
         for t in range(factors[p, SLOT], factors[p + 1, SLOT]):
