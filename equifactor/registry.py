@@ -42,8 +42,8 @@ SOLVERS = {
     "best-first": "optimise.beam:BestFirst",
     "branch": "optimise.branch:Branch",
     "local-search": "optimise.local_search:LocalSearchSolver",
-    "mplp": "optimise.mplp:Mplp",
-    "srmp": "optimise.srmp:Srmp",
+    "mplp": "optimise.duals:Mplp",
+    "srmp": "optimise.duals:Srmp",
     "toulbar2": "optimise.toulbar2:Toulbar2",
     "gibbs": "sampling.gibbs:Gibbs",
 }

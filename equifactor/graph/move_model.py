@@ -29,9 +29,7 @@ class MoveArrays(NamedTuple):
     var_ptr: IntArray  # [V+1] The states of variable i are var_ptr[i]:var_ptr[i+1].
     unary: FloatArray  # [X] The sum of the factors of one variable, at each of its states.
     arc_ptr: IntArray  # [V+1] The arcs from variable i are arc_ptr[i]:arc_ptr[i+1].
-    arcs: (
-        IntArray  # [A, 2] The neighbour, and where the table of the two begins in `pair`, or -1 if they have none.
-    )
+    arcs: IntArray  # [A, 2] The neighbour, and where the table of the two begins in `pair`, or -1 if they have none.
     pair: FloatArray  # Per arc i -> j a table [card_i, card_j]; both directions are kept, so that rows are contiguous.
     high_ptr: IntArray  # [V+1] The slots of variable i are high[high_ptr[i]:high_ptr[i+1]].
     high: IntArray  # [H] Slots, variable after variable.

@@ -36,13 +36,13 @@ def rebuild_inline(arrays, state):
 
     The cost is the number of states of all neighbours of all variables.
     """
-    var_ptr, arc_ptr, arcs, pair = arrays.var_ptr, arrays.arc_ptr, arrays.arcs, arrays.pair
+    var_ptr, unary, arc_ptr, arcs, pair = arrays.var_ptr, arrays.unary, arrays.arc_ptr, arrays.arcs, arrays.pair
     slots, factors, table = arrays.slots, arrays.factors, arrays.table
     x, local, at = state.x, state.local, state.at
-    local[:] = arrays.unary
+    local[:] = unary
     score = 0.0
     for i in range(len(x)):
-        score += arrays.unary[var_ptr[i] + x[i]]
+        score += unary[var_ptr[i] + x[i]]
         for r in range(arc_ptr[i], arc_ptr[i + 1]):
             if arcs[r, BASE] >= 0:
                 j = arcs[r, TO]

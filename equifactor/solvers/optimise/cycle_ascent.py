@@ -14,15 +14,19 @@ from equifactor.graph.structure import Structure
 from equifactor.solvers.optimise import cycle_kernels as kernels
 from equifactor.solvers.optimise import dual_kernels as duals
 from equifactor.solvers.optimise.ascent import VariableAscent, best_states
+from equifactor.solvers.optimise.stall import Stall
 
 if TYPE_CHECKING:
     from equifactor.typing import FloatArray, IntArray
 
 
-SHORTEST, LONGEST = 4, 24  # variables of the cycles searched for: short ones first, they cost the fewest triplets
-VISITS = 4000  # nodes of one search
-CHECK = 10  # sweeps between looks at the progress
-SLOW = 0.03  # share of the progress since the last search: below it, search again
+_SHORTEST, _LONGEST = (
+    4,
+    24,
+)  # Cycles are searched for up to 4 variables first, and at last up to 24.
+_VISITS = 4000  # One search for a cycle visits at most this many nodes.
+_CHECK = 10  # The progress is looked at after this many sweeps.
+_SLOW = 0.03  # Cycles are searched for again when that progress is below this share of all since the last search.
 
 
 class CycleAscent:
@@ -34,15 +38,18 @@ class CycleAscent:
     """
 
     def __init__(self, flat: FlatGraph[np.ndarray]) -> None:
-        """One graph."""
+        """Start from the unary tables of one compiled graph."""
         self.flat = flat
         self.plain = VariableAscent(flat)
         self.sweeps = 0
-        self.longest = SHORTEST
-        self.history: list[float] = []  # bounds since the last search
+        self.longest = _SHORTEST
+        self.stall = Stall(_CHECK, share_of_gap=_SLOW)
+        self.first_bound = np.inf  # This is the first bound after the last search.
+        self.last_bound = np.inf  # This is the bound after the last sweep.
+        self.sweeps_since = 0  # This is the number of sweeps since the last search.
         self.card = np.diff(flat.var_ptr)
         self.scopes, log_phi, self.pair_of = _merged(flat)
-        self.triplets = np.zeros((0, 3), np.int64)  # pair factors (i, j), (j, k), (i, k) of i < j < k
+        self.triplets = np.zeros((0, 3), np.int64)  # These are the pair factors (i, j), (j, k), (i, k) of i < j < k.
         self.seen: set[tuple[int, int, int]] = set()
         self.lam = np.zeros(0)
         self._build(log_phi, self.plain.unary.copy())
@@ -58,9 +65,10 @@ class CycleAscent:
 
     def sweep(self) -> float:
         """Forward and back over the variables, then over the triplets; now and then a search for cycles."""
-        if self._is_slow():
+        if self.sweeps_since % _CHECK == 1 and self.stall.stalled(self.first_bound - self.last_bound):
             self._grow()
-            self.history.clear()
+            self.stall.clear()
+            self.sweeps_since = 0
         self.sweeps += 1
         inner = self.inner
         inner.stale = True
@@ -71,12 +79,11 @@ class CycleAscent:
         self.unary[:] = inner.total
         order = np.arange(len(self.triplets))[:: 1 if self.sweeps % 2 else -1].copy()
         kernels.sweep_triplets(order, self.entries, self.shapes, self.lam_ptr, self.lam, self.log_phi, self.scratch)
-        self.history.append(bound)
+        self.first_bound = bound if self.sweeps_since == 0 else self.first_bound
+        self.last_bound = bound
+        self.sweeps_since += 1
+        self.stall.add(bound)
         return bound + self.plain.constant
-
-    def _is_slow(self) -> bool:
-        h = self.history
-        return len(h) > CHECK and len(h) % CHECK == 1 and h[-1 - CHECK] - h[-1] <= SLOW * (h[0] - h[-1])
 
     def candidates(self, rng: np.random.Generator | None = None) -> list[IntArray]:
         """Assignments decoded from the tightened tables, improved on the original ones."""
@@ -137,7 +144,7 @@ class CycleAscent:
             pairs_of_var,
             least,
             self.longest,
-            VISITS,
+            _VISITS,
             max(20, len(self.card) // 4),
         )
         graph_order = np.empty_like(self.log_phi)
@@ -147,7 +154,7 @@ class CycleAscent:
         for cycle in cycles[:found]:
             new += self._triangles(cycle[cycle >= 0].tolist(), tables)
         if len(new) < max(3, len(self.card) // 50):
-            self.longest = min(2 * self.longest, LONGEST)
+            self.longest = min(2 * self.longest, _LONGEST)
         if new:
             self.triplets = np.concatenate([self.triplets, np.array(new, np.int64)])
             self._build(np.concatenate(tables), self.unary.copy())

@@ -32,7 +32,7 @@ class RegionArrays(NamedTuple):
     theta: np.ndarray  # [its square] Everything that depends on a variable and its parent.
 
     @classmethod
-    def zeros(cls, card):
+    def zeros(cls, card: np.ndarray) -> "RegionArrays":
         """Arrays for variables of card [V] states."""
         widest = int(card.max(initial=1))
         per_var = [np.zeros(len(card), np.int64) for _ in range(8)]
@@ -83,16 +83,17 @@ def grow_forest(arrays, work, rng, size):
     return count
 
 
-@fast_kernel
+@inlined
 def join_links(arrays, state, c, r, theta):
     """Fill theta [card_c, card_q] with everything that depends on both c and its parent q (arc r), the rest fixed."""
-    slots, factors, table, x, at = arrays.slots, arrays.factors, arrays.table, state.x, state.at
+    pair, high, slots, factors, table = arrays.pair, arrays.high, arrays.slots, arrays.factors, arrays.table
+    x, at = state.x, state.at
     q, base = arrays.arcs[r, TO], arrays.arcs[r, BASE]
     card_c, card_q = states_of(arrays.var_ptr, c)[1], states_of(arrays.var_ptr, q)[1]
     for n in range(card_c * card_q):
-        theta[n] = get(arrays.pair, base + n) if base >= 0 else 0.0
+        theta[n] = get(pair, base + n) if base >= 0 else 0.0
     for n in range(arrays.high_ptr[c], arrays.high_ptr[c + 1]):
-        s = arrays.high[n]
+        s = high[n]
         p = slots[s, FACTOR]
         for t in range(factors[p, SLOT], factors[p + 1, SLOT]):
             if slots[t, VARIABLE] == q:
@@ -141,11 +142,12 @@ def solve_forest(arrays, state, work, rng, count, heat):
     state.
     """
     var_ptr, arcs, pair, high_ptr = arrays.var_ptr, arrays.arcs, arrays.pair, arrays.high_ptr
-    x, block, parent, wanted, value = state.x, work.block, work.parent, work.wanted, work.value
+    x, local, block, parent, wanted = state.x, state.local, work.block, work.parent, work.wanted
+    value, message, theta = work.value, work.message, work.theta
     for n in range(count):
         i = block[n]
         for y in range(var_ptr[i], var_ptr[i + 1]):
-            put(value, y, get(state.local, y) + (heat * random_bell(rng) if heat > 0.0 else 0.0))
+            put(value, y, get(local, y) + (heat * random_bell(rng) if heat > 0.0 else 0.0))
     for n in range(count - 1, -1, -1):
         c = block[n]
         r = parent[c]
@@ -154,10 +156,10 @@ def solve_forest(arrays, state, work, rng, count, heat):
             first_c, card_c = states_of(var_ptr, c)
             first_q, card_q = states_of(var_ptr, q)
             if high_ptr[c] == high_ptr[c + 1]:  # There are two calls because choosing an array would count references.
-                send_up(pair, arcs[r, BASE], card_c, card_q, x[c], x[q], value, first_c, first_q, work.message)
+                send_up(pair, arcs[r, BASE], card_c, card_q, x[c], x[q], value, first_c, first_q, message)
             else:
-                join_links(arrays, state, c, r, work.theta)
-                send_up(work.theta, 0, card_c, card_q, x[c], x[q], value, first_c, first_q, work.message)
+                join_links(arrays, state, c, r, theta)
+                send_up(theta, 0, card_c, card_q, x[c], x[q], value, first_c, first_q, message)
     for n in range(count):
         c = block[n]
         first, card = states_of(var_ptr, c)
@@ -169,9 +171,9 @@ def solve_forest(arrays, state, work, rng, count, heat):
                 for a in range(card):
                     value[first + a] += get(pair, arcs[r, BASE] + a * card_q + wanted[q])
             else:
-                join_links(arrays, state, c, r, work.theta)
+                join_links(arrays, state, c, r, theta)
                 for a in range(card):
-                    value[first + a] += work.theta[a * card_q + wanted[q]]
+                    value[first + a] += theta[a * card_q + wanted[q]]
         pick = x[c]  # A variable stays where it is on ties.
         for a in range(card):
             if value[first + a] > value[first + pick]:

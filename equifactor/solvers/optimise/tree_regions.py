@@ -49,8 +49,8 @@ def grow_region(arrays, work, rng, size):
 @inlined
 def change_to(arrays, state, i, b):
     """Put variable i into state b; what the score gains."""
-    first = arrays.var_ptr[i]
-    gained = state.local[first + b] - state.local[first + state.x[i]]
+    first, local = arrays.var_ptr[i], state.local
+    gained = local[first + b] - local[first + state.x[i]]
     move(arrays, state, i, b)
     return gained
 
@@ -63,12 +63,13 @@ def judge(arrays, state, work, size, least):
     the region. Parts of it that share no factor are judged one by one, each by a gain of more than `least`.
     """
     arc_ptr, arcs, x = arrays.arc_ptr, arrays.arcs, state.x
-    region, inside, changed, queue, other = work.region, work.inside, work.links, work.queue, work.wanted
+    region, before, inside = work.region, work.before, work.inside
+    changed, queue, other = work.links, work.queue, work.wanted
     gained = 0.0
     for n in range(size):
         i = region[n]
-        other[i] = work.before[n]
-        changed[i] = 1 if x[i] != work.before[n] else 0
+        other[i] = before[n]
+        changed[i] = 1 if x[i] != before[n] else 0
     for n in range(size):
         if changed[region[n]] == 0:
             continue
@@ -104,20 +105,21 @@ def anneal_regions(arrays, state, work, rng, plan, heat, least):
 
     A region gets plan.blocks forests, the noise falling from a random part of `heat` to nothing.
     """
-    x, region, inside, wanted = state.x, work.region, work.inside, work.wanted
+    x, region, before, inside = state.x, work.region, work.before, work.inside
+    block, wanted = work.block, work.wanted
     risen = 0.0
     for _ in range(plan.regions):
         size = np.int64(plan.smallest * (plan.largest / plan.smallest) ** random_unit(rng) + 0.5)
         grow_region(arrays, work, rng, size)
         for n in range(size):
-            work.before[n] = x[region[n]]
+            before[n] = x[region[n]]
         top = heat * random_unit(rng)
         for turn in range(plan.blocks):
             now = top * (1.0 - (turn + 1.0) / plan.blocks)
             count = grow_forest(arrays, work, rng, size)
             solve_forest(arrays, state, work, rng, count, now)
             for n in range(count):
-                i = work.block[n]
+                i = block[n]
                 if wanted[i] != x[i]:
                     risen += change_to(arrays, state, i, wanted[i])
         risen += judge(arrays, state, work, size, least)

@@ -8,7 +8,7 @@ import numpy as np
 from equifactor.numerics.fastmath import get
 from equifactor.numerics.heap import settle
 from equifactor.numerics.jit import fast_kernel, inlined
-from equifactor.numerics.moves import TO, move
+from equifactor.numerics.moves import TO, move, states_of
 from equifactor.numerics.randomness import random_below
 
 
@@ -23,7 +23,7 @@ class WalkArrays(NamedTuple):
     best_x: np.ndarray  # [V] The best assignment that `tabu` has met.
 
     @classmethod
-    def zeros(cls, num_vars):
+    def zeros(cls, num_vars: int) -> "WalkArrays":
         """Arrays for a graph of `num_vars` variables."""
         return cls(np.zeros(num_vars), *(np.zeros(num_vars, np.int64) for _ in range(5)))
 
@@ -31,15 +31,17 @@ class WalkArrays(NamedTuple):
 @inlined
 def best_change(arrays, state, walk, j):
     """Renew walk.gain[j] and walk.choice[j]: the best state of variable j other than its current one."""
-    first, here = arrays.var_ptr[j], state.x[j]
+    local = state.local
+    first, card = states_of(arrays.var_ptr, j)
+    here = state.x[j]
     top = -np.inf
     pick = here
-    for y in range(arrays.var_ptr[j + 1] - first):
-        value = get(state.local, first + y)
+    for y in range(card):
+        value = get(local, first + y)
         if value > top and y != here:
             top = value
             pick = y
-    walk.gain[j] = top - state.local[first + here]
+    walk.gain[j] = top - local[first + here]
     walk.choice[j] = pick
 
 
