@@ -89,6 +89,7 @@ class Ascent(ABC):
         return states
 
     def _in_order(self, order: IntArray) -> IntArray:
+        """One assignment [V], decoded variable after variable in this order."""
         states = np.full(self.flat.num_vars, -1)
         values = np.where(self._ruled_out, -np.inf, self.back)
         decode.decode_in_order(order, *self._walk, self.log_phi, self.flat.var_ptr, self.total, values, states)
@@ -96,10 +97,12 @@ class Ascent(ABC):
 
     @property
     def _walk(self) -> tuple[IntArray, ...]:
+        """The index arrays that the decoding kernels take one after the other."""
         return self.slot_ptr, self.slots_of_var, self.layout.factors, self.factor_of_slot, self.layout.slots
 
     @property
     def _ruled_out(self) -> BoolArray:
+        """[S] whether the state of an edge state is ruled out."""
         return np.isneginf(self.total)[self.flat.state_of_edge_state]
 
     def _renew_total(self) -> None:

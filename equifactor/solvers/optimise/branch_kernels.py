@@ -44,15 +44,15 @@ class PathArrays(NamedTuple):
 class Incumbent(NamedTuple):
     """The best assignment so far."""
 
-    score: np.ndarray  # [1]
-    x: np.ndarray  # [V]
+    score: np.ndarray  # [1] Its log score without the constant.
+    x: np.ndarray  # [V] Its states.
 
 
 class DiveLimits(NamedTuple):
     """When a dive ends, and how much work a node gets."""
 
-    backtracks: int  # A dive ends after this many backtracks,
-    updates: int  # or after this many renewals of factors.
+    backtracks: int  # A dive ends after this many backtracks.
+    updates: int  # A dive ends after this many renewals of factors.
     per_node: int  # Every node counts as this many renewals.
     renewals: int  # After this many renewals below one decision only new zeros are passed on.
     share: float  # Changes below this share of the gap are not passed on.

@@ -20,10 +20,8 @@ if TYPE_CHECKING:
     from equifactor.typing import FloatArray, IntArray
 
 
-_SHORTEST, _LONGEST = (
-    4,
-    24,
-)  # Cycles are searched for up to 4 variables first, and at last up to 24.
+_FIRST_LENGTH = 4  # The first searches are for cycles of at most this many variables, which cost the fewest triplets.
+_LAST_LENGTH = 24  # The last searches are for cycles of at most this many variables.
 _VISITS = 4000  # One search for a cycle visits at most this many nodes.
 _CHECK = 10  # The progress is looked at after this many sweeps.
 _SLOW = 0.03  # Cycles are searched for again when that progress is below this share of all since the last search.
@@ -42,7 +40,7 @@ class CycleAscent:
         self.flat = flat
         self.plain = VariableAscent(flat)
         self.sweeps = 0
-        self.longest = _SHORTEST
+        self.longest = _FIRST_LENGTH
         self.stall = Stall(_CHECK, share_of_gap=_SLOW)
         self.first_bound = np.inf  # This is the first bound after the last search.
         self.last_bound = np.inf  # This is the bound after the last sweep.
@@ -56,7 +54,7 @@ class CycleAscent:
 
     @property
     def bound(self) -> float:
-        """Sum of the maxima of all parts."""
+        """The sum of the maxima of all parts, which bounds every log score."""
         top_i = duals.sum_of_maxima(self.flat.var_ptr, self.unary)
         starts = self.inner.layout.factors[:-1, ENTRY]
         top_a = np.maximum.reduceat(self.log_phi, starts).sum() if len(starts) else 0.0
@@ -64,7 +62,7 @@ class CycleAscent:
         return float(top_i + top_a + top_c) + self.plain.constant
 
     def sweep(self) -> float:
-        """Forward and back over the variables, then over the triplets; now and then a search for cycles."""
+        """Sweep forward and back over the variables, then over the triplets; now and then search for cycles first."""
         if self.sweeps_since % _CHECK == 1 and self.stall.stalled(self.first_bound - self.last_bound):
             self._grow()
             self.stall.clear()
@@ -91,7 +89,7 @@ class CycleAscent:
         return [self.plain.polished(states) for states in self.inner.decoded(rng)]
 
     def _build(self, log_phi: FloatArray, unary: FloatArray) -> None:
-        """Compile the grown graph; log_phi in the order of `scopes`."""
+        """Compile the grown graph, with log_phi [T] in the order of `scopes` and unary [X]."""
         ptr = np.cumsum([0, *map(len, self.scopes)])
         scope_vars = np.array([i for scope in self.scopes for i in scope], np.int64)
         structure = Structure.build(self.card, ptr, scope_vars)
@@ -99,7 +97,7 @@ class CycleAscent:
         flat = compile(graph)
         self.inner = VariableAscent(flat)
         self.order = flat.entry_order
-        self.log_phi = self.inner.log_phi = np.array(flat.log_phi)  # reparametrised in place from now on
+        self.log_phi = self.inner.log_phi = np.array(flat.log_phi)  # It is reparametrised in place from now on.
         self.unary = self.inner.unary = unary
         self.inner.total[:] = unary
         place = np.empty(len(self.order), np.int64)
@@ -137,15 +135,15 @@ class CycleAscent:
         pairs_of_var = np.argsort(owner, kind="stable") % count
         least = 1e-9 * max(1.0, abs(self.bound)) / len(self.card)
         cycles, found = kernels.frustrated_cycles(
-            pair_order,
-            self.pairs,
-            sign,
-            pair_ptr,
-            pairs_of_var,
-            least,
-            self.longest,
-            _VISITS,
-            max(20, len(self.card) // 4),
+            order=pair_order,
+            pairs=self.pairs,
+            sign=sign,
+            pair_ptr=pair_ptr,
+            pairs_of_var=pairs_of_var,
+            least=least,
+            longest=self.longest,
+            visits=_VISITS,
+            most=max(20, len(self.card) // 4),
         )
         graph_order = np.empty_like(self.log_phi)
         graph_order[self.order] = self.log_phi
@@ -154,15 +152,15 @@ class CycleAscent:
         for cycle in cycles[:found]:
             new += self._triangles(cycle[cycle >= 0].tolist(), tables)
         if len(new) < max(3, len(self.card) // 50):
-            self.longest = min(2 * self.longest, _LONGEST)
+            self.longest = min(2 * self.longest, _LAST_LENGTH)
         if new:
             self.triplets = np.concatenate([self.triplets, np.array(new, np.int64)])
             self._build(np.concatenate(tables), self.unary.copy())
 
     def _triangles(self, cycle: list[int], tables: list[FloatArray]) -> list[tuple[int, int, int]]:
-        """The triplets of one cycle that are not there yet; appends chords where needed.
+        """The triplets of one cycle that are not there yet; chords are appended to `tables` where needed.
 
-        A fan from the variable that needs the fewest new triplets, the first among equals.
+        The cycle is cut into a fan from the variable that needs the fewest new triplets, the first among equals.
         """
         fans = [_fan(cycle[n:] + cycle[:n]) for n in range(len(cycle))]
         missing = min(([corners for corners in fan if corners not in self.seen] for fan in fans), key=len)

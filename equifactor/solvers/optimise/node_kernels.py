@@ -18,8 +18,8 @@ from equifactor.numerics.jit import fast_kernel, inlined
 
 NEG_INF = -math.inf
 STRIDE = 4  # Slots have one more column than those of a layout: the step in the factor's table.
-TRAIL, LEVEL, UPDATES, NODES, CULPRIT = 0, 1, 2, 3, 4  # places of `NodeValues.count`
-HEAD, SIZE = 0, 1  # places of `FactorQueue.ends`
+TRAIL, LEVEL, UPDATES, NODES, CULPRIT = 0, 1, 2, 3, 4  # These are the places of `NodeValues.count`.
+HEAD, SIZE = 0, 1  # These are the places of `FactorQueue.ends`.
 
 
 class NodeGraph(NamedTuple):
@@ -48,7 +48,7 @@ class NodeValues(NamedTuple):
 class FactorQueue(NamedTuple):
     """Factors that wait to be renewed, in a ring."""
 
-    ring: np.ndarray  # [F]
+    ring: np.ndarray  # [F] The factors that wait, from the first on and round the end.
     waiting: np.ndarray  # [F] Whether a factor is in the ring.
     ends: np.ndarray  # [2] Where the ring begins, and how many factors are in it.
 
