@@ -41,11 +41,11 @@ SOLVERS = {
     "trw": "equifactor.solvers.messages.trw:TreeReweighted",
     # Optimisation: the best assignment and bounds on its score.
     "beam": "equifactor.solvers.optimise.beam:Beam",
-    "best-first": "equifactor.solvers.optimise.best_first:BestFirst",
+    "best-first": "equifactor.solvers.optimise.beam:BestFirst",
     "branch": "equifactor.solvers.optimise.branch:Branch",
     "local-search": "equifactor.solvers.optimise.local_search:LocalSearchSolver",
-    "mplp": "equifactor.solvers.optimise.mplp:Mplp",
-    "srmp": "equifactor.solvers.optimise.srmp:Srmp",
+    "mplp": "equifactor.solvers.optimise.duals:Mplp",
+    "srmp": "equifactor.solvers.optimise.duals:Srmp",
     "toulbar2": "equifactor.solvers.optimise.toulbar2:Toulbar2",
     # Sampling.
     "gibbs": "equifactor.solvers.sampling.gibbs:Gibbs",

@@ -1,20 +1,16 @@
 # mypy: ignore-errors
-"""Single-variable moves with incremental scores: the cost of a move is the factors it touches.
+"""Single-variable moves with incremental scores: a move costs as much as the factors it touches.
 
-The arrays are those of `equifactor.graph.search_model.MoveArrays`. The state of a search is `x [V]` (assignment),
-`local [X]`
-(sum of the factors around a variable at each of its states, the rest fixed) and `at [K]` (the current entry of each
-factor of arity above two). All values are finite: zeros are penalties here.
+`arrays` is the `MoveArrays` of a graph and `state` the `MoveState` of one assignment; both are records of
+`equifactor.graph.move_model`. All values are finite, because zeros are penalties there.
 """
-
-import numpy as np
 
 from equifactor.numerics.fastmath import get, put
 from equifactor.numerics.jit import fast_kernel, inlined
 
-TO, BASE = 0, 1  # columns of arcs: neighbour, start of the pair's table
-FACTOR, VARIABLE, STRIDE = 0, 1, 2  # columns of slots
-SLOT, ENTRY = 0, 1  # columns of factors
+TO, BASE = 0, 1  # columns of `arcs`: the neighbour, and where the table of the pair begins
+FACTOR, VARIABLE, STRIDE = 0, 1, 2  # columns of `slots`
+SLOT, ENTRY = 0, 1  # columns of `factors`
 
 
 @fast_kernel
@@ -29,22 +25,31 @@ def add_pairs(log_phi, entry, card_i, card_j, forward, backward, pair):
 
 
 @inlined
-def rebuild_inline(var_ptr, unary, arc_ptr, arcs, pair, high_ptr, high, slots, factors, table, x, local, at):
-    """Fill `local` and `at` from the assignment; the score without the constant. Cost O(sum of the degrees' states)."""
-    num_vars = len(x)
+def states_of(var_ptr, i):
+    """Return the first state of variable i and how many it has."""
+    return var_ptr[i], var_ptr[i + 1] - var_ptr[i]
+
+
+@inlined
+def rebuild_inline(arrays, state):
+    """Fill `state.local` and `state.at` from the assignment and return its score without the constant.
+
+    The cost is the number of states of all neighbours of all variables.
+    """
+    var_ptr, unary, arc_ptr, arcs, pair = arrays.var_ptr, arrays.unary, arrays.arc_ptr, arrays.arcs, arrays.pair
+    slots, factors, table = arrays.slots, arrays.factors, arrays.table
+    x, local, at = state.x, state.local, state.at
     local[:] = unary
     score = 0.0
-    for i in range(num_vars):
+    for i in range(len(x)):
         score += unary[var_ptr[i] + x[i]]
         for r in range(arc_ptr[i], arc_ptr[i + 1]):
-            base = arcs[r, BASE]
-            if base >= 0:
+            if arcs[r, BASE] >= 0:
                 j = arcs[r, TO]
-                state = var_ptr[j]
-                card = var_ptr[j + 1] - state
-                row = base + x[i] * card
+                first, card = states_of(var_ptr, j)
+                row = arcs[r, BASE] + x[i] * card
                 for y in range(card):
-                    put(local, state + y, get(local, state + y) + get(pair, row + y))
+                    put(local, first + y, get(local, first + y) + get(pair, row + y))
                 if i < j:
                     score += pair[row + x[j]]
     for p in range(len(factors) - 1):
@@ -55,32 +60,33 @@ def rebuild_inline(var_ptr, unary, arc_ptr, arcs, pair, high_ptr, high, slots, f
         score += table[entry]
         for s in range(factors[p, SLOT], factors[p + 1, SLOT]):
             j, stride = slots[s, VARIABLE], slots[s, STRIDE]
-            state = var_ptr[j]
+            first, card = states_of(var_ptr, j)
             row = entry - x[j] * stride
-            for y in range(var_ptr[j + 1] - state):
-                local[state + y] += table[row + y * stride]
+            for y in range(card):
+                local[first + y] += table[row + y * stride]
     return score
 
 
 @fast_kernel
-def rebuild(var_ptr, unary, arc_ptr, arcs, pair, high_ptr, high, slots, factors, table, x, local, at):
-    """`rebuild_inline` as a call."""
-    return rebuild_inline(var_ptr, unary, arc_ptr, arcs, pair, high_ptr, high, slots, factors, table, x, local, at)
+def rebuild(arrays, state):
+    """`rebuild_inline` as a kernel of its own."""
+    return rebuild_inline(arrays, state)
 
 
 @inlined
-def move(var_ptr, arc_ptr, arcs, pair, high_ptr, high, slots, factors, table, x, local, at, i, b):
+def move(arrays, state, i, b):
     """Put variable i into state b and bring `local` of its neighbours up to date."""
+    var_ptr, arc_ptr, arcs, pair = arrays.var_ptr, arrays.arc_ptr, arrays.arcs, arrays.pair
+    high_ptr, high, slots, factors, table = arrays.high_ptr, arrays.high, arrays.slots, arrays.factors, arrays.table
+    x, local, at = state.x, state.local, state.at
     a = x[i]
     for r in range(arc_ptr[i], arc_ptr[i + 1]):
         base = arcs[r, BASE]
         if base >= 0:
-            j = arcs[r, TO]
-            state = var_ptr[j]
-            card = var_ptr[j + 1] - state
+            first, card = states_of(var_ptr, arcs[r, TO])
             old, new = base + a * card, base + b * card
             for y in range(card):
-                put(local, state + y, get(local, state + y) + (get(pair, new + y) - get(pair, old + y)))
+                put(local, first + y, get(local, first + y) + (get(pair, new + y) - get(pair, old + y)))
     for r in range(high_ptr[i], high_ptr[i + 1]):
         s = high[r]
         p = slots[s, FACTOR]
@@ -88,25 +94,9 @@ def move(var_ptr, arc_ptr, arcs, pair, high_ptr, high, slots, factors, table, x,
         for t in range(factors[p, SLOT], factors[p + 1, SLOT]):
             if t != s:
                 j, stride = slots[t, VARIABLE], slots[t, STRIDE]
-                state = var_ptr[j]
+                first, card = states_of(var_ptr, j)
                 row = at[p] - x[j] * stride
-                for y in range(var_ptr[j + 1] - state):
-                    local[state + y] += table[row + shift + y * stride] - table[row + y * stride]
+                for y in range(card):
+                    local[first + y] += table[row + shift + y * stride] - table[row + y * stride]
         at[p] += shift
     x[i] = b
-
-
-@inlined
-def best_change(var_ptr, local, x, gain, choice, j):
-    """gain[j] and choice[j]: the best state of variable j other than the current one, and what it changes."""
-    state, here = var_ptr[j], x[j]
-    card = var_ptr[j + 1] - state
-    top = -np.inf
-    pick = here
-    for y in range(card):
-        value = get(local, state + y)
-        if value > top and y != here:
-            top = value
-            pick = y
-    gain[j] = top - local[state + here]
-    choice[j] = pick

@@ -1,1 +1,1 @@
-"""What the solver `auto` does beyond picking: mixes of methods, one file per task."""
+"""The solver `auto`: it picks a method, or runs a portfolio of methods, one file per kind of task."""

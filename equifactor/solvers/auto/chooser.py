@@ -1,4 +1,4 @@
-"""The default: look at the graph, then pick."""
+"""The solver `auto`, the default: it looks at the graph, then picks."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from equifactor.solvers.elimination.exact import Exact
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
 
-_FEW_STATES = 2**14  # enumeration answers before the kernels of elimination are loaded
-_MOST = 0.75  # of the time left after which exact is stopped, whatever its estimate: the mix must give some answer
-_SHARE = 2 / 3  # of that, which exact may take by its own estimate
-_QUICK = 0.1  # seconds of exact MAP above which bounds are tried before ...
-_BEFORE = 0.25  # ... for this share of them: they often prove an assignment sooner
-_UNLIMITED = 60.0  # seconds that exact may take when there is no deadline
+_FEW_STATES = 2**14  # Up to this many joint states, enumeration answers before the kernels of elimination are loaded.
+_MOST = 0.75  # Exact is stopped after this share of the time left, whatever its estimate: someone must give an answer.
+_SHARE = 2 / 3  # Exact may take this share of its time by its own estimate.
+_QUICK = 0.1  # Exact MAP is preceded by bounds when it takes more seconds than this.
+_BEFORE = 0.25  # Bounds get this share of the time of exact MAP: they often prove an assignment sooner.
+_UNLIMITED = 60.0  # Exact may take this many seconds when there is no deadline.
 
 
 @register("auto")
@@ -33,19 +33,19 @@ class Auto(Solver):
     The message says what was chosen and why. MAP without a proof goes on to the time limit, or for `seconds`.
     """
 
-    exact_on = "trees"  # and wherever it picks exact
-    symmetries = frozenset()  # search and dual bounds follow the order of the model
+    exact_on = "trees"  # It is exact wherever it picks exact, but that depends on the limits.
+    symmetries = frozenset()  # Search and dual bounds follow the order of the model.
 
     memory_limit: float = option(4.0, "GiB that exact may use", low=0.0)
     seconds: float = option(10.0, "time for MAP search when there is no time limit", low=0.0)
     gap: float = option(1e-7, "relative gap between bound and score that counts as optimal", low=0.0)
 
     def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
-        """Runs of graphs that share a structure are planned once; what exact refuses goes to the mix of the task."""
+        """Plan once for neighbours that share a structure; what exact refuses goes to the portfolio of the task."""
         from equifactor.solvers.elimination.exact_batch import same_structure
 
         answers: list[Estimate] = []
-        rest: list[int] = []  # graphs for the mix, with a place held in `answers`
+        rest: list[int] = []  # These graphs are for the portfolio; a place is held for them in `answers`.
         reasons: list[str] = []
         start = 0
         for stop in range(1, len(graphs) + 1):
@@ -61,7 +61,9 @@ class Auto(Solver):
                 answers.append(answer)
             start = stop
         if rest:
-            for n, estimate in zip(rest, self._mix([graphs[n] for n in rest], reasons, task, context), strict=True):
+            for n, estimate in zip(
+                rest, self._portfolio([graphs[n] for n in rest], reasons, task, context), strict=True
+            ):
                 answers[n] = estimate
         return answers
 
@@ -92,7 +94,7 @@ class Auto(Solver):
         )
         return _unless_stopped(estimates, solver, f"it needs {plan.cost_of(task)}")
 
-    def _mix(
+    def _portfolio(
         self, graphs: Sequence[FactorGraph], reasons: list[str], task: Task, context: SolveContext
     ) -> list[Estimate]:
         if task is Task.MAP:
@@ -111,22 +113,22 @@ class Auto(Solver):
         return self._search(graph, why, seconds, context)
 
     def _search(self, graph: FactorGraph, why: str, seconds: float, context: SolveContext) -> Estimate:
-        """MAP by the mix, for so long at most."""
-        from equifactor.solvers.auto.map_portfolio import MapMix, without_cheap_variables
+        """MAP by the portfolio, for at most `seconds`."""
+        from equifactor.solvers.auto.map_portfolio import MapPortfolio, without_cheap_variables
 
         shrunk = without_cheap_variables(graph)
         if shrunk is None:
             return impossible()
         if not shrunk.graph.num_vars:
             estimate = shrunk.estimate()
-            late = context.clock.status  # the answer is the same, but whoever set a deadline wants to know
+            late = context.clock.status  # The answer is the same, but whoever set a deadline wants to know.
             estimate = estimate if late is None else replace(estimate, status=late)
             return _say(estimate, "elimination", "every variable was cheap to eliminate")
-        return _say(MapMix(shrunk, context, self.gap).solve(seconds), "search with bounds", why)
+        return _say(MapPortfolio(shrunk, context, self.gap).solve(seconds), "search with bounds", why)
 
 
 def _unless_stopped(estimates: Sequence[Estimate], solver: Solver, why: str) -> list[Estimate | str]:
-    """Exact answers, or for those that were cut short, which are none, the reason for the mix to give one."""
+    """Exact answers, or for those that were cut short, which are none, the reason for the portfolio to give one."""
     stopped = (Status.TIME_LIMIT, Status.INTERRUPTED)
     return [
         f"{solver.name} was stopped before its end" if e.status in stopped else _say(e, solver, why) for e in estimates

@@ -1,4 +1,4 @@
-"""MAP by a mix of methods that help each other: belief propagation starts, search improves, bounds certify."""
+"""MAP by a portfolio of methods that help each other: belief propagation starts, search improves, bounds certify."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from equifactor.graph import compile
-from equifactor.graph.search_model import SearchModel
+from equifactor.graph.move_model import MoveModel
 from equifactor.result import Estimate, Status, impossible
-from equifactor.solvers.auto.branching import Branching
+from equifactor.solvers.auto.branch_worker import BranchWorker
 from equifactor.solvers.elimination.shrink import Shrunk, shrink
 from equifactor.solvers.messages.bp_engine import Settings, new_engine
 from equifactor.solvers.messages.sequential_decoding import sequential_states
-from equifactor.solvers.optimise.annealing import LocalSearch
 from equifactor.solvers.optimise.ascent import VariableAscent
 from equifactor.solvers.optimise.cycle_ascent import CycleAscent
+from equifactor.solvers.optimise.local_search import LocalSearch
+from equifactor.solvers.optimise.stall import Stall
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
@@ -24,15 +25,18 @@ if TYPE_CHECKING:
 
     Worker = Literal["search", "dual", "branching"]
 
-_BP_ITERATIONS = 200
-_STALL = {VariableAscent: 20, CycleAscent: 300}  # sweeps over which a bound has to fall by ...
-_LEAST_FALL = 1e-3  # ... this share of the gap
-_SWEEPS = 300  # after which branch and bound begins although the bound still falls
-_PATIENCE = 400  # search phases without success after which it counts as done
+_BP_ITERATIONS = 200  # Max-product makes at most this many iterations.
+_BP_BURST = 20  # The clock is looked at after this many of them.
+_PLAIN_STALL_SWEEPS = 20  # The plain bound has stalled when it falls too little over this many sweeps.
+_CYCLE_STALL_SWEEPS = 300  # The bound with cycles has stalled when it falls too little over this many sweeps.
+_LEAST_FALL = 1e-3  # A fall by this share of the gap is too little.
+_ROUNDING = 1e-12  # A fall by this share of the bound is too little as well.
+_SWEEPS = 300  # Branch and bound begins after this many sweeps although the bound still falls.
+_PATIENCE = 400  # The search counts as done after this many phases without success.
 
 
 def without_cheap_variables(graph: FactorGraph) -> Shrunk | None:
-    """The graph that the mix works on; None when no assignment is possible.
+    """The graph that the portfolio works on; None when no assignment is possible.
 
     A graph of pairs stays one of pairs: cycles of pairs give the best bounds there.
     """
@@ -40,15 +44,15 @@ def without_cheap_variables(graph: FactorGraph) -> Shrunk | None:
     return shrink(graph, widest=2) if pairs else shrink(graph)
 
 
-class MapMix:
-    """The state of the mix on one graph: the best assignment, the lowest bound, and who works on them.
+class MapPortfolio:
+    """The state of the portfolio on one graph: the best assignment, the lowest bound, and who works on them.
 
     It works on what is left of the graph when cheap variables are eliminated; answers go back through `shrunk`.
 
     Args:
-        shrunk: what is left, with at least one variable.
-        run: seed and clock.
-        gap: relative gap between bound and score that counts as none.
+        shrunk: what is left of the graph, with at least one variable.
+        context: the seed and the clock of the call.
+        gap: the relative gap between bound and score that counts as none.
     """
 
     def __init__(self, shrunk: Shrunk, context: SolveContext, gap: float) -> None:
@@ -58,15 +62,15 @@ class MapMix:
         self.flat = compile(shrunk.graph)
         self.pairwise = all(len(g.shape) <= 2 for g in self.flat.groups)
         self.bound = np.inf
-        self.search = LocalSearch(SearchModel(self.flat), self._start(), context.seed)
+        self.search = LocalSearch(MoveModel(self.flat), self._start(), context.seed)
         self._renew_score()
         self.plain = VariableAscent(self.flat)
         self.dual: VariableAscent | CycleAscent | None = self.plain
-        self.branching: Branching | None = None  # begins when the first bound has stalled
-        self.falls: list[float] = []  # bounds of the present dual, sweep by sweep
-        self.sweeps = 0
-        self.idle = 0  # search phases since the last success
-        self.spent: dict[Worker, float] = {"search": 0.0, "dual": 0.0, "branching": 0.0}  # seconds
+        self.stall = Stall(_PLAIN_STALL_SWEEPS, _LEAST_FALL, _ROUNDING)  # This watches the bounds of the present dual.
+        self.branching: BranchWorker | None = None  # It begins when the first bound has stalled.
+        self.sweeps = 0  # This is the number of sweeps of all duals.
+        self.idle = 0  # This is the number of search phases since the last success.
+        self.spent: dict[Worker, float] = {"search": 0.0, "dual": 0.0, "branching": 0.0}  # Seconds of each worker.
 
     def solve(self, seconds: float) -> Estimate:
         """Search and bound by turns of equal time, until they meet or time is up; may be called again to go on.
@@ -99,7 +103,7 @@ class MapMix:
         return np.isfinite(self.bound) and self.bound - self.score <= self.gap * max(1.0, abs(self.bound))
 
     def _is_stuck(self, left: float) -> bool:
-        """No bound will come down any more within so many seconds."""
+        """No bound will come down any more within `left` seconds."""
         return (
             self.dual is None and self.branching is not None and self.branching.hopeless(self.bound, self.score, left)
         )
@@ -113,23 +117,23 @@ class MapMix:
         settings = Settings("max", "parallel", 0.5, 1e-6, self.context.seed)
         engine = new_engine(self.flat, settings, self.context, "numba")
         change = np.inf
-        for _ in range(_BP_ITERATIONS // 20):
+        for _ in range(_BP_ITERATIONS // _BP_BURST):
             if change <= settings.tolerance or self.context.clock.stopped:
                 break
-            change = float(engine.sweep(20).max(initial=0.0))
+            change = float(engine.sweep(_BP_BURST).max(initial=0.0))
         decodings = [engine.answers().states, sequential_states(self.flat, engine.messages())]
         return max(decodings, key=self.shrunk.graph.log_score)
 
     def _turn(self, left: float) -> None:
-        """The worker that has had the least time for its weight goes on."""
+        """Let the worker go on that has had the least time for its weight."""
         weight: dict[Worker, float] = {"search": 1.0}
         if self.dual is not None:
             weight["dual"] = 1.0
         if self.branching is not None:
-            least = 0.0 if self.dual is not None else 1.0  # then nobody else can close the gap
+            least = 0.0 if self.dual is not None else 1.0  # Without a dual nobody else can close the gap.
             weight["branching"] = max(least, self.branching.weight(self.bound, self.score, left))
         worker = min(weight, key=lambda w: self.spent[w] / weight[w])
-        start = self.context.clock.seconds  # which stands still while kernels compile
+        start = self.context.clock.seconds  # This clock stands still while kernels compile.
         if worker == "dual":
             self._lower_bound_once()
         elif worker == "branching":
@@ -142,30 +146,29 @@ class MapMix:
         self.spent[worker] += self.context.clock.seconds - start
 
     def _lower_bound_once(self) -> None:
+        """Sweep the present dual once; see whether another one, and branch and bound, should begin."""
         assert self.dual is not None
         self.sweeps += 1
         self.bound = min(self.bound, self.dual.sweep())
-        self.falls.append(self.bound)
+        self.stall.add(self.bound)
         if np.isneginf(self.bound):
-            return  # nothing is possible: there is no assignment to read off
-        if self.sweeps & (self.sweeps - 1) == 0 or self.sweeps % 32 == 0:  # often at first, then less
+            return  # Nothing is possible, so there is no assignment to read off.
+        if self.sweeps & (self.sweeps - 1) == 0 or self.sweeps % 32 == 0:  # Decode often at first, then less.
             self._offer(self.dual.candidates())
-        stall = _STALL[type(self.dual)]
-        fallen = self.falls[-1 - stall] - self.bound if len(self.falls) > stall else np.inf
-        if fallen <= _LEAST_FALL * (self.bound - self.score) or fallen <= 1e-12 * abs(self.bound):
+        if self.stall.stalled(self.bound - self.score):
             self._next_dual()
         if self.branching is None and (self.dual is not self.plain or self.sweeps >= _SWEEPS):
-            self.branching = Branching(self.shrunk.graph, self.plain, self.gap, self.context.clock)
+            self.branching = BranchWorker(self.shrunk.graph, self.plain, self.gap, self.context.clock)
             self.spent["branching"] = min(self.spent.values())
 
     def _next_dual(self) -> None:
         """A stalled bound is tightened along frustrated cycles, where all factors are pairs; then it stays."""
         self.dual = CycleAscent(self.flat) if self.pairwise and isinstance(self.dual, VariableAscent) else None
-        self.falls.clear()
+        self.stall = Stall(_CYCLE_STALL_SWEEPS, _LEAST_FALL, _ROUNDING)
 
     def _branch(self) -> None:
         assert self.branching is not None
-        found = self.branching.work(self.search.best, self.score)
+        found = self.branching.turn(self.search.best, self.score)
         self._offer([] if found is None else [found])
         self.bound = min(self.bound, self.branching.bound)
 

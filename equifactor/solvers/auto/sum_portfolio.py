@@ -24,11 +24,11 @@ TRIES = (
 )
 LEARNED = "fe-net"
 FAILED = "no run of bp settled with beliefs that can be trusted"
-_BP_SHARE = 0.5  # of the time left, where the network may need the rest
-_IMPORT = 3.0  # seconds that loading torch may take
-_SECONDS = 8e-5  # of the network per edge state on one core, all steps together
-_BYTES = 2500  # per edge state
-_MEMORY = 4 * 2**30
+_BP_SHARE = 0.5  # BP may take this share of the time left where the network may need the rest.
+_IMPORT = 3.0  # Loading torch may take this many seconds.
+_SECONDS = 8e-5  # The network takes this many seconds per edge state on one core, all steps together.
+_BYTES = 2500  # The network needs this much memory per edge state.
+_MEMORY = 4 * 2**30  # The network may use this many bytes.
 
 
 def estimates(graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[tuple[Estimate, str]]:
@@ -56,8 +56,8 @@ def estimates(graphs: Sequence[FactorGraph], task: Task, context: SolveContext) 
     for n, answer in zip(failed, answers, strict=True):
         bp, spec = found[n]
         if answer.status in (Status.CONVERGED, Status.ITERATION_LIMIT):
-            found[n] = replace(answer, log_z=bp.log_z), LEARNED  # ln Z as for PR
-        else:  # cut short, or too large after all: BP's answer, but whoever set a deadline wants to know
+            found[n] = replace(answer, log_z=bp.log_z), LEARNED  # The answer for ln Z is that of the task PR.
+        else:  # It was cut short, or too large after all. BP answers, but whoever set a deadline wants to know.
             found[n] = replace(bp, status=context.clock.status or bp.status), spec
     return found
 
@@ -78,7 +78,7 @@ def best_of_runs(graph: FactorGraph, task: Task, context: SolveContext) -> tuple
     from equifactor.registry import parse_solver
 
     runs: list[tuple[Estimate, str]] = []
-    residual = context.device == "cpu" and context.dtype == "float64"  # the only place where there are such schedules
+    residual = context.device == "cpu" and context.dtype == "float64"  # Only there are such schedules.
     for spec in TRIES if residual else TRIES[:1]:
         if runs and context.clock.stopped:
             break

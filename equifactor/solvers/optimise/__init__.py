@@ -1,6 +1,13 @@
-"""Search over assignments: what single-variable moves and block moves need, compiled once per graph.
+"""The most probable assignment: dual ascent, branch and bound, local search, beam search.
 
-Symbols: V variables, X variable states, A arcs (ordered pairs of variables that share a factor), H slots of factors of
-arity above two. `x [V]` is the assignment, `local [X]` the sum of the factors around a variable at each of its states,
-the rest of the assignment held fixed: moving variable i to state b changes the score by `local[b] - local[x_i]`.
+- `duals` (mplp, srmp): messages that lower an upper bound (`ascent`, `cycle_ascent`, `map_bounds`).
+- `branch`: a proof by branch and bound (`branch_and_bound`), and the same by another program (`toulbar2`).
+- `local_search`: annealed regions and tabu walks (`walker`).
+- `beam` (beam, best-first): the best assignments visited and their neighbours.
+
+Files whose names end in `_kernels`, and `tree_blocks` and `tree_regions`, are loops for Numba.
+
+Symbols: V variables, X variable states, S edge states, T table entries. `x [V]` is the assignment, `local [X]` the sum
+of the factors around a variable at each of its states, the rest of the assignment held fixed: moving variable i to
+state b changes the score by `local[b] - local[x_i]`.
 """

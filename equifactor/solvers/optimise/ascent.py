@@ -23,12 +23,17 @@ class Ascent(ABC):
     """Messages of one graph (or batch) and a way to lower their bound, in place."""
 
     def __init__(self, flat: FlatGraph[np.ndarray], messages: FloatArray | None = None) -> None:
-        """Start from given messages [S] as in `map_upper_bound`, or from nothing but the unary tables."""
+        """Start from given messages, or from nothing but the unary tables.
+
+        Args:
+            flat: one compiled graph, or a batch.
+            messages: [S] messages as in `map_upper_bound`.
+        """
         self.flat = flat
         self.layout: Layout = layout_of(flat)
         self.log_phi = flat.log_phi
-        self.constant = 0.0  # factors without variables
-        self.unary = np.zeros(flat.num_states)  # [X] sum of the unary tables, which never change
+        self.constant = 0.0  # The sum of the factors without variables.
+        self.unary = np.zeros(flat.num_states)  # [X] The sum of the unary tables, which never change.
         start = np.zeros(flat.num_edge_states) if messages is None else np.array(messages, np.float64)
         for group in flat.groups:
             if len(group.shape) == 1:
@@ -47,11 +52,11 @@ class Ascent(ABC):
 
     @abstractmethod
     def sweep(self) -> float:
-        """Renew every message once; the bound afterwards, up to rounding (-inf: no assignment is possible)."""
+        """Renew every message once; the bound afterwards, up to rounding, or -inf if no assignment is possible."""
 
     @property
     def messages(self) -> FloatArray:
-        """[S] messages whose bound is `bound`: -inf at the states that are ruled out."""
+        """[S] messages whose bound is `bound`; they are -inf at the states that are ruled out."""
         return np.where(self._ruled_out, -np.inf, -self.back)
 
     @property
@@ -66,7 +71,8 @@ class Ascent(ABC):
     def decoded(self, rng: np.random.Generator | None = None) -> list[IntArray]:
         """Assignments [V]: the best state of every variable alone, then one after the other given those before.
 
-        By number, back, and the clearest first; with `rng` in three random orders instead.
+        The orders are those of the numbers, the same backwards, and the clearest variable first. With `rng` there are
+        three random orders instead.
         """
         count = self.flat.num_vars
         if rng is not None:
@@ -83,6 +89,7 @@ class Ascent(ABC):
         return states
 
     def _in_order(self, order: IntArray) -> IntArray:
+        """One assignment [V], decoded variable after variable in this order."""
         states = np.full(self.flat.num_vars, -1)
         values = np.where(self._ruled_out, -np.inf, self.back)
         decode.decode_in_order(order, *self._walk, self.log_phi, self.flat.var_ptr, self.total, values, states)
@@ -90,21 +97,23 @@ class Ascent(ABC):
 
     @property
     def _walk(self) -> tuple[IntArray, ...]:
+        """The index arrays that the decoding kernels take one after the other."""
         return self.slot_ptr, self.slots_of_var, self.layout.factors, self.factor_of_slot, self.layout.slots
 
     @property
     def _ruled_out(self) -> BoolArray:
+        """[S] whether the state of an edge state is ruled out."""
         return np.isneginf(self.total)[self.flat.state_of_edge_state]
 
     def _renew_total(self) -> None:
-        """total = sum of messages, from scratch; what is ruled out anywhere is ruled out everywhere."""
+        """Sum up the messages from scratch; what is ruled out anywhere is ruled out everywhere."""
         zeros = np.zeros(self.flat.num_states, np.int64)
         add_up(self.layout.edges, np.where(np.isneginf(self.back), -np.inf, -self.back), self.total, zeros)
         self.total[zeros > 0] = -np.inf
         duals.rule_out(self.layout.edges, self.back, self.total)
 
     def _slots_by_variable(self) -> tuple[IntArray, IntArray]:
-        """ptr [V+1] and slots of the factors of arity above 1 around each variable."""
+        """The slots of the factors of arity above 1, variable after variable, and their row pointers [V+1]."""
         arity = np.diff(self.layout.factors[:, SLOT])
         slots = np.flatnonzero(arity[self.factor_of_slot] > 1)
         var = self.layout.slots[slots, VAR]
@@ -116,20 +125,20 @@ class FactorAscent(Ascent):
     """MPLP: factor after factor in the order of the model."""
 
     def sweep(self) -> float:
-        """One block minimum per factor."""
+        """Take one block minimum per factor."""
         lay = self.layout
         self._renew_total()
         duals.sweep_factors(
-            lay.order,
-            lay.factors,
-            lay.slots,
-            self.log_phi,
-            self.back,
-            self.total,
-            self.q,
-            self.out,
-            self.at,
-            self.before,
+            order=lay.order,
+            factors=lay.factors,
+            slots=lay.slots,
+            log_phi=self.log_phi,
+            back=self.back,
+            total=self.total,
+            q=self.q,
+            out=self.out,
+            at=self.at,
+            before=self.before,
         )
         return float(duals.sum_of_maxima(self.flat.var_ptr, self.total)) + self.constant
 
@@ -138,7 +147,8 @@ class VariableAscent(Ascent):
     """SRMP: variable after variable, forward by number and then back.
 
     At a variable, the factors that reach further along the direction of the sweep get equal shares of what it has
-    collected, the others nothing: 1 / max(factors ahead, factors behind), which on pairwise graphs is TRW-S.
+    collected, and the others get nothing. The share is 1 / max(factors ahead, factors behind), which on pairwise graphs
+    is TRW-S.
     """
 
     def __init__(self, flat: FlatGraph[np.ndarray], messages: FloatArray | None = None) -> None:
@@ -151,16 +161,17 @@ class VariableAscent(Ascent):
         ahead = np.bincount(var[~last], minlength=flat.num_vars)
         behind = np.bincount(var[~first], minlength=flat.num_vars)
         share = 1.0 / np.maximum(1, np.maximum(ahead, behind))[var]
-        # (variables in order, slots to renew, weights): a slot that is first in its direction has just been renewed.
+        # A direction has the variables in order, the slots to renew and the weights. A slot that is first in its
+        # direction has just been renewed.
         ascending = np.arange(flat.num_vars)
         forward = ascending, ~first, np.where(last, 0.0, share)
         backward = ascending[::-1].copy(), ~last, np.where(first, 0.0, share)
         self.directions = [forward, backward]
         self.sweeps = 0
-        self.stale = True  # tables or messages come from elsewhere: renew all
+        self.stale = True  # Tables or messages come from elsewhere, so that the next sweep renews all slots.
 
     def sweep(self) -> float:
-        """A pass in one direction."""
+        """Pass over the variables in one direction; the next pass goes the other way."""
         lay = self.layout
         order, renew, weight = self.directions[self.sweeps % 2]
         if self.stale:
@@ -168,9 +179,22 @@ class VariableAscent(Ascent):
         self.stale = False
         self.sweeps += 1
         bound = duals.sweep_variables(
-            order, self.slot_ptr, self.slots_of_var, renew, weight, lay.factors, self.factor_of_slot, lay.slots,
-            self.log_phi, self.flat.var_ptr, self.unary, self.back, self.total, self.out, self.at,
-        )  # fmt: skip
+            order=order,
+            slot_ptr=self.slot_ptr,
+            slots_of_var=self.slots_of_var,
+            renew=renew,
+            weight=weight,
+            factors=lay.factors,
+            factor_of_slot=self.factor_of_slot,
+            slots=lay.slots,
+            log_phi=self.log_phi,
+            var_ptr=self.flat.var_ptr,
+            unary=self.unary,
+            back=self.back,
+            total=self.total,
+            out=self.out,
+            at=self.at,
+        )
         return float(bound) + self.constant
 
 

@@ -1,46 +1,65 @@
 # mypy: ignore-errors
-"""Beam search: the best states visited, and all their single-variable neighbours."""
+"""Beam search: the best assignments visited, and all their single-variable neighbours."""
+
+from typing import NamedTuple
 
 import numpy as np
 
+from equifactor.graph.move_model import MoveState
 from equifactor.numerics.jit import fast_kernel
 from equifactor.numerics.moves import move, rebuild_inline
 
-IMPOSSIBLE = -1e308  # stands for ln 0, below every score
-_REFRESH = 256  # moves after which rounding is removed from a state's sums
+IMPOSSIBLE = -1e308  # This stands for ln 0; it is below every score.
+_REFRESH = 256  # Rounding is removed from the sums of an assignment after this many moves.
+
+
+class BeamArrays(NamedTuple):
+    """What the search knows of the 2K assignments it has room for, and which K of them are the best."""
+
+    score: np.ndarray  # [2K] Scores without the constant.
+    code: np.ndarray  # [2K] Hashes: the exclusive or of the keys of all states of an assignment.
+    depth: np.ndarray  # [2K] Moves since the sums of an assignment were renewed.
+    expanded: np.ndarray  # [2K] Whether its neighbours were examined.
+    cache: np.ndarray  # [K] The places of the best assignments, best first.
+    size: np.ndarray  # [1] How many of them there are.
+    keys: np.ndarray  # [X] Random keys, one per variable state.
+
+
+class PoolArrays(NamedTuple):
+    """Scratch for the best assignments of one step, best first, before they are made."""
+
+    origin: np.ndarray  # [K, 3] Place of the parent, variable to change (-1 for the parent itself), its new state.
+    score: np.ndarray  # [K] Their scores, all impossible ones alike if wanted.
+    code: np.ndarray  # [K] Their hashes.
 
 
 @fast_kernel
-def beam_steps(
-    var_ptr, unary, arc_ptr, arcs, pair, high_ptr, high, slots, factors, table, x, local, at, score, code, depth,
-    expanded, cache, size, keys, pool, pool_score, pool_code, steps, possible, tie_zeros,
-):  # fmt: skip
-    """At most so many steps; the number done, and whether the cache still changed in the last one.
+def beam_steps(arrays, states, beam, pool, steps, possible, tie_zeros):
+    """Make at most `steps` steps; the number done, and whether the cache still changed in the last one.
 
-    A step examines every neighbour of the cached states and keeps the best len(cache) of all states visited, a state
-    that came earlier before one of equal score. Neighbours of a state are examined once: those that were not kept then
-    cannot be among the best later. With `tie_zeros` all scores below `possible` are equal.
-
-    States lie in 2K slots: x, local, at, score, code [2K, ..] (the hash), depth (moves since the sums were renewed) and
-    expanded (whether the neighbours were examined). cache [K] holds the slots of the best states, best first, and
-    size [1] how many. keys [X] are random codes, one per variable state; the hash of an assignment is their exclusive
-    or. pool [K, 3] (slot, variable or -1 for the slot itself, state), pool_score and pool_code are scratch.
+    A step examines every neighbour of the cached assignments and keeps the best K of all visited, one that came earlier
+    before one of equal score. Neighbours of an assignment are examined once: those that were not kept then cannot be
+    among the best later. With `tie_zeros` all scores below `possible` are equal. `arrays` is a `MoveArrays` and
+    `states` a `MoveState` of 2K assignments.
     """
+    var_ptr, x, local, at = arrays.var_ptr, states.x, states.local, states.at
+    score, code, cache, size, keys = beam.score, beam.code, beam.cache, beam.size, beam.keys
+    origin, pool_score, pool_code = pool.origin, pool.score, pool.code
     width = len(cache)
     for step in range(steps):
         count = size[0]
         for n in range(count):
             k = cache[n]
-            pool[n, 0] = k
-            pool[n, 1] = -1
+            origin[n, 0] = k
+            origin[n, 1] = -1
             pool_score[n] = IMPOSSIBLE if tie_zeros and score[k] < possible else score[k]
             pool_code[n] = code[k]
         changed = False
         for n in range(size[0]):
             k = cache[n]
-            if expanded[k]:
+            if beam.expanded[k]:
                 continue
-            expanded[k] = True
+            beam.expanded[k] = True
             for i in range(len(var_ptr) - 1):
                 first = var_ptr[i]
                 here = first + x[k, i]
@@ -49,7 +68,7 @@ def beam_steps(
                     value = rest + local[k, s]
                     if tie_zeros and value < possible:
                         value = IMPOSSIBLE
-                    # Equal up to rounding is not better: the same state may be reached by several ways.
+                    # Equal up to rounding is not better: an assignment may be reached in several ways.
                     if s == here or (
                         count == width and value <= pool_score[count - 1] + 1e-12 * abs(pool_score[count - 1])
                     ):
@@ -64,49 +83,44 @@ def beam_steps(
                     m = count if count < width else width - 1
                     count = min(count + 1, width)
                     while m > 0 and pool_score[m - 1] < value:
-                        pool[m] = pool[m - 1]
+                        origin[m] = origin[m - 1]
                         pool_score[m] = pool_score[m - 1]
                         pool_code[m] = pool_code[m - 1]
                         m -= 1
-                    pool[m, 0] = k
-                    pool[m, 1] = i
-                    pool[m, 2] = s - first
+                    origin[m, 0] = k
+                    origin[m, 1] = i
+                    origin[m, 2] = s - first
                     pool_score[m] = value
                     pool_code[m] = new_code
         if not changed:
             return step + 1, False
-        # New states go to slots that hold no cached state of before: their parents may be among those dropped.
+        # New assignments go to places that hold no cached one of before: their parents may be among those dropped.
         taken = np.zeros(len(x), np.bool_)
         for n in range(size[0]):
             taken[cache[n]] = True
         free = 0
         for n in range(count):
-            k, i = pool[n, 0], pool[n, 1]
+            k, i = origin[n, 0], origin[n, 1]
             if i < 0:
                 cache[n] = k
                 continue
             while taken[free]:
                 free += 1
             taken[free] = True
-            b = pool[n, 2]
+            b = origin[n, 2]
             x[free] = x[k]
             local[free] = local[k]
             at[free] = at[k]
             gain = local[k, var_ptr[i] + b] - local[k, var_ptr[i] + x[k, i]]
             score[free] = score[k] + gain
             code[free] = pool_code[n]
-            depth[free] = depth[k] + 1
-            expanded[free] = False
-            move(
-                var_ptr, arc_ptr, arcs, pair, high_ptr, high, slots, factors, table, x[free], local[free], at[free], i,
-                b,
-            )  # fmt: skip
-            if depth[free] >= _REFRESH or (score[k] < possible and score[free] >= possible):
-                depth[free] = 0
-                score[free] = rebuild_inline(
-                    var_ptr, unary, arc_ptr, arcs, pair, high_ptr, high, slots, factors, table, x[free], local[free],
-                    at[free],
-                )  # fmt: skip
+            beam.depth[free] = beam.depth[k] + 1
+            beam.expanded[free] = False
+            state = MoveState(x[free], local[free], at[free])
+            move(arrays, state, i, b)
+            if beam.depth[free] >= _REFRESH or (score[k] < possible and score[free] >= possible):
+                beam.depth[free] = 0
+                score[free] = rebuild_inline(arrays, state)
             cache[n] = free
         size[0] = count
     return steps, True

@@ -1,17 +1,33 @@
-"""Proven MAP by branch and bound."""
+"""Proven MAP by branch and bound, from end to end: eliminate, bound, find a first assignment, search."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from equifactor.graph import compile
+from equifactor.graph.move_model import MoveModel
 from equifactor.options import option
 from equifactor.registry import register
-from equifactor.result import Estimate, Task
+from equifactor.result import Estimate, Status, Task, impossible
 from equifactor.solver import GraphSolver, SolveContext
+from equifactor.solvers.elimination.shrink import MOST_ENTRIES, Shrunk, shrink
+from equifactor.solvers.optimise.branch_and_bound import BranchAndBound
+from equifactor.solvers.optimise.local_search import LocalSearch
+from equifactor.solvers.optimise.stall import Stall
 
 if TYPE_CHECKING:
+    from equifactor.clock import Clock
     from equifactor.graph import FactorGraph
+    from equifactor.solvers.optimise.ascent import VariableAscent
+    from equifactor.typing import IntArray
+
+_STINT = 0.1  # The search reports after this many seconds.
+_PHASES = 10  # Local search has this many phases to make the first assignment.
+_CHECK = 20  # The first bound is compared with an assignment every twenty sweeps.
+_LEAST_FALL = 1e-4  # The first bound has stalled when it falls by less than this share of the gap between two checks.
 
 
 @register("branch")
@@ -26,7 +42,7 @@ class Branch(GraphSolver):
 
     tasks = (Task.MAP,)
     exact_on = "all"
-    symmetries = frozenset()  # ties between variables are broken by their numbers
+    symmetries = frozenset()  # Ties between variables are broken by their numbers.
 
     sweeps: int = option(300, "most sweeps of dual ascent before the first node", low=1)
     entries: int = option(64, "eliminate variables whose joint table has no more entries", low=1, high=4096)
@@ -34,6 +50,117 @@ class Branch(GraphSolver):
 
     def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
         """The best assignment, proven unless time runs out; then the best one found, and bounds."""
-        from equifactor.solvers.optimise.proof import prove
-
         return prove(graph, context, sweeps=self.sweeps, entries=self.entries, gap=self.gap)
+
+
+class Branching:
+    """Dual ascent until its bound stalls, and then branch and bound, one step at a time.
+
+    The solver `branch` takes these steps one after the other; in the portfolio of `auto` they alternate with others.
+
+    Args:
+        ascent: the dual ascent of one graph.
+        stall: what decides whether the bound of the ascent has stalled.
+        gap: the difference between bound and score, relative to the score, that counts as none.
+        clock: the clock of the call, which stops the search.
+    """
+
+    def __init__(self, ascent: VariableAscent, stall: Stall, gap: float, clock: Clock) -> None:
+        self.ascent = ascent
+        self.stall = stall
+        self.gap = gap
+        self.clock = clock
+        self.sweeps = 0  # The number of sweeps made here.
+        self.swept_bound = -np.inf  # The bound after the last of them.
+        self.search: BranchAndBound | None = None  # The search, once it has begun.
+
+    @property
+    def nodes(self) -> int:
+        """The number of nodes visited."""
+        return 0 if self.search is None else self.search.nodes
+
+    def sweep(self) -> float:
+        """The bound after one more sweep, -inf when no assignment is possible."""
+        self.sweeps += 1
+        self.swept_bound = self.ascent.sweep()
+        self.stall.add(self.swept_bound)
+        return self.swept_bound
+
+    def begin(self, states: IntArray, score: float) -> BranchAndBound:
+        """Begin a search from the messages as they are now, and from an assignment [V] with its log score."""
+        self.search = BranchAndBound(self.ascent, states, score, self.gap)
+        return self.search
+
+    def work(self, seconds: float) -> bool:
+        """Search for about `seconds`; whether a better assignment was found."""
+        assert self.search is not None
+        return self.search.work(seconds, lambda: self.clock.stopped)
+
+
+def prove(
+    graph: FactorGraph, context: SolveContext, *, sweeps: int = 300, entries: int = MOST_ENTRIES, gap: float = 1e-7
+) -> Estimate:
+    """The best assignment, proven unless time runs out; then the best one found, and bounds.
+
+    Args:
+        graph: the model.
+        context: the clock and the seed of the call.
+        sweeps: the most sweeps of dual ascent before the first node.
+        entries: variables whose joint table has no more entries are eliminated before.
+        gap: the difference between bound and score, relative to the score, that counts as none.
+    """
+    if context.clock.stopped:
+        return Estimate(status=context.clock.status or Status.TIME_LIMIT)
+    shrunk = shrink(graph, entries)
+    if shrunk is None:
+        return impossible()
+    if not shrunk.graph.num_vars:
+        return shrunk.estimate()
+    branching = _branching(shrunk.graph, gap, context.clock)
+    best = _first_assignment(shrunk.graph, branching, sweeps, context)
+    if best is None:
+        return impossible()
+    search = branching.begin(best, shrunk.graph.log_score(best))
+    while not search.finished and not context.clock.stopped:
+        branching.work(_STINT)
+        context.report(search.nodes, None, f"gap {search.bound - search.score:.3g}")
+    return _estimate(shrunk, search, context)
+
+
+def _branching(graph: FactorGraph, gap: float, clock: Clock) -> Branching:
+    from equifactor.solvers.optimise.ascent import VariableAscent
+
+    return Branching(VariableAscent(compile(graph)), Stall(_CHECK - 1, share_of_gap=_LEAST_FALL), gap, clock)
+
+
+def _first_assignment(graph: FactorGraph, branching: Branching, sweeps: int, context: SolveContext) -> IntArray | None:
+    """Lower the first bound until it stalls, and improve what it decodes to; None when no assignment is possible."""
+    best = np.zeros(graph.num_vars, np.int64)
+    while branching.sweeps < sweeps and not context.clock.stopped:
+        bound = branching.sweep()
+        if np.isneginf(bound):
+            return None
+        if branching.sweeps % _CHECK == 0:
+            best = max([best, *branching.ascent.candidates()], key=graph.log_score)
+            left = bound - graph.log_score(best)
+            if branching.stall.stalled(left) or left <= branching.gap * abs(bound):
+                break
+    local = LocalSearch(MoveModel(branching.ascent.flat), best, context.seed)
+    for _ in range(0 if context.clock.stopped else _PHASES):
+        local.step()
+    return local.best
+
+
+def _estimate(shrunk: Shrunk, search: BranchAndBound, context: SolveContext) -> Estimate:
+    assignment = shrunk.assignment(search.best)
+    score = shrunk.source.log_score(assignment)
+    if search.finished and np.isneginf(score):
+        return impossible()
+    return Estimate(
+        status=Status.OPTIMAL if search.finished else context.clock.status or Status.TIME_LIMIT,
+        assignment=assignment,
+        lower_bound=score,
+        upper_bound=max(score, search.bound),
+        iterations=search.nodes,
+        stats={"nodes": search.nodes, "variables": shrunk.graph.num_vars, "gap": max(0.0, search.bound - score)},
+    )

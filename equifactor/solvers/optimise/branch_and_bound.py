@@ -1,4 +1,4 @@
-"""Branch and bound for MAP: hybrid best-first search over the dual bounds of `kernels.nodes`.
+"""Branch and bound for MAP: hybrid best-first search over the dual bounds of `node_kernels`.
 
 Open nodes wait in a heap, the highest bound first; a dive searches depth first below one of them for a few backtracks
 and hands its own open nodes back [Allouche15]. So the bound over all open nodes falls, as in best-first search, and
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.graph.layout import ENTRY, SLOT, VAR, layout_of
+from equifactor.graph.layout import ENTRY, SLOT, VAR
 from equifactor.graph.pointers import ptr_of
 
 if TYPE_CHECKING:
@@ -22,56 +22,61 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from equifactor.solvers.optimise.ascent import Ascent
-    from equifactor.typing import IntArray
+    from equifactor.solvers.optimise.node_kernels import NodeGraph
+    from equifactor.typing import FloatArray, IntArray
 
-    Decisions = NDArray[np.int32]  # [depth, 3] variable, state, LEFT or RIGHT
-    Node = tuple[float, int, Decisions]  # minus its bound, serial number, the way to it
+    Decisions = NDArray[np.int32]  # [depth, 3] Variable, state, LEFT or RIGHT.
+    Node = tuple[float, int, Decisions]  # Minus the bound of a node, its serial number, and the way to it.
 
-_BURST = 8e6  # table entries that a dive looks at before it comes back: about 20 ms
-_LOOKS_OF_NODE = 8.0  # per factor and variable, renewals aside: a node is chosen from all of them
-_LEAST_NODES = 32  # of a burst, however large the graph: less would be all replays
-_SHARE = 0.1  # of a node's gap: smaller changes are not passed on
-_RENEWALS = 10.0  # per factor and node, after which only new zeros are passed on
-_BACKTRACKS = 128, 16384  # of a dive, least and most
-_REPLAYS = 0.05, 0.1  # share of replayed nodes that is too little, and too much
-_TRAIL = 2**21  # changes that a dive can take back
-_SLACK = 0.01  # of the gap that counts as none: what an assignment must gain for a node to be searched
-_MOST_OPEN = 2**24  # decisions of all open nodes (12 bytes each), above which the search goes on depth first
+_BURST = 8e6  # A dive looks at this many table entries before it comes back, which takes about 20 ms.
+_LOOKS_PER_RENEWAL = 50.0  # The fixed cost of renewing a factor is that of looking at this many table entries.
+_LOOKS_OF_NODE = 8.0  # The choice of a variable costs this many looks per factor and variable.
+_LEAST_NODES = 32  # A burst has at least this many nodes, however large the graph: fewer would be all replays.
+_SHARE = 0.1  # Changes below this share of a node's gap are not passed on.
+_RENEWALS = 10.0  # After this many renewals per factor of the graph, a node passes on new zeros only.
+_BACKTRACKS = 128, 16384  # The limit on the backtracks of a dive moves between these two.
+_REPLAYS = 0.05, 0.1  # Dives become shorter when a lower share of the nodes is replayed, longer when a higher one is.
+_TRAIL = 2**21  # A dive can take back this many changes.
+_SLACK = 0.01  # An assignment must gain this share of the gap that counts as none for a node to be searched.
+_MOST_OPEN = 2**24  # With more decisions in all open nodes (12 bytes each) the search goes on depth first.
 
 
 class BranchAndBound:
     """The search as bursts of work: `best` is always the best assignment so far, `bound` a proven upper bound.
 
     Args:
-        ascent: messages of one graph, as good as they have become.
+        ascent: the messages of one graph, as good as they have become.
         states: [V] an assignment to begin with.
-        score: its log score, -inf when impossible.
-        gap: difference between bound and score, relative to the score, that counts as none.
+        score: the log score of that assignment, -inf when it is impossible.
+        gap: the difference between bound and score, relative to the score, that counts as none.
     """
 
     def __init__(self, ascent: Ascent, states: IntArray, score: float, gap: float) -> None:
-        from equifactor.solvers.optimise import branch_kernels as kernels
+        from equifactor.solvers.optimise.branch_kernels import Incumbent, shift
 
         self.flat = ascent.flat
         self.gap = gap
-        self.best = states.copy()
-        self._arrays(ascent)
-        self.constant = ascent.constant + kernels.shift(*self._tables, self._root, self._first_msg)
-        self._score = np.array([score - self.constant])
-        self._limit = _BACKTRACKS[0]
-        num = self.flat.num_vars
-        self._path = np.zeros((num + int(np.diff(self.flat.var_ptr).sum()) + 1, 3), np.int32)
-        self._marks, self._bounds = np.zeros(len(self._path), np.int64), np.zeros(len(self._path))
-        start = float(self._root[self._first_top :].sum())
-        self._open: list[Node] = [(-start, 0, self._path[:0].copy())]  # a heap
-        self._stack: list[Node] = []  # nodes that have to be done before those of the heap
-        self._serial = 0
-        self._decisions = 0  # of all nodes in the heap
+        self._graph = _node_graph(ascent)
+        self._root = _root_values(ascent)
+        self._arrays()
+        self.constant = ascent.constant + shift(self._graph, self._root)
+        self._incumbent = Incumbent(np.array([score - self.constant]), np.array(states))
+        self._limit = _BACKTRACKS[0]  # The present dive ends after this many backtracks.
+        start = float(self._root[self._graph.first_top :].sum())
+        self._open: list[Node] = [(-start, 0, self._path.decisions[:0].copy())]  # This is a heap.
+        self._stack: list[Node] = []  # These nodes have to be done before those of the heap.
+        self._serial = 0  # Nodes are numbered, so that the heap never compares their decisions.
+        self._decisions = 0  # The number of decisions of all nodes in the heap.
+
+    @property
+    def best(self) -> IntArray:
+        """[V] the best assignment so far; not a copy."""
+        return self._incumbent.x
 
     @property
     def score(self) -> float:
         """Log score of `best`, up to rounding."""
-        return float(self._score[0]) + self.constant
+        return float(self._incumbent.score[0]) + self.constant
 
     @property
     def bound(self) -> float:
@@ -86,26 +91,26 @@ class BranchAndBound:
 
     @property
     def nodes(self) -> int:
-        """Nodes visited."""
-        from equifactor.solvers.optimise.nodes import NODES
+        """The number of nodes visited."""
+        from equifactor.solvers.optimise.node_kernels import NODES
 
-        return int(self._count[NODES])
+        return int(self._node.count[NODES])
 
     def offer(self, states: IntArray, score: float) -> bool:
         """Take over an assignment [V] from elsewhere when it is better."""
         if score <= self.score:
             return False
         self.best[:] = states
-        self._score[0] = score - self.constant
+        self._incumbent.score[0] = score - self.constant
         return True
 
     def work(self, seconds: float, stopped: Callable[[], bool] = lambda: False) -> bool:
-        """Dive for about so long; whether a better assignment was found."""
+        """Dive for about `seconds`; whether a better assignment was found."""
         end = time.perf_counter() + seconds
-        before = self._score[0]
+        before = float(self._incumbent.score[0])
         while not self.finished and time.perf_counter() < end and not stopped():
             self._dive()
-        return bool(self._score[0] > before)
+        return bool(self._incumbent.score[0] > before)
 
     @property
     def _slack(self) -> float:
@@ -113,37 +118,47 @@ class BranchAndBound:
         score = self.score
         return _SLACK * self.gap * max(1.0, abs(score)) if np.isfinite(score) else 0.0
 
+    @property
+    def _floor(self) -> float:
+        """Nodes whose bounds are no higher are done with; without the constant, like all bounds of nodes."""
+        return float(self._incumbent.score[0]) + self._slack
+
     def _dive(self) -> None:
-        from equifactor.solvers.optimise.branch_kernels import LEFT, RIGHT, dive
-        from equifactor.solvers.optimise.nodes import NODES
+        from equifactor.solvers.optimise.branch_kernels import LEFT, RIGHT, DiveLimits, dive
 
         if self._stack:
             above, _, decisions = self._stack.pop()
         else:
             above, _, decisions = heapq.heappop(self._open)
             self._decisions -= len(decisions)
-        if not -above > self._score[0] + self._slack:
+        if not -above > self._floor:
             return
-        depth = len(decisions)
-        self._path[:depth] = decisions
-        self._value[:] = self._root
-        nodes = self._count[NODES]
-        most = min(int(_RENEWALS * (len(self._tables[0]) - 1)) + 1, self._burst)
+        path, depth = self._path, len(decisions)
+        path.decisions[:depth] = decisions
+        self._node.value[:] = self._root
+        nodes = self.nodes
+        limits = DiveLimits(
+            backtracks=self._limit,
+            updates=self._burst,
+            per_node=self._per_node,
+            renewals=min(int(_RENEWALS * (len(self._graph.factors) - 1)) + 1, self._burst),
+            share=_SHARE,
+            slack=self._slack,
+        )
         first, last, is_open = dive(
-            self._path, depth, self._limit, self._burst, self._per_node, self._slack, _SHARE, most, self._score,
-            self.best, *self._graph, *self._state, self._marks, self._bounds,
-        )  # fmt: skip
+            self._graph, self._node, self._queue, self._scratch, self._choice, path, depth, self._incumbent, limits
+        )
         for n in range(first, last):
-            if self._path[n, 2] == LEFT:
-                right = self._path[: n + 1].copy()
+            if path.decisions[n, 2] == LEFT:
+                right = path.decisions[: n + 1].copy()
                 right[n, 2] = RIGHT
-                self._push(min(self._bounds[n], -above), right)
+                self._push(min(path.bounds[n], -above), right)
         if is_open:
-            self._push(min(self._bounds[last], -above), self._path[:last].copy())
-        self._adapt(self._count[NODES] - nodes)
+            self._push(min(path.bounds[last], -above), path.decisions[:last].copy())
+        self._adapt(self.nodes - nodes)
 
     def _push(self, bound: float, decisions: Decisions) -> None:
-        if bound > self._score[0] + self._slack:
+        if bound > self._floor:
             self._serial += 1
             node = -float(bound), self._serial, decisions
             if self._decisions > _MOST_OPEN:
@@ -153,53 +168,82 @@ class BranchAndBound:
             heapq.heappush(self._open, node)
 
     def _adapt(self, nodes: int) -> None:
-        """Longer dives when much of the work is coming back to open nodes."""
+        """Make dives longer when much of the work is coming back to open nodes, and shorter when little is."""
         share = 1.0 / max(1, nodes)
         if share > _REPLAYS[1]:
             self._limit = min(2 * self._limit, _BACKTRACKS[1])
         elif share < _REPLAYS[0]:
             self._limit = max(self._limit // 2, _BACKTRACKS[0])
 
-    def _arrays(self, ascent: Ascent) -> None:
-        """Index arrays of the factors of two and more variables, and the messages of the root."""
-        from equifactor.solvers.elimination.program_kernels import table_strides
+    def _arrays(self) -> None:
+        """The arrays that change during a dive, and how much work a dive does."""
+        from equifactor.solvers.optimise import branch_kernels, node_kernels
 
-        flat, layout = self.flat, layout_of(self.flat)
-        arity = np.diff(layout.factors[:, SLOT])
-        kept = np.flatnonzero(arity > 1)
-        sizes = np.diff(layout.factors[:, ENTRY])[kept]
-        slot_of = _runs(layout.factors[kept, SLOT], arity[kept])
-        factors = np.stack([ptr_of(arity[kept]), ptr_of(sizes)], axis=1)
-        var = layout.slots[slot_of, VAR]
-        stride = table_strides(factors[:, 0].copy(), var, np.diff(flat.var_ptr))
-        slots = np.concatenate([layout.slots[slot_of], stride[:, None]], axis=1)
-        looks = 50.0 + 2.0 * arity[kept] * sizes  # per renewal; 50 for its fixed cost
-        mean = looks.mean() if len(kept) else 50.0
-        self._per_node = int(_LOOKS_OF_NODE * (len(kept) + flat.num_vars) / mean)
+        graph, length = self._graph, len(self._root)
+        arity, sizes = np.diff(graph.factors, axis=0).T
+        card = np.diff(graph.var_ptr)
+        num_vars, num_factors = len(card), len(arity)
+        room = max(_TRAIL, 8 * length)
+        self._node = node_kernels.NodeValues(
+            value=self._root.copy(),
+            stamp=np.zeros(length, np.int64),
+            trail_at=np.empty(room, np.int32),
+            trail_value=np.empty(room),
+            count=np.zeros(5, np.int64),
+        )
+        self._queue = node_kernels.FactorQueue(
+            np.zeros(max(1, num_factors), np.int64), np.zeros(num_factors, bool), np.zeros(2, np.int64)
+        )
+        self._scratch = node_kernels.NodeScratch(
+            joint=np.empty(int(sizes.max(initial=1))),
+            best=np.empty(int(card.max(initial=1))),
+            moved=np.empty(int(arity.max(initial=1))),
+        )
+        self._choice = branch_kernels.ChoiceArrays(
+            np.ones(num_factors), np.zeros(num_vars, np.int64), np.zeros(num_vars)
+        )
+        deepest = num_vars + int(card.sum()) + 1
+        self._path = branch_kernels.PathArrays(
+            np.zeros((deepest, 3), np.int32), np.zeros(deepest, np.int64), np.zeros(deepest)
+        )
+        looks = _LOOKS_PER_RENEWAL + 2.0 * arity * sizes
+        mean = looks.mean() if num_factors else _LOOKS_PER_RENEWAL
+        self._per_node = int(_LOOKS_OF_NODE * (num_factors + num_vars) / mean)
         self._burst = max(1, int(_BURST / mean), _LEAST_NODES * self._per_node)
-        theta = np.array(flat.log_phi[_runs(layout.factors[kept, ENTRY], sizes)])
-        ptr = np.asarray(flat.var_ptr)
-        neighbour_ptr = ptr_of(np.bincount(var, minlength=flat.num_vars))
-        factor_of_slot = np.repeat(np.arange(len(kept)), arity[kept])
-        neighbours = factor_of_slot[np.argsort(var, kind="stable")]
 
-        msg = np.where(np.isfinite(ascent.back), -ascent.back, 0.0)
-        top = np.maximum.reduceat(ascent.total, ptr[:-1]) if flat.num_vars else np.zeros(0)
-        self._root = np.concatenate((ascent.total, msg, top))
-        self._first_msg, self._first_top = len(ascent.total), len(ascent.total) + len(msg)
-        self._value = self._root.copy()
-        self._tables = factors, slots, theta
-        self._graph = ptr, factors, slots, neighbour_ptr, neighbours, theta
-        length, num = len(self._value), len(kept)
-        self._count = np.zeros(7, np.int64)
-        joint, best = np.empty(int(sizes.max(initial=1))), np.empty(int(np.diff(ptr).max(initial=1)))
-        moved = np.empty(int(arity.max(initial=1)))
-        trail = max(_TRAIL, 8 * length)
-        self._state = (
-            self._value, self._first_msg, self._first_top, joint, best, moved, np.zeros(max(1, num), np.int64),
-            np.zeros(num, bool), np.zeros(length, np.int64), np.empty(trail, np.int32), np.empty(trail), self._count,
-            np.ones(num), np.zeros(flat.num_vars, np.int64), np.zeros(flat.num_vars),
-        )  # fmt: skip
+
+def _node_graph(ascent: Ascent) -> NodeGraph:
+    """The factors of two and more variables; the tables are copies."""
+    from equifactor.solvers.elimination.program_kernels import table_strides
+    from equifactor.solvers.optimise.node_kernels import NodeGraph
+
+    flat, layout = ascent.flat, ascent.layout
+    arity = np.diff(layout.factors[:, SLOT])
+    kept = np.flatnonzero(arity > 1)
+    sizes = np.diff(layout.factors[:, ENTRY])[kept]
+    slot_of = _runs(layout.factors[kept, SLOT], arity[kept])
+    factors = np.stack([ptr_of(arity[kept]), ptr_of(sizes)], axis=1)
+    var = layout.slots[slot_of, VAR]
+    stride = table_strides(factors[:, 0].copy(), var, np.diff(flat.var_ptr))
+    factor_of_slot = np.repeat(np.arange(len(kept)), arity[kept])
+    return NodeGraph(
+        var_ptr=np.asarray(flat.var_ptr),
+        factors=factors,
+        slots=np.concatenate([layout.slots[slot_of], stride[:, None]], axis=1),
+        neighbour_ptr=ptr_of(np.bincount(var, minlength=flat.num_vars)),
+        neighbours=factor_of_slot[np.argsort(var, kind="stable")],
+        theta=np.array(flat.log_phi[_runs(layout.factors[kept, ENTRY], sizes)]),
+        first_msg=len(ascent.total),
+        first_top=len(ascent.total) + len(ascent.back),
+    )
+
+
+def _root_values(ascent: Ascent) -> FloatArray:
+    """[X + S + V] the values of the root: totals, messages and maxima."""
+    msg = np.where(np.isfinite(ascent.back), -ascent.back, 0.0)
+    ptr = np.asarray(ascent.flat.var_ptr)
+    top = np.maximum.reduceat(ascent.total, ptr[:-1]) if len(ptr) > 1 else np.zeros(0)
+    return np.concatenate((ascent.total, msg, top))
 
 
 def _runs(starts: IntArray, lengths: IntArray) -> IntArray:

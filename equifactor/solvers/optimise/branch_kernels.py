@@ -1,25 +1,74 @@
 # mypy: ignore-errors
-"""Depth-first branch and bound; the state of a node and its bound are those of `kernels.nodes`."""
+"""Depth-first branch and bound; a node, its values and its bound are those of `node_kernels`."""
 
 import math
+from typing import NamedTuple
+
+import numpy as np
 
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, VAR
 from equifactor.numerics.jit import fast_kernel
-from equifactor.solvers.optimise.nodes import CULPRIT, LEVEL, NODES, STRIDE, TRAIL, UPDATES, decide, propagate
+from equifactor.solvers.optimise.node_kernels import (
+    CULPRIT,
+    LEVEL,
+    NODES,
+    STRIDE,
+    TRAIL,
+    UPDATES,
+    decide,
+    propagate,
+    sum_of_tops,
+)
 
 NEG_INF = -math.inf
-WIDE = 100.0  # stands for the gap while there is no incumbent
-LEFT, RIGHT = 0, 1  # which child of a decision is being searched
+WIDE = 100.0  # This stands for the gap while there is no incumbent.
+LEFT, RIGHT = 0, 1  # The left child of a decision assigns a state, the right one rules it out.
+
+
+class ChoiceArrays(NamedTuple):
+    """What the choice of the next variable is based on."""
+
+    weight: np.ndarray  # [F] One, and one more for each node that ended at the factor.
+    x: np.ndarray  # [V] The best state of each variable by itself.
+    merit: np.ndarray  # [V] How much there is to gain by a decision on each variable.
+
+
+class PathArrays(NamedTuple):
+    """The way from the root to the present node."""
+
+    decisions: np.ndarray  # [depth, 3] Variable, state, LEFT or RIGHT.
+    marks: np.ndarray  # [depth] The length of the trail before each decision.
+    bounds: np.ndarray  # [depth] The bound of what is left below each decision.
+
+
+class Incumbent(NamedTuple):
+    """The best assignment so far."""
+
+    score: np.ndarray  # [1] Its log score without the constant.
+    x: np.ndarray  # [V] Its states.
+
+
+class DiveLimits(NamedTuple):
+    """When a dive ends, and how much work a node gets."""
+
+    backtracks: int  # A dive ends after this many backtracks.
+    updates: int  # A dive ends after this many renewals of factors.
+    per_node: int  # Every node counts as this many renewals.
+    renewals: int  # After this many renewals below one decision only new zeros are passed on.
+    share: float  # Changes below this share of the gap are not passed on.
+    slack: float  # A node is done with when its bound exceeds the best score by no more than this.
 
 
 @fast_kernel
-def choose(bound, floor, var_ptr, factors, slots, theta, value, first_msg, weight, x, merit):
-    """Decode x [V], the best state of each variable by itself, and the variable to branch on.
+def choose(graph, node, choice, bound, floor):
+    """Decode choice.x, the best state of each variable by itself, and choose the variable to branch on.
 
     A factor that scores less at x than it might is what keeps bound and score apart: a variable's merit is what its
     factors lose, times their weight. Returns the log score of x relative to the bound (at most 0), and the variable,
     -1 when none is left.
     """
+    var_ptr, factors, slots, value = graph.var_ptr, graph.factors, graph.slots, node.value
+    x, merit = choice.x, choice.merit
     gap = min(bound - floor, WIDE)
     for i in range(len(var_ptr) - 1):
         pick = var_ptr[i]
@@ -36,11 +85,11 @@ def choose(bound, floor, var_ptr, factors, slots, theta, value, first_msg, weigh
         for s in range(first, last):
             here = x[slots[s, VAR]]
             entry += here * slots[s, STRIDE]
-            sent += value[first_msg + slots[s, MSG] + here]
-        loss = sent - theta[entry]
+            sent += value[graph.first_msg + slots[s, MSG] + here]
+        loss = sent - graph.theta[entry]
         lost += loss
         if loss > 1e-12:
-            gain = min(loss, gap) * weight[p]
+            gain = min(loss, gap) * choice.weight[p]
             for s in range(first, last):
                 merit[slots[s, VAR]] += gain
     chosen = -1
@@ -54,8 +103,9 @@ def choose(bound, floor, var_ptr, factors, slots, theta, value, first_msg, weigh
 
 
 @fast_kernel
-def shift(factors, slots, theta, value, first_msg):
+def shift(graph, value):
     """Bring the largest live entry of every reparametrised table to 0, in place; the sum of what was taken off."""
+    factors, slots, theta = graph.factors, graph.slots, graph.theta
     taken = 0.0
     for p in range(len(factors) - 1):
         top = NEG_INF
@@ -64,7 +114,7 @@ def shift(factors, slots, theta, value, first_msg):
             v = theta[entry + t]
             for s in range(factors[p, SLOT], factors[p + 1, SLOT]):
                 x = (t // slots[s, STRIDE]) % slots[s, CARD]
-                v -= value[first_msg + slots[s, MSG] + x]
+                v -= value[graph.first_msg + slots[s, MSG] + x]
                 if value[slots[s, STATE] + x] == NEG_INF:
                     v = NEG_INF
             top = max(top, v)
@@ -76,88 +126,68 @@ def shift(factors, slots, theta, value, first_msg):
 
 
 @fast_kernel
-def dive(
-    path, depth, limit, most_updates, per_node, slack, share, most, best_score, best_x, var_ptr, factors, slots,
-    neighbour_ptr, neighbours, theta, value, first_msg, first_top, joint, best, moved, queue, queued, stamp, trail_at,
-    trail_value, count, weight, x, merit, marks, bounds,
-):  # fmt: skip
-    """Search below the decisions path[:depth] (rows: variable, state, LEFT or RIGHT), best states first.
+def dive(graph, node, queue, scratch, choice, path, depth, incumbent, limits):
+    """Search below the first `depth` decisions of the path, best states first.
 
-    `value` is that of the root and is spoilt. Ends when the subtree is exhausted or after `limit` backtracks or
-    `most_updates` renewals; every node counts as `per_node` of them. best_score [1] and best_x [V] hold the incumbent;
-    a node is done with when its bound is not above best_score + slack. Returns the first and the last row of the path
-    below which something is left: of the rows `first <= n < last` those with LEFT have their right child open, with
-    bounds[n]; and whether the node at path[:last] itself is open, with bounds[last].
+    node.value is that of the root and is spoilt. The dive ends when the subtree is exhausted or a limit is reached.
+    Returns the rows `first` and `last` of the path below which something is left, and whether the node after the first
+    `last` decisions is open, with path.bounds[last]. Of the rows `first <= n < last`, those with LEFT have their right
+    child open, with path.bounds[n].
     """
+    decisions, marks, bounds, x = path.decisions, path.marks, path.bounds, choice.x
+    var_ptr, value, count = graph.var_ptr, node.value, node.count
     count[LEVEL] += 1
     count[TRAIL] = 0
     room = len(value)
-    bound = 0.0
-    for i in range(len(var_ptr) - 1):
-        bound += value[first_top + i]
-    floor = best_score[0] + slack
+    bound = sum_of_tops(graph, node)
+    floor = incumbent.score[0] + limits.slack
     for n in range(depth):
-        bound += decide(
-            path[n, 0], path[n, 1], path[n, 2] == LEFT, var_ptr, neighbour_ptr, neighbours, value, first_top, queue,
-            queued, stamp, trail_at, trail_value, count,
-        )  # fmt: skip
-    fine = max(share * min(bound - floor, WIDE), 1e-9)
-    bound = propagate(
-        bound, floor, fine, most, var_ptr, factors, slots, neighbour_ptr, neighbours, theta, value, first_msg,
-        first_top, joint, best, moved, queue, queued, stamp, trail_at, trail_value, count,
-    )  # fmt: skip
+        bound += decide(graph, node, queue, decisions[n, 0], decisions[n, 1], decisions[n, 2] == LEFT)
+    fine = max(limits.share * min(bound - floor, WIDE), 1e-9)
+    bound = propagate(graph, node, queue, scratch, bound, floor, fine, limits.renewals)
     first = depth
-    stop_at = count[UPDATES] + most_updates
+    stop_at = count[UPDATES] + limits.updates
     backtracks = 0
     while True:
         count[NODES] += 1
-        count[UPDATES] += per_node
+        count[UPDATES] += limits.per_node
         chosen = -1
         if bound > NEG_INF:
-            gain, chosen = choose(bound, floor, var_ptr, factors, slots, theta, value, first_msg, weight, x, merit)
-            if bound + gain > best_score[0]:
-                best_score[0] = bound + gain
-                best_x[:] = x
-                floor = best_score[0] + slack
+            gain, chosen = choose(graph, node, choice, bound, floor)
+            if bound + gain > incumbent.score[0]:
+                incumbent.score[0] = bound + gain
+                incumbent.x[:] = x
+                floor = incumbent.score[0] + limits.slack
             if not bound > floor:
                 chosen = -1
         if chosen < 0:
             if bound == NEG_INF and count[CULPRIT] >= 0:
-                weight[count[CULPRIT]] += 1.0
+                choice.weight[count[CULPRIT]] += 1.0
             depth -= 1
-            while depth >= first and path[depth, 2] == RIGHT:
+            while depth >= first and decisions[depth, 2] == RIGHT:
                 depth -= 1
             if depth < first:
                 return first, first, False
             backtracks += 1
             while count[TRAIL] > marks[depth]:
                 count[TRAIL] -= 1
-                value[trail_at[count[TRAIL]]] = trail_value[count[TRAIL]]
-            path[depth, 2] = RIGHT
-            bound = 0.0
-            for i in range(len(var_ptr) - 1):
-                bound += value[first_top + i]
+                value[node.trail_at[count[TRAIL]]] = node.trail_value[count[TRAIL]]
+            decisions[depth, 2] = RIGHT
+            bound = sum_of_tops(graph, node)
         else:
             bounds[depth] = bound
-            full = count[TRAIL] + 2 * room > len(trail_at)
-            if backtracks >= limit or count[UPDATES] >= stop_at or full:
+            full = count[TRAIL] + 2 * room > len(node.trail_at)
+            if backtracks >= limits.backtracks or count[UPDATES] >= stop_at or full:
                 return first, depth, True
-            path[depth, 0], path[depth, 1], path[depth, 2] = chosen, x[chosen], LEFT
+            decisions[depth, 0], decisions[depth, 1], decisions[depth, 2] = chosen, x[chosen], LEFT
             second = NEG_INF
             for y in range(var_ptr[chosen], var_ptr[chosen + 1]):
                 if y - var_ptr[chosen] != x[chosen]:
                     second = max(second, value[y])
-            bounds[depth] += second - value[first_top + chosen]
+            bounds[depth] += second - value[graph.first_top + chosen]
             marks[depth] = count[TRAIL]
-        i, state = path[depth, 0], path[depth, 1]
         count[LEVEL] += 1
-        bound += decide(
-            i, state, path[depth, 2] == LEFT, var_ptr, neighbour_ptr, neighbours, value, first_top, queue, queued,
-            stamp, trail_at, trail_value, count,
-        )  # fmt: skip
+        bound += decide(graph, node, queue, decisions[depth, 0], decisions[depth, 1], decisions[depth, 2] == LEFT)
         depth += 1
-        fine = max(share * min(bound - floor, WIDE), 1e-9)
-        bound = propagate(
-            bound, floor, fine, most, var_ptr, factors, slots, neighbour_ptr, neighbours, theta, value, first_msg,
-            first_top, joint, best, moved, queue, queued, stamp, trail_at, trail_value, count,
-        )  # fmt: skip
+        fine = max(limits.share * min(bound - floor, WIDE), 1e-9)
+        bound = propagate(graph, node, queue, scratch, bound, floor, fine, limits.renewals)

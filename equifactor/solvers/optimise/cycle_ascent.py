@@ -14,15 +14,17 @@ from equifactor.graph.structure import Structure
 from equifactor.solvers.optimise import cycle_kernels as kernels
 from equifactor.solvers.optimise import dual_kernels as duals
 from equifactor.solvers.optimise.ascent import VariableAscent, best_states
+from equifactor.solvers.optimise.stall import Stall
 
 if TYPE_CHECKING:
     from equifactor.typing import FloatArray, IntArray
 
 
-SHORTEST, LONGEST = 4, 24  # variables of the cycles searched for: short ones first, they cost the fewest triplets
-VISITS = 4000  # nodes of one search
-CHECK = 10  # sweeps between looks at the progress
-SLOW = 0.03  # share of the progress since the last search: below it, search again
+_FIRST_LENGTH = 4  # The first searches are for cycles of at most this many variables, which cost the fewest triplets.
+_LAST_LENGTH = 24  # The last searches are for cycles of at most this many variables.
+_VISITS = 4000  # One search for a cycle visits at most this many nodes.
+_CHECK = 10  # The progress is looked at after this many sweeps.
+_SLOW = 0.03  # Cycles are searched for again when that progress is below this share of all since the last search.
 
 
 class CycleAscent:
@@ -34,22 +36,25 @@ class CycleAscent:
     """
 
     def __init__(self, flat: FlatGraph[np.ndarray]) -> None:
-        """One graph."""
+        """Start from the unary tables of one compiled graph."""
         self.flat = flat
         self.plain = VariableAscent(flat)
         self.sweeps = 0
-        self.longest = SHORTEST
-        self.history: list[float] = []  # bounds since the last search
+        self.longest = _FIRST_LENGTH
+        self.stall = Stall(_CHECK, share_of_gap=_SLOW)
+        self.first_bound = np.inf  # This is the first bound after the last search.
+        self.last_bound = np.inf  # This is the bound after the last sweep.
+        self.sweeps_since = 0  # This is the number of sweeps since the last search.
         self.card = np.diff(flat.var_ptr)
         self.scopes, log_phi, self.pair_of = _merged(flat)
-        self.triplets = np.zeros((0, 3), np.int64)  # pair factors (i, j), (j, k), (i, k) of i < j < k
+        self.triplets = np.zeros((0, 3), np.int64)  # These are the pair factors (i, j), (j, k), (i, k) of i < j < k.
         self.seen: set[tuple[int, int, int]] = set()
         self.lam = np.zeros(0)
         self._build(log_phi, self.plain.unary.copy())
 
     @property
     def bound(self) -> float:
-        """Sum of the maxima of all parts."""
+        """The sum of the maxima of all parts, which bounds every log score."""
         top_i = duals.sum_of_maxima(self.flat.var_ptr, self.unary)
         starts = self.inner.layout.factors[:-1, ENTRY]
         top_a = np.maximum.reduceat(self.log_phi, starts).sum() if len(starts) else 0.0
@@ -57,10 +62,11 @@ class CycleAscent:
         return float(top_i + top_a + top_c) + self.plain.constant
 
     def sweep(self) -> float:
-        """Forward and back over the variables, then over the triplets; now and then a search for cycles."""
-        if self._is_slow():
+        """Sweep forward and back over the variables, then over the triplets; now and then search for cycles first."""
+        if self.sweeps_since % _CHECK == 1 and self.stall.stalled(self.first_bound - self.last_bound):
             self._grow()
-            self.history.clear()
+            self.stall.clear()
+            self.sweeps_since = 0
         self.sweeps += 1
         inner = self.inner
         inner.stale = True
@@ -71,12 +77,11 @@ class CycleAscent:
         self.unary[:] = inner.total
         order = np.arange(len(self.triplets))[:: 1 if self.sweeps % 2 else -1].copy()
         kernels.sweep_triplets(order, self.entries, self.shapes, self.lam_ptr, self.lam, self.log_phi, self.scratch)
-        self.history.append(bound)
+        self.first_bound = bound if self.sweeps_since == 0 else self.first_bound
+        self.last_bound = bound
+        self.sweeps_since += 1
+        self.stall.add(bound)
         return bound + self.plain.constant
-
-    def _is_slow(self) -> bool:
-        h = self.history
-        return len(h) > CHECK and len(h) % CHECK == 1 and h[-1 - CHECK] - h[-1] <= SLOW * (h[0] - h[-1])
 
     def candidates(self, rng: np.random.Generator | None = None) -> list[IntArray]:
         """Assignments decoded from the tightened tables, improved on the original ones."""
@@ -84,7 +89,7 @@ class CycleAscent:
         return [self.plain.polished(states) for states in self.inner.decoded(rng)]
 
     def _build(self, log_phi: FloatArray, unary: FloatArray) -> None:
-        """Compile the grown graph; log_phi in the order of `scopes`."""
+        """Compile the grown graph, with log_phi [T] in the order of `scopes` and unary [X]."""
         ptr = np.cumsum([0, *map(len, self.scopes)])
         scope_vars = np.array([i for scope in self.scopes for i in scope], np.int64)
         structure = Structure.build(self.card, ptr, scope_vars)
@@ -92,7 +97,7 @@ class CycleAscent:
         flat = compile(graph)
         self.inner = VariableAscent(flat)
         self.order = flat.entry_order
-        self.log_phi = self.inner.log_phi = np.array(flat.log_phi)  # reparametrised in place from now on
+        self.log_phi = self.inner.log_phi = np.array(flat.log_phi)  # It is reparametrised in place from now on.
         self.unary = self.inner.unary = unary
         self.inner.total[:] = unary
         place = np.empty(len(self.order), np.int64)
@@ -130,15 +135,15 @@ class CycleAscent:
         pairs_of_var = np.argsort(owner, kind="stable") % count
         least = 1e-9 * max(1.0, abs(self.bound)) / len(self.card)
         cycles, found = kernels.frustrated_cycles(
-            pair_order,
-            self.pairs,
-            sign,
-            pair_ptr,
-            pairs_of_var,
-            least,
-            self.longest,
-            VISITS,
-            max(20, len(self.card) // 4),
+            order=pair_order,
+            pairs=self.pairs,
+            sign=sign,
+            pair_ptr=pair_ptr,
+            pairs_of_var=pairs_of_var,
+            least=least,
+            longest=self.longest,
+            visits=_VISITS,
+            most=max(20, len(self.card) // 4),
         )
         graph_order = np.empty_like(self.log_phi)
         graph_order[self.order] = self.log_phi
@@ -147,15 +152,15 @@ class CycleAscent:
         for cycle in cycles[:found]:
             new += self._triangles(cycle[cycle >= 0].tolist(), tables)
         if len(new) < max(3, len(self.card) // 50):
-            self.longest = min(2 * self.longest, LONGEST)
+            self.longest = min(2 * self.longest, _LAST_LENGTH)
         if new:
             self.triplets = np.concatenate([self.triplets, np.array(new, np.int64)])
             self._build(np.concatenate(tables), self.unary.copy())
 
     def _triangles(self, cycle: list[int], tables: list[FloatArray]) -> list[tuple[int, int, int]]:
-        """The triplets of one cycle that are not there yet; appends chords where needed.
+        """The triplets of one cycle that are not there yet; chords are appended to `tables` where needed.
 
-        A fan from the variable that needs the fewest new triplets, the first among equals.
+        The cycle is cut into a fan from the variable that needs the fewest new triplets, the first among equals.
         """
         fans = [_fan(cycle[n:] + cycle[:n]) for n in range(len(cycle))]
         missing = min(([corners for corners in fan if corners not in self.seen] for fan in fans), key=len)

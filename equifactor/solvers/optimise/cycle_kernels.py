@@ -37,8 +37,9 @@ def absorb(factors, slots, log_phi, back, at):
 def sweep_triplets(order, entries, shapes, lam_ptr, lam, log_phi, best):
     """Each triplet shares its max-marginals over pairs equally among its three pair tables, in place.
 
-    entries, shapes [C, 3]; `best` is scratch for three pair tables. An entry that no joint state of the triplet
-    supports becomes -inf for good. Cost O(d^3) per triplet.
+    entries [C, 3] are the first entries of the pair tables in log_phi, shapes [C, 3] the cardinalities of the three
+    variables, and lam_ptr [C+1] the places of the messages in `lam`. `best` is scratch for three pair tables. An entry
+    that no joint state of the triplet supports becomes -inf for good. A triplet costs O(d^3).
     """
     for c in order:
         ij, jk, ik = entries[c, 0], entries[c, 1], entries[c, 2]
@@ -70,13 +71,14 @@ def sweep_triplets(order, entries, shapes, lam_ptr, lam, log_phi, best):
 
 @inlined
 def _without(log_phi, start, lam, at, size):
+    """Take the message of a triplet out of a pair table."""
     for n in range(size):
         log_phi[start + n] -= lam[at + n]
 
 
 @inlined
 def _share(log_phi, start, lam, at, best, first, size):
-    """The pair table becomes a third of the max-marginal; the message is what that changed, +inf where that is -inf."""
+    """Make the pair table a third of the max-marginal; the message is what that changed, +inf where that is -inf."""
     for n in range(size):
         third = best[first + n] / 3.0
         lam[at + n] = math.inf if third == NEG_INF else third - log_phi[start + n]
@@ -103,7 +105,7 @@ def sum_of_triplet_maxima(shapes, lam_ptr, lam):
 
 @fast_kernel
 def pair_signs(pairs, entries, var_ptr, log_phi, states):
-    """[P] how much each pair table prefers agreement, max(both at or both off `states`) - max(one of the two)."""
+    """[P] how much each pair table prefers agreement: max(both at or both off `states`) - max(one of the two)."""
     sign = np.empty(len(pairs))
     for e in range(len(pairs)):
         i, j = pairs[e, 0], pairs[e, 1]
@@ -127,11 +129,22 @@ def pair_signs(pairs, entries, var_ptr, log_phi, states):
 def frustrated_cycles(order, pairs, sign, pair_ptr, pairs_of_var, least, longest, visits, most):
     """Cycles with an odd number of disagreeing pairs: the triplets of each would lower the bound by its weakest sign.
 
-    For pairs in the given order (strongest first), as weakest of their cycle: the shortest path of pairs at least as
-    strong that closes an odd cycle, by breadth-first search over (variable, parity), at most `visits` nodes wide.
+    Every pair in turn, strongest first, is taken as the weakest of its cycle. Breadth-first search over (variable,
+    parity) finds the shortest path of pairs at least as strong that closes an odd cycle.
+
+    Args:
+        order: [P] the pairs, strongest first.
+        pairs: [P, 2] their variables.
+        sign: [P] how much each prefers agreement; see `pair_signs`.
+        pair_ptr: [V+1] row pointers of `pairs_of_var`.
+        pairs_of_var: [2P] the pairs around each variable.
+        least: a weaker sign than this counts as none.
+        longest: the most variables of a cycle.
+        visits: the most nodes of one search.
+        most: the most cycles to find.
 
     Returns:
-        cycles [n, longest], variables padded by -1, and their number.
+        The variables of each cycle [most, longest], padded by -1, and the number of cycles.
     """
     num_vars = len(pair_ptr) - 1
     cycles = np.full((most, longest), -1, np.int64)
@@ -146,7 +159,7 @@ def frustrated_cycles(order, pairs, sign, pair_ptr, pairs_of_var, least, longest
         if strength <= least or found == most:
             break
         start, goal = pairs[e, 0], pairs[e, 1]
-        wanted = 2 * goal + (1 if sign[e] > 0.0 else 0)  # the path must disagree where the pair agrees
+        wanted = 2 * goal + (1 if sign[e] > 0.0 else 0)  # The path must disagree where the pair agrees.
         queue[0] = 2 * start
         stamp[2 * start] = n
         depth[2 * start] = 1

@@ -1,20 +1,49 @@
-"""MAP by local search."""
+"""MAP by local search: annealed regions, tabu walks and their recombination.
+
+Two assignments are at work. The *keeper* is the best one; random regions of it are heated and cooled by block moves
+along trees, and each independent part of a change stays only if it is no loss. The *rover* starts from a random or a
+disturbed assignment and walks by tabu search, or is annealed like the keeper; when it tires, the keeper takes over
+every independent part of the rover's best that is better there, and the rover begins anew. Regions win on large sparse
+graphs, tabu on small dense ones: whichever of the two has brought nothing of late gets fewer turns.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from equifactor.graph import compile
+from equifactor.graph import FactorGraph, FlatGraph, compile
+from equifactor.graph.move_model import MoveModel
 from equifactor.options import option
 from equifactor.registry import register
 from equifactor.result import Estimate, Status, Task
 from equifactor.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:
-    from equifactor.graph import FactorGraph
+    from equifactor.clock import Clock
+    from equifactor.solvers.optimise.walker import RegionPlan, Walker
+    from equifactor.typing import FloatArray, IntArray
+
+
+_PHASE_WORK = 5_000_000  # A phase looks at this many table entries, which takes about 10 ms.
+_WORK_PER_STATE = 3_000  # On small graphs a phase looks at only this many table entries per variable state.
+_SMALLEST_REGION, _LARGEST_REGION = 30, 400  # Regions have from 30 to 400 variables.
+_BLOCKS = 80  # Each region gets this many trees; 20 to 160 were measured on grids of 400 to 6,400 variables.
+_HEAT = 1.5  # The largest noise is this times the median cost of the best change of a variable.
+_LONGEST_PAUSE = 8.0  # Keeper or rover, however unsuccessful, gets at least one turn in eight.
+_STINTS = 5  # A tabu phase has this many parts: small models are solved by many short walks.
+_TIRED = 5  # A tabu walk begins anew after this many stints without a better assignment.
+_ROUNDS = 3  # An annealed rover begins anew when its regions have covered the graph three times in vain.
+_REFRESH = 16  # Rounding is removed from the keeper's sums after this many phases.
+# A variable rests after a tabu move for a number of moves between these two shares of the number of variables; None
+# anneals instead. Long rests find the best known assignments of fully connected models where short ones do not, and the
+# other way round on sparse models.
+_RESTS = (0.03, 0.2), (0.15, 0.6), (0.3, 0.8), None
+_KEPT = 0.0, 0.5, 0.8, 0.95  # A new rover starts with one of these shares of the keeper's states.
+_PATIENCE = 1500  # `improve` stops after this many phases without success when nothing else limits it.
 
 
 @register("local-search")
@@ -23,7 +52,7 @@ class LocalSearchSolver(GraphSolver):
     """Best improvement, then annealed regions by moves along trees and tabu walks, until nothing improves."""
 
     tasks = (Task.MAP,)
-    symmetries = frozenset()  # random choices
+    symmetries = frozenset()  # Its choices are random.
 
     start: Literal["unary", "random"] = option("unary", "first assignment: best by the unary factors, or random")
     iterations: int = option(100_000, "most phases, of about 10 ms each on large models", low=0)
@@ -33,14 +62,12 @@ class LocalSearchSolver(GraphSolver):
 
     def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
         """The best assignment met; never a proof."""
-        from equifactor.graph.search_model import SearchModel
-        from equifactor.solvers.optimise.annealing import LocalSearch, run_phases
 
         def report(search: LocalSearch) -> None:
             context.report(search.phases, None, f"log score {search.score:.6g}")
 
         flat = compile(graph)
-        model = SearchModel(flat)
+        model = MoveModel(flat)
         rng = np.random.default_rng(context.seed)
         first = model.random_assignment(rng) if self.start == "random" else model.unary_assignment()
         search = LocalSearch(model, first, context.seed)
@@ -53,3 +80,193 @@ class LocalSearchSolver(GraphSolver):
             assignment=flat.assignments(search.best)[0],
             iterations=search.phases,
         )
+
+
+class _PhaseSizes(NamedTuple):
+    """How much one phase does, from the sizes of the graph alone, so that runs can be repeated."""
+
+    moves: int  # The number of moves of a tabu phase, or of the first ascent.
+    plan: RegionPlan  # The regions of a phase of annealing.
+    rounds: int  # The number of phases in which the regions cover the graph a few times over.
+
+    @classmethod
+    def of(cls, model: MoveModel) -> _PhaseSizes:
+        from equifactor.solvers.optimise.walker import RegionPlan
+
+        arrays = model.arrays
+        num_vars, num_states = max(1, len(model.card)), max(1, len(arrays.unary))
+        card = num_states / num_vars
+        high_links = float(np.sum(np.diff(arrays.factors[:, 0]) ** 2)) * card
+        work = min(_PHASE_WORK, _WORK_PER_STATE * num_states)
+        per_move = 20 + num_vars + (len(arrays.pair) / card + high_links + 2 * num_states) / num_vars
+        per_var = 40 + (2 * len(arrays.arcs) + len(arrays.pair) + 2 * high_links) / num_vars  # This is for one tree.
+        smallest = min(_SMALLEST_REGION, num_vars)
+        affordable = int(4 * _PHASE_WORK / (_BLOCKS * per_var))
+        largest = max(smallest, min(_LARGEST_REGION, num_vars, affordable))
+        regions = max(1, int(3 * work / (_BLOCKS * per_var * (smallest + largest))))
+        rounds = _TIRED + int(2 * _ROUNDS * num_vars / (regions * (smallest + largest)))
+        return cls(max(10, int(work / per_move)), RegionPlan(regions, smallest, largest, _BLOCKS), rounds)
+
+
+class LocalSearch:
+    """The search as a sequence of short phases: `step` runs one, `best` is always the best assignment so far.
+
+    Reproducible: what a phase does depends on the seed and on the phases before, not on the time they took.
+
+    Args:
+        model: the compiled graph.
+        start: [V] states of the free variables to begin with.
+        seed: the seed of all random choices.
+    """
+
+    _rest: tuple[int, int] | None  # The rover's variables rest that long after a move; None while it is annealed.
+    _rover_x: IntArray  # The best assignment that the rover has met since its start.
+    _rover_score: float  # The score of that assignment.
+    _idle: int  # The number of phases, or stints, since the rover met it.
+
+    def __init__(self, model: MoveModel, start: IntArray, seed: int = 0) -> None:
+        from equifactor.solvers.optimise.walker import Walker
+
+        self.model = model
+        self.phases = 0
+        self._rng = np.random.default_rng(seed)
+        self._sizes = _PhaseSizes.of(model)
+        self._heat = 0.0  # The end of the first ascent sets it.
+        self._due = [0.0, 0.0]  # Keeper and rover have their next turns then; the earlier one is next.
+        self._pause = [1.0, 1.0]  # Keeper and rover wait this long from one turn to the one after.
+        self._keeper, self._rover = Walker(model, self._rng), Walker(model, self._rng)
+        self._keeper.start(start)
+        self._send_rover()
+
+    @property
+    def best(self) -> IntArray:
+        """[V] the best assignment so far; a copy."""
+        return self._keeper.x.copy()
+
+    @property
+    def score(self) -> float:
+        """Its log score, zeros counted as penalties; see `MoveModel`."""
+        return self._keeper.score
+
+    @property
+    def possible(self) -> bool:
+        """The best assignment so far has a positive probability."""
+        return self._keeper.possible
+
+    def offer(self, states: IntArray) -> bool:
+        """Take over every independent part of another assignment [V] that is better; whether any was."""
+        before = self._keeper.score
+        self._keeper.recombine(states)
+        return self._keeper.score > before + self.model.smallest_gain
+
+    def step(self) -> bool:
+        """One phase; whether the best assignment became better."""
+        self.phases += 1
+        if not len(self.model.card):
+            return False
+        if not self._heat:
+            return self._ascend()
+        if self.phases % _REFRESH == 0:
+            self._keeper.start(self._keeper.x)
+        before = self._keeper.score
+        turn = 0 if self._due[0] <= self._due[1] else 1
+        if turn == 0:
+            self._anneal(self._keeper)
+        else:
+            self._rove()
+        better = self._keeper.score > before + self.model.smallest_gain
+        self._pause[turn] = 1.0 if better else min(2.0 * self._pause[turn], _LONGEST_PAUSE)
+        self._due[turn] += self._pause[turn]
+        return better
+
+    def _ascend(self) -> bool:
+        if self._keeper.ascend(self._sizes.moves) < self._sizes.moves:
+            self._heat = _HEAT * _typical_cost(self._keeper.gain, self.model.penalty)
+        return True
+
+    def _anneal(self, walker: Walker) -> None:
+        walker.anneal(self._sizes.plan, self._heat)
+
+    def _rove(self) -> None:
+        """One phase of the rover, and what the keeper can learn from it."""
+        for _ in range(1 if self._rest is None else _STINTS):
+            if self._rest is None:
+                self._anneal(self._rover)
+                x, score, most = self._rover.x, self._rover.score, self._sizes.rounds
+            else:
+                x, score = self._rover.tabu(max(10, self._sizes.moves // _STINTS), *self._rest)
+                most = _TIRED
+            self._idle += 1
+            if score > self._rover_score + self.model.smallest_gain:
+                self._rover_score, self._rover_x, self._idle = score, x.copy(), 0
+            if self._idle >= most or self._rover_score > self._keeper.score:
+                self._keeper.recombine(self._rover_x)
+            if self._idle >= most:
+                self._send_rover()
+                return
+
+    def _send_rover(self) -> None:
+        """A new start: random states for a random part of the keeper's variables, and a random manner of walking."""
+        x, count = self._keeper.x, len(self.model.card)
+        kept = self._rng.random(count) < self._rng.choice(_KEPT)
+        self._rover.start(np.where(kept, x, self.model.random_assignment(self._rng)))
+        self._rover_x, self._rover_score, self._idle = self._rover.x.copy(), self._rover.score, 0
+        shares = _RESTS[self._rng.integers(len(_RESTS))]
+        self._rest = None if shares is None else (1 + int(shares[0] * count), 3 + int(shares[1] * count))
+
+
+def run_phases(
+    search: LocalSearch,
+    clock: Clock,
+    phases: int | None = None,
+    patience: int | None = None,
+    report: Callable[[LocalSearch], None] = lambda search: None,
+) -> bool:
+    """Run phases until a limit or the clock; whether it ended after `patience` phases in a row without improvement."""
+    idle = 0
+    while not clock.stopped and (phases is None or search.phases < phases):
+        idle = 0 if search.step() else idle + 1
+        report(search)
+        if patience is not None and idle >= patience:
+            return True
+    return False
+
+
+def improve(
+    graph: FactorGraph | FlatGraph[np.ndarray],
+    assignment: IntArray,
+    clock: Clock,
+    seed: int = 0,
+    *,
+    phases: int | None = None,
+    patience: int | None = None,
+) -> tuple[IntArray, float]:
+    """Make an assignment better until the clock stops or a limit is reached.
+
+    Args:
+        graph: one graph, compiled or not.
+        assignment: [V] over the graph's own variables, observed ones included.
+        clock: the deadline and the interrupt. Without a deadline, `phases` and `patience`, the patience is 1500.
+        seed: the seed of all random choices.
+        phases: the most phases to run, of about 10 ms each on large graphs and less on small ones.
+        patience: the search stops after this many phases in a row without improvement.
+
+    Returns:
+        The best assignment [V] found, never worse than the one given, and its log score.
+    """
+    flat = compile(graph) if isinstance(graph, FactorGraph) else graph
+    if flat.num_graphs != 1:
+        raise ValueError(f"improve works on one graph at a time, found a batch of {flat.num_graphs}")
+    source = flat.graphs[0]
+    if clock.time_limit is None and phases is None and patience is None:
+        patience = _PATIENCE
+    search = LocalSearch(MoveModel(flat), np.asarray(assignment)[source.free_vars], seed)
+    run_phases(search, clock, phases, patience)
+    best = flat.assignments(search.best)[0]
+    return best, float(source.log_score(best))
+
+
+def _typical_cost(gain: FloatArray, penalty: float) -> float:
+    """Median cost of the best change of a variable, zeros aside."""
+    cost = -gain[(gain < 0.0) & (gain > -penalty / 2)]
+    return float(np.median(cost)) if len(cost) else 1.0

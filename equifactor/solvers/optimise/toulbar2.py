@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from equifactor.typing import FloatArray, IntArray
 
 
-_MOST_COST = 2.0**52  # sum of the largest costs: whole in floating point, and far below toulbar2's own top
-_MOST_DIGITS = 12
-_NEVER = 10**8  # seconds
-_ALARM_SECONDS = 0.01  # an alarm needs a positive time
+_MOST_COST = 2.0**52  # The largest costs sum to at most this: whole in floating point, far below toulbar2's own top.
+_MOST_DIGITS = 12  # Costs keep at most this many decimal digits of the logs.
+_NEVER = 10**8  # A timer of this many seconds never ends.
+_ALARM_SECONDS = 0.01  # An alarm needs a positive time; this is the least one.
 
 
 @register("toulbar2")
@@ -71,7 +71,7 @@ class Toulbar2(GraphSolver):
         if states is None and proven:
             return impossible()
         if not proven and context.clock.left > _ALARM_SECONDS:
-            context.clock.interrupted = True  # nothing else stops a search before its time
+            context.clock.interrupted = True  # Nothing else stops a search before its time.
         upper = problem.score(dual) + problem.slack
         stats = {"nodes": nodes, "digits": problem.digits}
         ending = context.clock.status or Status.TIME_LIMIT
@@ -90,7 +90,7 @@ class Toulbar2(GraphSolver):
     def _search(
         self, left: Reduction, problem: Costs, context: SolveContext
     ) -> tuple[IntArray | None, float, bool, int]:
-        """Best states found [v], dual bound in costs, whether the search was finished, nodes."""
+        """The best states found [v], the dual bound in costs, whether the search was finished, and its nodes."""
         toulbar2: Any = importlib.import_module("pytoulbar2")
         cfn = toulbar2.CFN(resolution=0, vac=int(self.vac), seed=1 + context.seed % 2**30, verbose=-1)
         for i, d in enumerate(left.card.tolist()):
@@ -107,10 +107,10 @@ class Toulbar2(GraphSolver):
 class Costs:
     """A graph as whole costs: `score = best - cost / 10^digits`."""
 
-    scopes: list[list[int]]
-    tables: list[list[float]]  # whole numbers, infinite where a table is zero
-    best: float  # sum of the largest entries of all tables
-    digits: int
+    scopes: list[list[int]]  # The variables of each factor.
+    tables: list[list[float]]  # Whole numbers, infinite where a table is zero.
+    best: float  # The sum of the largest entries of all tables.
+    digits: int  # The decimal digits of the logs that are kept.
 
     @classmethod
     def of(cls, left: Reduction, log_phi: FloatArray) -> Costs:
@@ -144,7 +144,7 @@ def _alarm(cfn: Any, seconds: float) -> Iterator[None]:
     toulbar2 holds Python's lock while it searches and counts whole CPU seconds, which a busy machine stretches. Its
     timer works by a signal handler, so that handler is also given the alarm of the real clock and the interrupt key.
     """
-    cfn.CFN.timer(_NEVER)  # installs the handler
+    cfn.CFN.timer(_NEVER)  # This installs the handler.
     libc = ctypes.CDLL(None)
     libc.signal.restype = ctypes.c_void_p
     libc.signal.argtypes = [ctypes.c_int, ctypes.c_void_p]

@@ -6,19 +6,48 @@ holds at most two variables of the block and becomes, the others fixed, a table 
 the states the optimum of a block is close to a draw from it, and cooling the noise anneals a region.
 """
 
+from typing import NamedTuple
+
+import numpy as np
+
 from equifactor.numerics.fastmath import get, put
 from equifactor.numerics.jit import fast_kernel, inlined
-from equifactor.numerics.moves import BASE, FACTOR, SLOT, STRIDE, TO, VARIABLE
+from equifactor.numerics.moves import BASE, FACTOR, SLOT, STRIDE, TO, VARIABLE, states_of
 from equifactor.numerics.randomness import random_bell, random_below
 
 
-@fast_kernel
-def grow_forest(arc_ptr, arcs, rng, region, size, inside, links, block, parent, frontier):
-    """A random induced forest within the region, parents first; the number of its variables.
+class RegionArrays(NamedTuple):
+    """Working space for one region and its blocks; only `inside` has to be zero between calls."""
 
-    inside [V]: 0 outside, 1 in the region, 2 in the block (1 again at the end). links [V] counts neighbours in the
-    block. parent [V] is the arc from a variable to its parent, -1 for a root. frontier [V] is scratch.
+    region: np.ndarray  # [V] The variables of the region come first.
+    before: np.ndarray  # [V] The states of the region's variables before the change, in the order of `region`.
+    inside: np.ndarray  # [V] 0 outside of the region, 1 in it, 2 in the block while a forest grows.
+    block: np.ndarray  # [V] The variables of the block come first, parents before children.
+    parent: np.ndarray  # [V] The arc from a variable to its parent, -1 for a root.
+    links: np.ndarray  # [V] Counts of neighbours in the block while it grows; marks of changed variables in `judge`.
+    queue: np.ndarray  # [V] Variables that wait: in the growth of a forest, and in `judge`.
+    wanted: np.ndarray  # [V] The best states of a block; in `judge` the other states of the region's variables.
+    value: np.ndarray  # [X] The best score of the subtree below each variable of a block.
+    message: np.ndarray  # [largest cardinality] What a variable sends to its parent.
+    theta: np.ndarray  # [its square] Everything that depends on a variable and its parent.
+
+    @classmethod
+    def zeros(cls, card: np.ndarray) -> "RegionArrays":
+        """Arrays for variables of card [V] states."""
+        widest = int(card.max(initial=1))
+        per_var = [np.zeros(len(card), np.int64) for _ in range(8)]
+        return cls(*per_var, np.zeros(int(card.sum())), np.zeros(widest), np.zeros(widest * widest))
+
+
+@fast_kernel
+def grow_forest(arrays, work, rng, size):
+    """Fill work.block and work.parent with a random induced forest within the region of `size` variables.
+
+    Returns the number of its variables.
     """
+    arc_ptr, arcs = arrays.arc_ptr, arrays.arcs
+    region, inside, links, block, parent = work.region, work.inside, work.links, work.block, work.parent
+    frontier = work.queue
     for n in range(size):
         links[region[n]] = 0
     count = 0
@@ -35,7 +64,7 @@ def grow_forest(arc_ptr, arcs, rng, region, size, inside, links, block, parent, 
             waiting -= 1
             frontier[pick] = frontier[waiting]
             if links[i] > 1:
-                continue  # it would close a cycle
+                continue  # It would close a cycle.
             inside[i] = 2
             block[count] = i
             count += 1
@@ -54,14 +83,16 @@ def grow_forest(arc_ptr, arcs, rng, region, size, inside, links, block, parent, 
     return count
 
 
-@fast_kernel
-def join_links(var_ptr, arcs, pair, high_ptr, high, slots, factors, table, x, at, c, r, theta):
-    """theta [card_c, card_q]: everything that depends on both c and its parent q (arc r), the rest fixed."""
-    q, base = arcs[r, TO], arcs[r, BASE]
-    card_c, card_q = var_ptr[c + 1] - var_ptr[c], var_ptr[q + 1] - var_ptr[q]
+@inlined
+def join_links(arrays, state, c, r, theta):
+    """Fill theta [card_c, card_q] with everything that depends on both c and its parent q (arc r), the rest fixed."""
+    pair, high, slots, factors, table = arrays.pair, arrays.high, arrays.slots, arrays.factors, arrays.table
+    x, at = state.x, state.at
+    q, base = arrays.arcs[r, TO], arrays.arcs[r, BASE]
+    card_c, card_q = states_of(arrays.var_ptr, c)[1], states_of(arrays.var_ptr, q)[1]
     for n in range(card_c * card_q):
         theta[n] = get(pair, base + n) if base >= 0 else 0.0
-    for n in range(high_ptr[c], high_ptr[c + 1]):
+    for n in range(arrays.high_ptr[c], arrays.high_ptr[c + 1]):
         s = high[n]
         p = slots[s, FACTOR]
         for t in range(factors[p, SLOT], factors[p + 1, SLOT]):
@@ -76,9 +107,10 @@ def join_links(var_ptr, arcs, pair, high_ptr, high, slots, factors, table, x, at
 def send_up(links, start, card_c, card_q, x_c, x_q, value, first_c, first_q, message):
     """Add the best score below the link to value[first_q:], for each state of the parent.
 
-    `local` holds the link at the current state of the other end, so that is taken off at both ends.
+    `local` holds the link at the current state of the other end, so that is taken off at both ends. The arguments stay
+    positional: this is the innermost step of a block, and most of them are numbers.
     """
-    if card_c == 2 and card_q == 2:  # straight-line code for the most common link
+    if card_c == 2 and card_q == 2:  # The most common link gets straight-line code.
         t00, t01 = get(links, start), get(links, start + 1)
         t10, t11 = get(links, start + 2), get(links, start + 3)
         v0 = get(value, first_c) - (t01 if x_q else t00)
@@ -102,15 +134,16 @@ def send_up(links, start, card_c, card_q, x_c, x_q, value, first_c, first_q, mes
 
 
 @fast_kernel
-def solve_forest(
-    var_ptr, arcs, pair, high_ptr, high, slots, factors, table, x, local, at, rng, block, count, parent, heat, theta,
-    value, message, wanted,
-):  # fmt: skip
-    """wanted [V]: the best joint state of the block given the rest, by max-product from the leaves to the roots.
+def solve_forest(arrays, state, work, rng, count, heat):
+    """Fill work.wanted with the best joint state of the block of `count` variables given the rest.
 
-    value [X] gathers, for each variable, the best score of the subtree below it; the way down takes the maximum over
-    one column of each link again instead of keeping where it was. heat > 0 adds noise of that size to every state.
+    Max-product from the leaves to the roots gathers the best scores in work.value; the way down takes the maximum over
+    one column of each link again instead of keeping where it was. A positive `heat` adds noise of that size to every
+    state.
     """
+    var_ptr, arcs, pair, high_ptr = arrays.var_ptr, arrays.arcs, arrays.pair, arrays.high_ptr
+    x, local, block, parent, wanted = state.x, state.local, work.block, work.parent, work.wanted
+    value, message, theta = work.value, work.message, work.theta
     for n in range(count):
         i = block[n]
         for y in range(var_ptr[i], var_ptr[i + 1]):
@@ -120,28 +153,28 @@ def solve_forest(
         r = parent[c]
         if r >= 0:
             q = arcs[r, TO]
-            card_c, card_q = var_ptr[c + 1] - var_ptr[c], var_ptr[q + 1] - var_ptr[q]
-            if high_ptr[c] == high_ptr[c + 1]:  # two calls: one that chose between arrays would count references
-                send_up(pair, arcs[r, BASE], card_c, card_q, x[c], x[q], value, var_ptr[c], var_ptr[q], message)
+            first_c, card_c = states_of(var_ptr, c)
+            first_q, card_q = states_of(var_ptr, q)
+            if high_ptr[c] == high_ptr[c + 1]:  # There are two calls because choosing an array would count references.
+                send_up(pair, arcs[r, BASE], card_c, card_q, x[c], x[q], value, first_c, first_q, message)
             else:
-                join_links(var_ptr, arcs, pair, high_ptr, high, slots, factors, table, x, at, c, r, theta)
-                send_up(theta, 0, card_c, card_q, x[c], x[q], value, var_ptr[c], var_ptr[q], message)
+                join_links(arrays, state, c, r, theta)
+                send_up(theta, 0, card_c, card_q, x[c], x[q], value, first_c, first_q, message)
     for n in range(count):
         c = block[n]
-        first = var_ptr[c]
-        card = var_ptr[c + 1] - first
+        first, card = states_of(var_ptr, c)
         r = parent[c]
         if r >= 0:
             q = arcs[r, TO]
-            card_q = var_ptr[q + 1] - var_ptr[q]
+            card_q = states_of(var_ptr, q)[1]
             if high_ptr[c] == high_ptr[c + 1]:
                 for a in range(card):
                     value[first + a] += get(pair, arcs[r, BASE] + a * card_q + wanted[q])
             else:
-                join_links(var_ptr, arcs, pair, high_ptr, high, slots, factors, table, x, at, c, r, theta)
+                join_links(arrays, state, c, r, theta)
                 for a in range(card):
                     value[first + a] += theta[a * card_q + wanted[q]]
-        pick = x[c]  # stays where it is on ties
+        pick = x[c]  # A variable stays where it is on ties.
         for a in range(card):
             if value[first + a] > value[first + pick]:
                 pick = a

@@ -1,5 +1,8 @@
 # mypy: ignore-errors
-"""Annealing one region at a time by block moves, and keeping only what improved."""
+"""Annealing one region at a time by block moves, and keeping only what improved.
+
+`arrays`, `state` and `work` are the records `MoveArrays`, `MoveState` and `RegionArrays`.
+"""
 
 import numpy as np
 
@@ -10,11 +13,12 @@ from equifactor.solvers.optimise.tree_blocks import grow_forest, solve_forest
 
 
 @inlined
-def grow_region(arc_ptr, arcs, rng, size, region, inside):
-    """Fill region [size] breadth first from a random variable on, and mark its variables in `inside`.
+def grow_region(arrays, work, rng, size):
+    """Fill work.region [size] breadth first from a random variable on, and mark its variables in work.inside.
 
     Where a component ends before the region is full, it goes on in another one.
     """
+    arc_ptr, arcs, region, inside = arrays.arc_ptr, arrays.arcs, work.region, work.inside
     num_vars = len(inside)
     offset = random_below(rng, num_vars)
     seed = 0
@@ -34,7 +38,7 @@ def grow_region(arc_ptr, arcs, rng, size, region, inside):
         start = arc_ptr[i]
         degree = arc_ptr[i + 1] - start
         turn = random_below(rng, degree) if degree > 0 else 0
-        for r in range(degree):  # from a random neighbour on, so that a ball is not always cut short on one side
+        for r in range(degree):  # A random first neighbour keeps a ball from always being cut short on one side.
             j = arcs[start + (r + turn) % degree, TO]
             if inside[j] == 0 and count < size:
                 inside[j] = 1
@@ -42,16 +46,25 @@ def grow_region(arc_ptr, arcs, rng, size, region, inside):
                 count += 1
 
 
+@inlined
+def change_to(arrays, state, i, b):
+    """Put variable i into state b; what the score gains."""
+    first, local = arrays.var_ptr[i], state.local
+    gained = local[first + b] - local[first + state.x[i]]
+    move(arrays, state, i, b)
+    return gained
+
+
 @fast_kernel
-def judge(
-    var_ptr, arc_ptr, arcs, pair, high_ptr, high, slots, factors, table, x, local, at, region, size, inside, before,
-    changed, queue, other, least,
-):  # fmt: skip
+def judge(arrays, state, work, size, least):
     """Undo the parts of a change that were for the worse; what the score gains by that.
 
-    Parts of the difference between x and before [size] (the states of the region's variables then) that share no
-    factor are judged one by one. changed, queue, other [V] are scratch.
+    The change is the difference between the assignment and work.before, the earlier states of the `size` variables of
+    the region. Parts of it that share no factor are judged one by one, each by a gain of more than `least`.
     """
+    arc_ptr, arcs, x = arrays.arc_ptr, arrays.arcs, state.x
+    region, before, inside = work.region, work.before, work.inside
+    changed, queue, other = work.links, work.queue, work.wanted
     gained = 0.0
     for n in range(size):
         i = region[n]
@@ -74,13 +87,12 @@ def judge(
                     queue[count] = j
                     count += 1
         undo = 0.0
-        for _ in range(2):  # back; and forth again unless that was better
+        for _ in range(2):  # The part goes back, and forth again unless that was better.
             for m in range(count):
                 i = queue[m]
                 b = other[i]
                 other[i] = x[i]
-                undo += local[var_ptr[i] + b] - local[var_ptr[i] + x[i]]
-                move(var_ptr, arc_ptr, arcs, pair, high_ptr, high, slots, factors, table, x, local, at, i, b)
+                undo += change_to(arrays, state, i, b)
             if undo > least:
                 break
         gained += undo
@@ -88,68 +100,49 @@ def judge(
 
 
 @fast_kernel
-def anneal_regions(
-    var_ptr, unary, arc_ptr, arcs, pair, high_ptr, high, slots, factors, table, x, local, at, rng, before, inside,
-    links, region, block, parent, frontier, wanted, value, message, theta, regions, smallest, largest, blocks, heat,
-    least,
-):  # fmt: skip
-    """Heat and cool so many random regions by block moves, keeping what improved; what the score gained.
+def anneal_regions(arrays, state, work, rng, plan, heat, least):
+    """Heat and cool random regions by block moves, keeping what improved; what the score gained.
 
-    A region has `smallest` to `largest` variables (log-uniform) and gets `blocks` forests, the noise falling from a
-    random part of `heat` to nothing. Everything from `before` to `theta` is scratch: [V] each (inside: all zero), but
-    value [X], message [largest cardinality], theta [its square].
+    A region gets plan.blocks forests, the noise falling from a random part of `heat` to nothing.
     """
+    x, region, before, inside = state.x, work.region, work.before, work.inside
+    block, wanted = work.block, work.wanted
     risen = 0.0
-    for _ in range(regions):
-        size = np.int64(smallest * (largest / smallest) ** random_unit(rng) + 0.5)
-        grow_region(arc_ptr, arcs, rng, size, region, inside)
+    for _ in range(plan.regions):
+        size = np.int64(plan.smallest * (plan.largest / plan.smallest) ** random_unit(rng) + 0.5)
+        grow_region(arrays, work, rng, size)
         for n in range(size):
             before[n] = x[region[n]]
         top = heat * random_unit(rng)
-        for turn in range(blocks):
-            now = top * (1.0 - (turn + 1.0) / blocks)
-            count = grow_forest(arc_ptr, arcs, rng, region, size, inside, links, block, parent, frontier)
-            solve_forest(
-                var_ptr, arcs, pair, high_ptr, high, slots, factors, table, x, local, at, rng, block, count, parent,
-                now, theta, value, message, wanted,
-            )  # fmt: skip
+        for turn in range(plan.blocks):
+            now = top * (1.0 - (turn + 1.0) / plan.blocks)
+            count = grow_forest(arrays, work, rng, size)
+            solve_forest(arrays, state, work, rng, count, now)
             for n in range(count):
                 i = block[n]
                 if wanted[i] != x[i]:
-                    risen += local[var_ptr[i] + wanted[i]] - local[var_ptr[i] + x[i]]
-                    move(
-                        var_ptr, arc_ptr, arcs, pair, high_ptr, high, slots, factors, table, x, local, at, i, wanted[i]
-                    )  # fmt: skip
-        risen += judge(
-            var_ptr, arc_ptr, arcs, pair, high_ptr, high, slots, factors, table, x, local, at, region, size, inside,
-            before, links, frontier, wanted, least,
-        )  # fmt: skip
+                    risen += change_to(arrays, state, i, wanted[i])
+        risen += judge(arrays, state, work, size, least)
         for n in range(size):
             inside[region[n]] = 0
     return risen
 
 
 @fast_kernel
-def recombine(
-    var_ptr, unary, arc_ptr, arcs, pair, high_ptr, high, slots, factors, table, x, local, at, mate, before, inside,
-    changed, region, queue, other, least,
-):  # fmt: skip
+def recombine(arrays, state, work, mate, least):
     """Take over from another assignment `mate` [V] every part of the difference that improves; what the score gained.
 
-    The result is at least as good as both. Scratch as in `judge`.
+    The result is at least as good as both.
     """
+    x = state.x
     risen = 0.0
     for i in range(len(x)):
-        region[i] = i
-        before[i] = x[i]
-        inside[i] = 1
+        work.region[i] = i
+        work.before[i] = x[i]
+        work.inside[i] = 1
     for i in range(len(x)):
         if mate[i] != x[i]:
-            risen += local[var_ptr[i] + mate[i]] - local[var_ptr[i] + x[i]]
-            move(var_ptr, arc_ptr, arcs, pair, high_ptr, high, slots, factors, table, x, local, at, i, mate[i])
-    risen += judge(
-        var_ptr, arc_ptr, arcs, pair, high_ptr, high, slots, factors, table, x, local, at, region, len(x), inside,
-        before, changed, queue, other, least,
-    )  # fmt: skip
-    inside[:] = 0
+            risen += change_to(arrays, state, i, mate[i])
+    risen += judge(arrays, state, work, len(x), least)
+    work.inside[:] = 0
     return risen

@@ -1,64 +1,95 @@
 # mypy: ignore-errors
-"""Walks by single-variable moves: steepest ascent and tabu search.
+"""Walks by single-variable moves: steepest ascent and tabu search."""
 
-`gain [V]` and `choice [V]` hold for every variable its best other state; both kernels fill them at the start.
-"""
+from typing import NamedTuple
 
 import numpy as np
 
+from equifactor.numerics.fastmath import get
 from equifactor.numerics.heap import settle
-from equifactor.numerics.jit import fast_kernel
-from equifactor.numerics.moves import TO, best_change, move
+from equifactor.numerics.jit import fast_kernel, inlined
+from equifactor.numerics.moves import TO, move, states_of
 from equifactor.numerics.randomness import random_below
 
 
-@fast_kernel
-def ascend(
-    var_ptr, unary, arc_ptr, arcs, pair, high_ptr, high, slots, factors, table, x, local, at, gain, choice, heap, place,
-    moves, least,
-):  # fmt: skip
-    """Best single-variable improvement until none gains more than `least`, at most `moves` of them.
+class WalkArrays(NamedTuple):
+    """What walks keep beside the state of the assignment; every kernel fills the arrays it uses."""
 
-    heap, place [V] are scratch. Returns what the score gained, and the number of moves.
+    gain: np.ndarray  # [V] What the best other state of each variable would change the score by.
+    choice: np.ndarray  # [V] That state.
+    heap: np.ndarray  # [V] The variables as a heap by their gains, for `ascend`.
+    place: np.ndarray  # [V] Where each variable is in the heap.
+    until: np.ndarray  # [V] The move up to which each variable rests, for `tabu`.
+    best_x: np.ndarray  # [V] The best assignment that `tabu` has met.
+
+    @classmethod
+    def zeros(cls, num_vars: int) -> "WalkArrays":
+        """Arrays for a graph of `num_vars` variables."""
+        return cls(np.zeros(num_vars), *(np.zeros(num_vars, np.int64) for _ in range(5)))
+
+
+@inlined
+def best_change(arrays, state, walk, j):
+    """Renew walk.gain[j] and walk.choice[j]: the best state of variable j other than its current one."""
+    local = state.local
+    first, card = states_of(arrays.var_ptr, j)
+    here = state.x[j]
+    top = -np.inf
+    pick = here
+    for y in range(card):
+        value = get(local, first + y)
+        if value > top and y != here:
+            top = value
+            pick = y
+    walk.gain[j] = top - local[first + here]
+    walk.choice[j] = pick
+
+
+@fast_kernel
+def ascend(arrays, state, walk, moves, least):
+    """Make the best single-variable improvement until none gains more than `least`, at most `moves` of them.
+
+    Returns what the score gained, and the number of moves.
     """
-    for i in range(len(x)):
+    arc_ptr, arcs = arrays.arc_ptr, arrays.arcs
+    gain, heap, place = walk.gain, walk.heap, walk.place
+    num_vars = len(state.x)
+    for i in range(num_vars):
         gain[i] = -np.inf
         heap[i] = i
         place[i] = i
-    for i in range(len(x)):  # one key at a time: `settle` needs all others in order
-        best_change(var_ptr, local, x, gain, choice, i)
+    for i in range(num_vars):  # One key changes at a time, because `settle` needs all others in order.
+        best_change(arrays, state, walk, i)
         settle(heap, place, gain, place[i])
     risen = 0.0
     done = 0
-    while done < moves and len(x) > 0 and gain[heap[0]] > least:
+    while done < moves and num_vars > 0 and gain[heap[0]] > least:
         i = heap[0]
         risen += gain[i]
-        move(
-            var_ptr, arc_ptr, arcs, pair, high_ptr, high, slots, factors, table, x, local, at, i, choice[i]
-        )  # fmt: skip
-        best_change(var_ptr, local, x, gain, choice, i)
+        move(arrays, state, i, walk.choice[i])
+        best_change(arrays, state, walk, i)
         settle(heap, place, gain, place[i])
         for r in range(arc_ptr[i], arc_ptr[i + 1]):
             j = arcs[r, TO]
-            best_change(var_ptr, local, x, gain, choice, j)
+            best_change(arrays, state, walk, j)
             settle(heap, place, gain, place[j])
         done += 1
     return risen, done
 
 
 @fast_kernel
-def tabu(
-    var_ptr, unary, arc_ptr, arcs, pair, high_ptr, high, slots, factors, table, x, local, at, gain, choice, until,
-    best_x, rng, moves, score, best, shortest, longest, least,
-):  # fmt: skip
-    """So many best moves, good or bad, a moved variable resting for `shortest` to `longest` moves.
+def tabu(arrays, state, walk, rng, moves, score, shortest, longest, least):
+    """Make `moves` best moves, good or bad; a moved variable rests for `shortest` to `longest` moves.
 
-    A resting variable may move only to beat the best score. until [V] is scratch; the best assignment met goes to
-    best_x [V] when it beats `best` by more than `least`. Returns the last score and the best one.
+    A resting variable may move only to beat the best score so far, which is `score` at the start. An assignment goes
+    to walk.best_x when it beats the best score by more than `least`. Returns the last score and the best one.
     """
+    arc_ptr, arcs = arrays.arc_ptr, arrays.arcs
+    x, gain, until = state.x, walk.gain, walk.until
     for i in range(len(x)):
-        best_change(var_ptr, local, x, gain, choice, i)
+        best_change(arrays, state, walk, i)
         until[i] = 0
+    best = score
     unsaved = False
     for now in range(1, moves + 1):
         top = -1e308
@@ -69,21 +100,19 @@ def tabu(
                 top = g
                 i = j
         if unsaved and (i < 0 or top <= 0.0):
-            best_x[:] = x
+            walk.best_x[:] = x
             unsaved = False
         if i < 0:
-            continue  # every variable rests
-        move(
-            var_ptr, arc_ptr, arcs, pair, high_ptr, high, slots, factors, table, x, local, at, i, choice[i]
-        )  # fmt: skip
+            continue  # Every variable rests.
+        move(arrays, state, i, walk.choice[i])
         score += top
         until[i] = now + shortest + random_below(rng, longest - shortest + 1)
-        best_change(var_ptr, local, x, gain, choice, i)
+        best_change(arrays, state, walk, i)
         for r in range(arc_ptr[i], arc_ptr[i + 1]):
-            best_change(var_ptr, local, x, gain, choice, arcs[r, TO])
+            best_change(arrays, state, walk, arcs[r, TO])
         if score > best + least:
             best = score
             unsaved = True
     if unsaved:
-        best_x[:] = x
+        walk.best_x[:] = x
     return score, best

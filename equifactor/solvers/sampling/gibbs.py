@@ -1,22 +1,31 @@
-"""Marginals by Gibbs sampling."""
+"""Marginals by Gibbs sampling: several chains under one clock, checked against each other."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from equifactor.graph import compile
+from equifactor.graph.move_model import MoveModel, MoveState
 from equifactor.options import option
 from equifactor.registry import register
 from equifactor.result import Estimate, Status, Task
 from equifactor.solver import GraphSolver, SolveContext
+from equifactor.solvers.sampling.diagnostics import effective_samples, split_r_hat
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
+    from equifactor.typing import FloatArray, IntArray
 
-R_HAT_LIMIT = 1.05  # chains that differ by more have not mixed
+R_HAT_LIMIT = 1.05  # Chains that differ by more have not mixed.
+_BATCHES = 32  # The draws of a chain are cut into this many parts for the diagnostics.
+_BATCH_MEMORY = 2**24  # The parts keep at most this many numbers; there are fewer parts where that is not enough.
+_REPAIR_PHASES = 400  # Local search has this many phases to repair a start of probability zero.
+_BURST_SECONDS = 0.05  # A call of the kernel aims to stay below this time.
+_BURN_IN_SHARE = 0.25  # Burn-in takes at most this share of the time limit.
 
 
 @register("gibbs")
@@ -25,7 +34,7 @@ class Gibbs(GraphSolver):
     """Several Gibbs chains; marginals are averages of conditional distributions, checked by R-hat."""
 
     tasks = (Task.MAR,)
-    symmetries = frozenset()  # random
+    symmetries = frozenset()  # Its draws are random.
 
     chains: int = option(4, "independent chains", low=1)
     burn_in: int = option(500, "sweeps dropped at the start; at most a quarter of the time limit", low=0)
@@ -34,11 +43,8 @@ class Gibbs(GraphSolver):
 
     def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
         """Starts of positive probability, burn-in, draws, diagnostics."""
-        from equifactor.graph.search_model import SearchModel
-        from equifactor.solvers.sampling.gibbs_sampler import Chains, draw, find_starts
-
         flat = compile(graph)
-        model = SearchModel(flat)
+        model = MoveModel(flat)
         starts = find_starts(model, self.chains, context)
         if not starts:
             return Estimate(
@@ -58,3 +64,108 @@ class Gibbs(GraphSolver):
             iterations=draws.sweeps,
             stats={"max_r_hat": r_hat, "min_effective_samples": effective},
         )
+
+
+class Draws(NamedTuple):
+    """What the chains give."""
+
+    marginals: FloatArray  # [X] Estimates from all chains together.
+    r_hat: FloatArray  # [X] How far the chains disagree; see `split_r_hat`.
+    effective: FloatArray  # [X] How many independent draws they are worth; see `effective_samples`.
+    sweeps: int  # The number of sweeps of each chain after burn-in, those between two draws included.
+
+
+class Chains:
+    """The state of C chains on one graph.
+
+    Args:
+        model: the compiled graph.
+        starts: C assignments [V] of positive probability.
+        seed: the seed of the draws.
+    """
+
+    def __init__(self, model: MoveModel, starts: list[IntArray], seed: int) -> None:
+        self.model = model
+        num = len(starts)
+        self.state = MoveState.zeros(model.arrays, num)
+        self.state.x[:] = starts
+        self.rng = np.random.default_rng(seed).integers(1, 2**64, (num, 1), np.uint64)
+        self.p = np.zeros(len(model.arrays.unary))
+        self.cost = 0.0  # This is the measured time of a sweep of all chains, in seconds.
+
+    def sweep(self, sweeps: int, thin: int, total: FloatArray, squares: FloatArray) -> None:
+        """Sweep all chains; see `gibbs_sweeps`. Sums are renewed first, so that rounding does not add up."""
+        from equifactor.numerics.moves import rebuild
+        from equifactor.solvers.sampling.gibbs_kernels import gibbs_sweeps
+
+        start = time.perf_counter()
+        for c in range(len(self.rng)):
+            rebuild(self.model.arrays, self.state.of(c))
+        gibbs_sweeps(self.model.arrays, self.state, self.rng, self.p, sweeps, thin, total, squares)
+        self.cost = (time.perf_counter() - start) / sweeps
+
+    def burst(self, thin: int) -> int:
+        """The number of sweeps, a multiple of `thin`, that stays below the time a call may take."""
+        return thin * max(1, int(_BURST_SECONDS / max(self.cost * thin, 1e-9))) if self.cost else thin
+
+
+def find_starts(model: MoveModel, chains: int, context: SolveContext) -> list[IntArray]:
+    """A possible assignment for each chain, as different as can be; none when no search found one.
+
+    The starts are random where the model has no zeros. Otherwise local search repairs random ones, and a chain whose
+    repair fails starts where another one does.
+    """
+    from equifactor.solvers.optimise.local_search import LocalSearch
+
+    rng = np.random.default_rng(context.seed)
+    found: list[IntArray] = []
+    for c in range(chains):
+        start = model.random_assignment(rng)
+        if not model.flat.has_zeros:
+            found.append(start)
+            continue
+        search = LocalSearch(model, start, seed=context.seed + c)
+        for _ in range(_REPAIR_PHASES):
+            if search.possible or context.clock.stopped:
+                break
+            search.step()
+        if search.possible:
+            found.append(search.best)
+    return [found[c % len(found)] for c in range(chains)] if found else []
+
+
+def draw(chains: Chains, burn_in: int, samples: int, thin: int, context: SolveContext) -> Draws:
+    """Burn in, then record `samples` draws of each chain, `thin` sweeps apart, and fewer at the deadline.
+
+    Returns estimates from what was drawn; at least one sweep is always made.
+    """
+    num, width = chains.state.local.shape
+    none = np.zeros((num, 0))
+    limit = context.clock.time_limit
+    until = np.inf if limit is None else context.clock.seconds + _BURN_IN_SHARE * context.clock.left
+    done = 0
+    while done < burn_in and not context.clock.stopped and context.clock.seconds < until:
+        sweeps = min(chains.burst(1), burn_in - done)
+        chains.sweep(sweeps, 0, none, none)
+        done += sweeps
+        context.report(done, burn_in + samples * thin, "burn-in")
+
+    batches = max(2, min(_BATCHES, samples, _BATCH_MEMORY // max(1, num * width)))
+    length = max(1, samples // batches)  # This is the number of recorded draws in a batch.
+    batches = max(1, samples // length)
+    total, squares = np.zeros((batches, num, width)), np.zeros((batches, num, width))
+    taken = 0
+    for b in range(batches):
+        in_batch = 0
+        while in_batch < length and (not context.clock.stopped or taken == 0):
+            count = 1 if context.clock.stopped else min(chains.burst(thin) // thin, length - in_batch)
+            chains.sweep(count * thin, thin, total[b], squares[b])
+            in_batch += count
+            taken += count
+            context.report(burn_in + taken * thin, burn_in + samples * thin)
+        if context.clock.stopped:
+            break
+    whole = taken // length
+    marginals = total.sum(axis=(0, 1)) / (num * taken)
+    r_hat = split_r_hat(total[:whole], squares[:whole], length)
+    return Draws(marginals, r_hat, effective_samples(total[:whole], length), taken * thin)

@@ -1,37 +1,35 @@
 # mypy: ignore-errors
 """Gibbs sampling: every variable in turn is drawn from its distribution given the others."""
 
+from equifactor.graph.move_model import MoveState
 from equifactor.numerics.fastmath import MIN_EXP, exp_, get, put
 from equifactor.numerics.jit import fast_kernel
-from equifactor.numerics.moves import move
+from equifactor.numerics.moves import move, states_of
 from equifactor.numerics.randomness import random_unit
 
 
 @fast_kernel
-def gibbs_sweeps(
-    var_ptr, unary, arc_ptr, arcs, pair, high_ptr, high, slots, factors, table, x, local, at, rng, p, sweeps, thin,
-    total, squares,
-):  # fmt: skip
-    """So many sweeps of every chain; of each `thin`-th one, adds the conditional distributions to the sums.
+def gibbs_sweeps(arrays, chains, rng, p, sweeps, thin, total, squares):
+    """Make `sweeps` sweeps of every chain and add the conditional distributions of each `thin`-th one to the sums.
 
-    x, local, at, rng [C, ..] are the states of the chains (see `kernels.moves`), p [X] is scratch. total and squares
-    [C, X] sum p(x_i | rest) and its square: averages of `total` are Rao-Blackwell estimates of the marginals. With
-    thin = 0 nothing is recorded.
+    `arrays` is a `MoveArrays`, `chains` a `MoveState` of C chains, rng [C, 1] their random states and p [X] scratch.
+    total and squares [C, X] sum p(x_i | rest) and its square: averages of `total` are Rao-Blackwell estimates of the
+    marginals. With thin = 0 nothing is recorded.
     """
-    for c in range(len(x)):
-        x_c, local_c, at_c, rng_c, total_c, squares_c = x[c], local[c], at[c], rng[c], total[c], squares[c]
+    for c in range(len(chains.x)):
+        state = MoveState(chains.x[c], chains.local[c], chains.at[c])
+        x, local, rng_c, total_c, squares_c = state.x, state.local, rng[c], total[c], squares[c]
         for n in range(1, sweeps + 1):
             keep = thin > 0 and n % thin == 0
-            for i in range(len(x_c)):
-                first = var_ptr[i]
-                card = var_ptr[i + 1] - first
-                top = local_c[first]
+            for i in range(len(x)):
+                first, card = states_of(arrays.var_ptr, i)
+                top = local[first]
                 for y in range(1, card):
-                    top = max(top, get(local_c, first + y))
+                    top = max(top, get(local, first + y))
                 scale = 0.0
                 for y in range(card):
-                    v = get(local_c, first + y) - top
-                    # A zero lies at least 2,000 below (`SearchModel`): its probability is exactly 0.
+                    v = get(local, first + y) - top
+                    # A zero lies at least 2,000 below (see `MoveModel`), so its probability is exactly 0.
                     v = exp_(v) if v > MIN_EXP else 0.0
                     put(p, first + y, v)
                     scale += v
@@ -42,7 +40,7 @@ def gibbs_sweeps(
                     if u < 0.0:
                         b = y
                         break
-                while p[first + b] == 0.0:  # rounding may leave the end of the list, where a zero may be
+                while p[first + b] == 0.0:  # Rounding may leave the last state, which may be a zero.
                     b -= 1
                 if keep:
                     scale = 1.0 / scale
@@ -50,7 +48,5 @@ def gibbs_sweeps(
                         v = get(p, first + y) * scale
                         put(total_c, first + y, get(total_c, first + y) + v)
                         put(squares_c, first + y, get(squares_c, first + y) + v * v)
-                if b != x_c[i]:
-                    move(
-                        var_ptr, arc_ptr, arcs, pair, high_ptr, high, slots, factors, table, x_c, local_c, at_c, i, b
-                    )  # fmt: skip
+                if b != x[i]:
+                    move(arrays, state, i, b)

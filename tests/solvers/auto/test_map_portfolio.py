@@ -3,7 +3,7 @@ from __future__ import annotations
 from equifactor import FactorGraph, Status
 from equifactor.clock import Clock
 from equifactor.solver import SolveContext
-from equifactor.solvers.auto.map_portfolio import MapMix
+from equifactor.solvers.auto.map_portfolio import MapPortfolio
 from equifactor.solvers.elimination.shrink import shrink
 
 
@@ -21,4 +21,4 @@ def test_a_bound_of_minus_infinity_ends_it() -> None:
     shrunk = shrink(graph, 1)  # tables of one scope merged, nothing eliminated
     assert shrunk is not None
     assert shrunk.graph.num_vars == 3
-    assert MapMix(shrunk, SolveContext(clock=Clock()), 1e-7).solve(10.0).status is Status.ZERO_PROBABILITY
+    assert MapPortfolio(shrunk, SolveContext(clock=Clock()), 1e-7).solve(10.0).status is Status.ZERO_PROBABILITY

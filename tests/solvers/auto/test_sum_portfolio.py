@@ -11,7 +11,7 @@ from equifactor import metrics, solve
 from equifactor.clock import Clock
 from equifactor.generators import ising_grid
 from equifactor.result import Estimate, Status
-from equifactor.solvers.auto import sum_portfolio as sum_mix
+from equifactor.solvers.auto import sum_portfolio
 
 WEAK = ising_grid(6, 6, coupling_std=0.3, seed=1)
 STRONG = ising_grid(6, 6, coupling_std=5.0, field_std=0.5, seed=3)  # frustrated: BP runs in circles
@@ -26,7 +26,7 @@ def test_bp_where_it_settles() -> None:
 
 def test_the_network_where_bp_does_not_settle() -> None:
     exact = solve(STRONG, "MAR", "exact").marginals
-    result, bp = solve(STRONG, "MAR", AUTO), solve(STRONG, "MAR", sum_mix.TRIES[0])
+    result, bp = solve(STRONG, "MAR", AUTO), solve(STRONG, "MAR", sum_portfolio.TRIES[0])
     assert bp.status is Status.ITERATION_LIMIT
     assert result.stats["chosen"] == "fe-net"
     assert "auto chose fe-net" in result.message
@@ -84,7 +84,7 @@ def test_an_answer_cut_short_is_not_preferred_but_told(late: Status, monkeypatch
 
 
 def test_too_large_for_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sum_mix, "_MEMORY", 1000)
+    monkeypatch.setattr(sum_portfolio, "_MEMORY", 1000)
     assert solve(STRONG, "MAR", AUTO).stats["chosen"].startswith("bp(")
 
 
@@ -92,6 +92,6 @@ def test_torch_is_not_loaded_when_little_time_is_left(monkeypatch: pytest.Monkey
     from equifactor.solvers.learned.learned_solver import NeuralSolver
 
     monkeypatch.setattr(NeuralSolver, "run", lambda *_: pytest.fail("the network ran"))
-    monkeypatch.setattr(sum_mix, "sys", type("Modules", (), {"modules": {}}))
+    monkeypatch.setattr(sum_portfolio, "sys", type("Modules", (), {"modules": {}}))
     monkeypatch.setattr(Clock, "left", property(lambda _: 2.0))
     assert solve(STRONG, "MAR", AUTO, time_limit=100).stats["chosen"].startswith("bp(")

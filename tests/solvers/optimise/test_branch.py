@@ -12,8 +12,8 @@ from equifactor.graph import compile
 from equifactor.solver import SolveContext
 from equifactor.solvers.optimise import branch_and_bound as branch
 from equifactor.solvers.optimise.ascent import VariableAscent
+from equifactor.solvers.optimise.branch import prove
 from equifactor.solvers.optimise.branch_and_bound import BranchAndBound
-from equifactor.solvers.optimise.proof import prove
 from equifactor.testing import contract_graphs
 
 

@@ -1,4 +1,7 @@
-"""A factor graph as the arrays that search and sampling kernels walk over."""
+"""A factor graph as search and sampling see it: finite scores, and arrays that make single-variable moves cheap.
+
+The kernels that walk over these arrays are in `equifactor.numerics.moves`. This module does not import Numba.
+"""
 
 from __future__ import annotations
 
@@ -13,32 +16,66 @@ if TYPE_CHECKING:
     from equifactor.typing import FloatArray, IntArray
 
 
-_NEVER = 2000.0  # exp(-_NEVER) is exactly 0 in float64, so that a sampler never draws a zero
+_NEVER = 2000.0  # The least penalty of a zero: exp(-2000) is exactly 0 in float64, so a sampler never draws a zero.
 
 
 class MoveArrays(NamedTuple):
-    """Index arrays and tables, in the order the kernels take them (`*arrays`)."""
+    """What the kernels know of a graph; nothing in it changes during a search.
 
-    var_ptr: IntArray  # [V+1] states of variable i are var_ptr[i]:var_ptr[i+1]
-    unary: FloatArray  # [X] sum of the factors of one variable
-    arc_ptr: IntArray  # [V+1] arcs from variable i are arc_ptr[i]:arc_ptr[i+1]
-    arcs: IntArray  # [A, 2] neighbour, and where the pair's table begins in `pair` (-1: no factor of just the two)
-    pair: FloatArray  # per arc i -> j a table [card_i, card_j]: both orientations are kept so that rows are contiguous
-    high_ptr: IntArray  # [V+1] rows of `high` around variable i
-    high: IntArray  # [H] slots around each variable
-    slots: IntArray  # [H, 3] factor, variable, stride, factor after factor
-    factors: IntArray  # [K+1, 2] first slot and first table entry of each factor of arity above two
-    table: FloatArray  # entries of the factors of arity above two
+    An arc is an ordered pair of variables that share a factor; A counts arcs. A slot is a place of a variable in the
+    scope of a factor of arity above two; K counts these factors and H their slots.
+    """
+
+    var_ptr: IntArray  # [V+1] The states of variable i are var_ptr[i]:var_ptr[i+1].
+    unary: FloatArray  # [X] The sum of the factors of one variable, at each of its states.
+    arc_ptr: IntArray  # [V+1] The arcs from variable i are arc_ptr[i]:arc_ptr[i+1].
+    arcs: IntArray  # [A, 2] The neighbour, and where the table of the two begins in `pair`, or -1 if they have none.
+    pair: FloatArray  # Per arc i -> j a table [card_i, card_j]; both directions are kept, so that rows are contiguous.
+    high_ptr: IntArray  # [V+1] The slots of variable i are high[high_ptr[i]:high_ptr[i+1]].
+    high: IntArray  # [H] Slots, variable after variable.
+    slots: IntArray  # [H, 3] Factor, variable and stride of each slot, factor after factor.
+    factors: IntArray  # [K+1, 2] First slot and first table entry of each factor of arity above two.
+    table: FloatArray  # The entries of the factors of arity above two.
 
 
-class SearchModel:
-    """Scores with zeros made finite, so that search can leave impossible assignments.
+class MoveState(NamedTuple):
+    """One assignment and the sums that moves keep up to date; for C assignments every array has a first axis [C]."""
+
+    x: IntArray  # [V] The assignment.
+    local: FloatArray  # [X] The sum of the factors around a variable at each of its states, all others held fixed.
+    at: IntArray  # [K] The table entry at which each factor of arity above two stands.
+
+    @classmethod
+    def zeros(cls, arrays: MoveArrays, *count: int) -> MoveState:
+        """Space for one assignment, or for `count` of them; `rebuild` fills the sums."""
+        num_vars, num_factors = len(arrays.var_ptr) - 1, len(arrays.factors) - 1
+        x, at = np.zeros((*count, num_vars), np.int64), np.zeros((*count, num_factors), np.int64)
+        return cls(x, np.zeros((*count, len(arrays.unary))), at)
+
+    def of(self, n: int) -> MoveState:
+        """The n-th of several assignments, as views."""
+        return MoveState(self.x[n], self.local[n], self.at[n])
+
+
+class MoveModel:
+    """A compiled graph whose zeros are finite penalties, so that a search can walk through impossible assignments.
 
     The zeros of factor a become `min_a - penalty`, with `min_a` its lowest positive entry (in logs) and a penalty above
     the sum of the ranges of all factors. So the score orders assignments by the number of zeros first and by the finite
-    part second, and `score < possible` exactly where the probability is zero. Factors over the same pair are merged.
+    part second. Factors over the same pair are merged.
 
-    Cost O(T + E log E) and about twice the memory of the tables of arity two.
+    Building it costs O(T + E log E) and about twice the memory of the tables of arity two.
+
+    Args:
+        flat: one compiled graph.
+
+    Attributes:
+        arrays: index arrays and tables for the kernels.
+        card: [V] numbers of states.
+        constant: the sum of the factors without variables, which `arrays` leave out.
+        penalty: what a zero costs.
+        possible_score: the probability of an assignment is zero exactly where its score is below this.
+        smallest_gain: a difference of scores below this may be rounding.
     """
 
     def __init__(self, flat: FlatGraph[np.ndarray]) -> None:
@@ -46,7 +83,7 @@ class SearchModel:
 
         self.flat = flat
         layout = layout_of(flat)
-        log_phi, self.penalty, self.possible = _finite_tables(flat.log_phi, layout.factors[:, ENTRY])
+        log_phi, self.penalty, self.possible_score = _finite_tables(flat.log_phi, layout.factors[:, ENTRY])
         unary = np.zeros(flat.num_states)
         self.constant = 0.0
         for group in flat.groups:
@@ -57,10 +94,10 @@ class SearchModel:
                 unary += np.bincount(at, log_phi[group.entries], flat.num_states)
         high = _high_factors(flat, log_phi)
         arc_ptr, arcs, pair = _arcs(flat, log_phi, high)
-        self.arrays = MoveArrays(np.asarray(flat.var_ptr), unary, arc_ptr, arcs, pair, *high)
+        self.arrays = MoveArrays(np.asarray(flat.var_ptr), unary, arc_ptr, arcs, pair, **high._asdict())
         self.card: IntArray = np.diff(flat.var_ptr)
         largest = self.penalty if flat.has_zeros else float(np.abs(log_phi).max(initial=0.0))
-        self.least = max(1e-9, 1e-12 * largest)  # a gain below may be rounding
+        self.smallest_gain = max(1e-9, 1e-12 * largest)
 
     def random_assignment(self, rng: np.random.Generator) -> IntArray:
         """Every variable uniform and independent."""
@@ -74,10 +111,21 @@ class SearchModel:
         return best
 
 
+class _HighFactors(NamedTuple):
+    """The fields of `MoveArrays` about factors of arity above two."""
+
+    high_ptr: IntArray
+    high: IntArray
+    slots: IntArray
+    factors: IntArray
+    table: FloatArray
+
+
 def _finite_tables(log_phi: FloatArray, entry_ptr: IntArray) -> tuple[FloatArray, float, float]:
     """Tables without -inf, the penalty of a zero, and a score between those of possible and of impossible assignments.
 
-    A possible assignment scores at least `sum low`, an impossible one at most `sum high - penalty`.
+    A possible assignment scores at least the sum of the lowest positive entries, an impossible one at most the sum of
+    the highest entries less one penalty.
     """
     if not len(log_phi):
         return log_phi, _NEVER, -_NEVER / 2
@@ -85,7 +133,7 @@ def _finite_tables(log_phi: FloatArray, entry_ptr: IntArray) -> tuple[FloatArray
     starts = entry_ptr[:-1]
     low = np.minimum.reduceat(np.where(zero, np.inf, log_phi), starts)
     high = np.maximum.reduceat(log_phi, starts)
-    low, high = np.where(np.isinf(low), 0.0, low), np.where(np.isinf(high), 0.0, high)  # a table of zeros only
+    low, high = np.where(np.isinf(low), 0.0, low), np.where(np.isinf(high), 0.0, high)  # A table may hold zeros only.
     spread = float(np.sum(high - low))
     penalty = _NEVER + 2.0 * spread
     possible = float(low.sum()) - penalty / 4
@@ -94,9 +142,7 @@ def _finite_tables(log_phi: FloatArray, entry_ptr: IntArray) -> tuple[FloatArray
     return log_phi, penalty, possible
 
 
-def _high_factors(
-    flat: FlatGraph[np.ndarray], log_phi: FloatArray
-) -> tuple[IntArray, IntArray, IntArray, IntArray, FloatArray]:
+def _high_factors(flat: FlatGraph[np.ndarray], log_phi: FloatArray) -> _HighFactors:
     """Slots and tables of the factors of arity above two, and for each variable its slots."""
     slots, arity, tables, sizes = [np.zeros((0, 3), np.int64)], [], [np.zeros(0)], []
     count = 0
@@ -116,13 +162,13 @@ def _high_factors(
     by_var = np.argsort(all_slots[:, 1], kind="stable")
     high_ptr = ptr_of(np.bincount(all_slots[:, 1], minlength=flat.num_vars))
     factors = np.stack([ptr_of(np.array(arity, np.int64)), ptr_of(np.array(sizes, np.int64))], axis=1)
-    return high_ptr, by_var, all_slots, factors, np.concatenate(tables)
+    return _HighFactors(high_ptr, by_var, all_slots, factors, np.concatenate(tables))
 
 
 def _arcs(
-    flat: FlatGraph[np.ndarray], log_phi: FloatArray, high: tuple[IntArray, IntArray, IntArray, IntArray, FloatArray]
+    flat: FlatGraph[np.ndarray], log_phi: FloatArray, high: _HighFactors
 ) -> tuple[IntArray, IntArray, FloatArray]:
-    """Neighbours of each variable, each once, with the merged table of the pair."""
+    """The fields `arc_ptr`, `arcs` and `pair` of `MoveArrays`: each neighbour once, with one table per pair."""
     from equifactor.numerics.moves import add_pairs
 
     first, second, entry = [], [], []
@@ -135,8 +181,8 @@ def _arcs(
     i, j = _join(first), _join(second)
     num_vars = max(1, flat.num_vars)
     pair_key, pair_of = np.unique(np.minimum(i, j) * num_vars + np.maximum(i, j), return_inverse=True)
-    loose_key = np.setdiff1d(_high_pairs(high[2], high[3], num_vars), pair_key)  # share larger factors only
-    low, top = np.divmod(np.concatenate((pair_key, loose_key)), num_vars)
+    tableless_key = np.setdiff1d(_high_pairs(high, num_vars), pair_key)  # These pairs share larger factors only.
+    low, top = np.divmod(np.concatenate((pair_key, tableless_key)), num_vars)
 
     source, target = np.concatenate((low, top)), np.concatenate((top, low))
     has_table = np.tile(np.arange(len(low)) < len(pair_key), 2)
@@ -147,19 +193,19 @@ def _arcs(
     arcs = np.stack([target[order], base], axis=1)
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
-    forward = np.where(i < j, pair_of, len(low) + pair_of)  # the arc i -> j of each factor, before sorting
+    forward = np.where(i < j, pair_of, len(low) + pair_of)  # This is the arc i -> j of each factor before sorting.
     backward = np.where(i < j, len(low) + pair_of, pair_of)
     pair = np.zeros(int(sizes.sum()))
     add_pairs(log_phi, _join(entry), card[i], card[j], base[place[forward]], base[place[backward]], pair)
     return ptr_of(np.bincount(source, minlength=flat.num_vars)), arcs, pair
 
 
-def _high_pairs(slots: IntArray, factors: IntArray, num_vars: int) -> IntArray:
-    """Keys of all pairs of variables that share a factor of arity above two."""
-    arity = np.diff(factors[:, 0])
+def _high_pairs(high: _HighFactors, num_vars: int) -> IntArray:
+    """Keys `i V + j` of all pairs i < j of variables that share a factor of arity above two."""
+    arity = np.diff(high.factors[:, 0])
     keys = [np.zeros(0, np.int64)]
     for k in np.unique(arity).tolist():
-        scopes = slots[factors[:-1, 0][arity == k][:, None] + np.arange(k), 1]  # [F_k, k]
+        scopes = high.slots[high.factors[:-1, 0][arity == k][:, None] + np.arange(k), 1]  # [F_k, k]
         a, b = np.triu_indices(k, 1)
         keys.append(
             (np.minimum(scopes[:, a], scopes[:, b]) * num_vars + np.maximum(scopes[:, a], scopes[:, b])).ravel()

@@ -1,0 +1,183 @@
+"""MAP by dual ascent: the solvers `mplp` and `srmp`, and their loop of sweeping and decoding.
+
+Both lower an upper bound by messages, factor by factor or variable by variable, and read assignments off on the way,
+until the best assignment meets the bound.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from equifactor.graph import compile
+from equifactor.registry import option, register
+from equifactor.result import Estimate, Status, Task, impossible
+from equifactor.solver import ALL_SYMMETRIES, GraphSolver, SolveContext
+from equifactor.solvers.optimise.stall import Stall
+
+if TYPE_CHECKING:
+    from equifactor.graph import FactorGraph, FlatGraph
+    from equifactor.typing import IntArray
+
+
+_DECODING = 0.3  # Decoding may take this many seconds per second of sweeping.
+_RANDOM_DECODINGS = 10  # A stalled bound gets this many decodings in random orders.
+_PATIENCE = 10  # The bound has to fall by the tolerance over this many sweeps.
+_PATIENCE_WITH_CYCLES = 200  # With cycles it may fall slowly for long, until the next ones are found.
+
+
+@register("mplp")
+@dataclass(frozen=True, kw_only=True)
+class Mplp(GraphSolver):
+    """MAP by dual descent factor by factor, with an upper bound that never rises [Globerson07].
+
+    Every factor in turn shares its max-marginals equally among its variables, the block minimum of the dual of the
+    local linear program. Assignments are decoded along the way and the best is kept; status `optimal` when its score
+    meets the bound. The bound can stall above the optimum of the linear program. Cost O(T) per iteration.
+    """
+
+    tasks = (Task.MAP,)
+    symmetries = ALL_SYMMETRIES - {"global"}  # Sweeps go through the factors in the order of the model.
+
+    iterations: int = option(100_000, "most sweeps over all factors", low=0)
+    gap: float = option(1e-7, "relative gap between bound and score that counts as optimal", low=0.0)
+    tolerance: float = option(1e-9, "stop when ten sweeps lower the bound by less, relatively", low=0.0)
+
+    def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
+        """Sweep over factors, decode, and compare, until the gap is closed."""
+        from equifactor.solvers.optimise.ascent import FactorAscent
+
+        limits = GapLimits(self.iterations, self.gap, _PATIENCE, self.tolerance)
+        return close_gap(FactorAscent(compile(graph)), limits, context)
+
+
+@register("srmp")
+@dataclass(frozen=True, kw_only=True)
+class Srmp(GraphSolver):
+    """MAP by dual ascent along the variables and back (TRW-S for any arity), with a bound that never rises.
+
+    On pairwise graphs this is TRW-S [Kolmogorov06], in general close to SRMP [Kolmogorov15]: each variable collects
+    the max-marginals of its factors and shares their sum among the factors ahead. Assignments are decoded along the
+    way and the best is kept; status `optimal` when its score meets the bound. Cost O(T (k - 1)) per iteration, arity k.
+    """
+
+    tasks = (Task.MAP,)
+    symmetries = ALL_SYMMETRIES - {"global"}  # Sweeps go through the variables in the order of the model.
+
+    iterations: int = option(100_000, "most passes over all variables", low=0)
+    gap: float = option(1e-7, "relative gap between bound and score that counts as optimal", low=0.0)
+    tolerance: float = option(1e-9, "stop when ten passes lower the bound by less, relatively", low=0.0)
+    cycles: bool = option(False, "tighten along frustrated cycles of pair factors: slower, closer bounds")
+
+    def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
+        """Sweep over variables, decode, and compare, until the gap is closed."""
+        from equifactor.solvers.optimise.ascent import VariableAscent
+        from equifactor.solvers.optimise.cycle_ascent import CycleAscent
+
+        patience = _PATIENCE_WITH_CYCLES if self.cycles else _PATIENCE
+        limits = GapLimits(self.iterations, self.gap, patience, self.tolerance)
+        flat = compile(graph)
+        return close_gap(CycleAscent(flat) if self.cycles else VariableAscent(flat), limits, context)
+
+
+class Dual(Protocol):
+    """What the loop needs: a bound that falls with every sweep, and assignments that are read off on the way."""
+
+    flat: FlatGraph[np.ndarray]
+
+    @property
+    def bound(self) -> float:
+        """Upper bound on the best log score, computed afresh."""
+        ...
+
+    def sweep(self) -> float:
+        """The bound after one more sweep, up to rounding, or -inf if no assignment is possible."""
+        ...
+
+    def candidates(self, rng: np.random.Generator | None = None) -> list[IntArray]:
+        """Assignments [V] of the free variables."""
+        ...
+
+
+@dataclass(frozen=True)
+class GapLimits:
+    """When the loop stops."""
+
+    iterations: int  # It makes at most this many sweeps.
+    gap: float  # A difference of bound and score of no more than this share of the bound is a proof.
+    patience: int  # The bound has stalled when it has hardly fallen over this many sweeps.
+    tolerance: float  # A fall of no more than this share of the bound is hardly one.
+
+
+def close_gap(dual: Dual, limits: GapLimits, context: SolveContext) -> Estimate:
+    """Sweep and decode until the best assignment meets the bound, the bound stalls, or time is up (one graph)."""
+    best = _Best(dual)
+    best.update()
+    lowest = dual.bound
+    stall = Stall(limits.patience, share_of_bound=limits.tolerance)
+    stall.add(lowest)
+    sweeping = 0.0  # This is the time of all sweeps, in seconds.
+    done = 0
+    status: Status | None = None
+    while status is None:
+        stalled = stall.stalled()
+        last = stalled or done >= limits.iterations or context.clock.stopped
+        if done and (best.seconds <= _DECODING * sweeping or last):
+            best.update()
+        if stalled:  # Several states may share a maximum: other orders break the ties in other ways.
+            rng = np.random.default_rng(context.seed)
+            for _ in range(_RANDOM_DECODINGS):
+                if best.meets(lowest, limits.gap) or context.clock.stopped:
+                    break
+                best.update(rng)
+        if best.meets(lowest, limits.gap):
+            status = Status.OPTIMAL
+        elif stalled:
+            status = Status.CONVERGED
+        elif last:
+            status = context.clock.status or Status.ITERATION_LIMIT
+        else:
+            start = time.perf_counter()
+            bound = dual.sweep()
+            sweeping += time.perf_counter() - start
+            done += 1
+            if np.isneginf(bound):
+                return impossible("a variable has no state that its factors allow")
+            lowest = min(lowest, bound)
+            stall.add(lowest)
+            context.report(done, limits.iterations, f"gap {lowest - best.score:.3g}")
+    bound = max(dual.bound, best.score)  # The bound is computed afresh, free of rounding over the sweeps.
+    return Estimate(
+        status=status,
+        assignment=best.assignment,
+        lower_bound=best.score,
+        upper_bound=bound,
+        iterations=done,
+        stats={"gap": bound - best.score},
+    )
+
+
+class _Best:
+    """The best assignment that was read off a dual so far."""
+
+    def __init__(self, dual: Dual) -> None:
+        self.dual = dual
+        self.assignment: IntArray | None = None
+        self.score = -np.inf
+        self.seconds = 0.0  # This is the time spent on finding it.
+
+    def update(self, rng: np.random.Generator | None = None) -> None:
+        start = time.perf_counter()
+        flat = self.dual.flat
+        for states in self.dual.candidates(rng):
+            assignment = flat.assignments(states)[0]
+            score = flat.graphs[0].log_score(assignment)
+            if self.assignment is None or score > self.score:
+                self.assignment, self.score = assignment, score
+        self.seconds += time.perf_counter() - start
+
+    def meets(self, bound: float, gap: float) -> bool:
+        return bound - self.score <= gap * max(1.0, abs(bound))

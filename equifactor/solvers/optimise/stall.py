@@ -1,0 +1,47 @@
+"""When a bound that sweeps lower has stopped falling: the one place that decides it."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+
+
+class Stall:
+    """Watches the bounds of the last sweeps and says whether they still fall.
+
+    Args:
+        sweeps: the fall is measured over this many sweeps; before that many, no bound has stalled.
+        share_of_gap: a fall of no more than this share of what is left to close counts as none.
+        share_of_bound: a fall of no more than this share of the bound, or of 1 if that is larger, counts as none too.
+    """
+
+    def __init__(self, sweeps: int, share_of_gap: float | None = None, share_of_bound: float | None = None) -> None:
+        self._bounds: deque[float] = deque(maxlen=sweeps + 1)
+        self._share_of_gap = share_of_gap
+        self._share_of_bound = share_of_bound
+
+    def add(self, bound: float) -> None:
+        """Take note of the bound after one more sweep."""
+        self._bounds.append(bound)
+
+    def clear(self) -> None:
+        """Forget all bounds, because others follow that cannot be compared with them."""
+        self._bounds.clear()
+
+    @property
+    def fall(self) -> float:
+        """By how much the bound fell over the sweeps that are watched; infinite before there were that many."""
+        return self._bounds[0] - self._bounds[-1] if len(self._bounds) == self._bounds.maxlen else np.inf
+
+    def stalled(self, gap: float = np.nan) -> bool:
+        """Whether the bound has stopped falling.
+
+        Args:
+            gap: what is left to close. An infinite one, while no assignment is known, counts as stalled at once.
+        """
+        if self._share_of_gap is not None and self.fall <= self._share_of_gap * gap:
+            return True
+        if self._share_of_bound is None or not np.isfinite(self.fall):
+            return False
+        return self.fall <= self._share_of_bound * max(1.0, abs(self._bounds[-1]))
