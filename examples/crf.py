@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from equifactor import FactorGraph, FlatGraph, compile
-from equifactor.numerics import tensors as ops
+from equifactor.numerics import tensors
 from equifactor.solvers.learned import Beliefs, beliefs
 
 SIZE = 8  # pixels along a side
@@ -82,7 +82,7 @@ def crf_loss(model: CRF, flat: FlatGraph[Tensor], noisy: Tensor, labels: Tensor,
     log_phi, answer = model(flat, noisy)
     if kind == "marginals":
         return nn.functional.nll_loss(answer.log_probabilities.reshape(-1, 2), labels.reshape(-1))
-    log_score = ops.log_scores(flat.with_log_phi(log_phi), labels.reshape(-1))
+    log_score = tensors.log_scores(flat.with_log_phi(log_phi), labels.reshape(-1))
     return (answer.log_z - log_score).mean() / SIZE**2
 
 

@@ -13,7 +13,8 @@ from equifactor.clock import Pause
 
 # What loops over floating-point numbers need in order to vectorise: fused multiply-adds, division without Python's
 # test for zero, minima and maxima without NaN (no kernel makes one). Sums keep their order: results are repeatable.
-_FAST: dict[str, Any] = {"error_model": "numpy", "fastmath": {"contract", "nsz", "arcp", "nnan"}}
+FLAGS = ("contract", "nsz", "arcp", "nnan")
+_FAST: dict[str, Any] = {"error_model": "numpy", "fastmath": {*FLAGS}}
 
 
 class _Announcer(event.Listener):

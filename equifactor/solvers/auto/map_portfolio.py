@@ -11,7 +11,7 @@ from equifactor.graph.search_model import SearchModel
 from equifactor.result import Estimate, Status, impossible
 from equifactor.solvers.auto.branching import Branching
 from equifactor.solvers.elimination.shrink import Shrunk, shrink
-from equifactor.solvers.messages.bp_engine import Settings, new_engine
+from equifactor.solvers.messages.bp_engine import BpSettings, new_engine
 from equifactor.solvers.messages.sequential_decoding import sequential_states
 from equifactor.solvers.optimise.annealing import LocalSearch
 from equifactor.solvers.optimise.ascent import VariableAscent
@@ -110,7 +110,7 @@ class MapMix:
 
     def _start(self) -> IntArray:
         """The better decoding of damped max-product messages."""
-        settings = Settings("max", "parallel", 0.5, 1e-6, self.context.seed)
+        settings = BpSettings("max", "parallel", 0.5, 1e-6, self.context.seed)
         engine = new_engine(self.flat, settings, self.context, "numba")
         change = np.inf
         for _ in range(_BP_ITERATIONS // 20):

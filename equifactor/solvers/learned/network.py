@@ -14,9 +14,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from equifactor.errors import ModelError, OptionError
-from equifactor.numerics.tensors.tensor_messages import Semiring
 from equifactor.registry import check_options, option
 from equifactor.solvers.learned.wiring import Flat, Wiring, wire
+from equifactor.typing import Semiring
 
 
 class State(NamedTuple):

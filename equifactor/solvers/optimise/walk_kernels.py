@@ -6,7 +6,7 @@
 
 import numpy as np
 
-from equifactor.numerics.heap import settle
+from equifactor.numerics.heaps import settle
 from equifactor.numerics.jit import fast_kernel
 from equifactor.numerics.moves import TO, best_change, move
 from equifactor.numerics.randomness import random_below
@@ -27,7 +27,7 @@ def ascend(
         place[i] = i
     for i in range(len(x)):  # one key at a time: `settle` needs all others in order
         best_change(var_ptr, local, x, gain, choice, i)
-        settle(heap, place, gain, place[i])
+        settle(heap, place, gain, place[i], len(x))
     risen = 0.0
     done = 0
     while done < moves and len(x) > 0 and gain[heap[0]] > least:
@@ -37,11 +37,11 @@ def ascend(
             var_ptr, arc_ptr, arcs, pair, high_ptr, high, slots, factors, table, x, local, at, i, choice[i]
         )  # fmt: skip
         best_change(var_ptr, local, x, gain, choice, i)
-        settle(heap, place, gain, place[i])
+        settle(heap, place, gain, place[i], len(x))
         for r in range(arc_ptr[i], arc_ptr[i + 1]):
             j = arcs[r, TO]
             best_change(var_ptr, local, x, gain, choice, j)
-            settle(heap, place, gain, place[j])
+            settle(heap, place, gain, place[j], len(x))
         done += 1
     return risen, done
 
