@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE
+from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, Layout
 from equifactor.numerics.factor_messages import NEG_INF, first_entry, log_add, receive, step, with_messages
 from equifactor.numerics.jit import fast_kernel
 
@@ -22,6 +22,7 @@ def variable_to_factor(edges, msg, total, zeros):
 @fast_kernel
 def reduce_tables(layout, log_phi, values, is_max):
     """[F] log-sum-exp (or maximum) over each table of log_phi plus the edge-state values [S] of its slots."""
+    layout = Layout(*layout)
     factors, slots = layout.factors, layout.slots
     num_factors = len(factors) - 1
     reduced = np.empty(num_factors)

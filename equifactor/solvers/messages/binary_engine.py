@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.graph.layout import LINEAR_RANGE
+from equifactor.numerics.jit import plain
 from equifactor.solvers.messages.binary_kernels import BinaryPairs, log_pair_sums, sweep_binary, sweep_binary_residual
 from equifactor.solvers.messages.bp_engine import BpAnswers, BpSettings
 from equifactor.solvers.messages.schedule_kernels import new_queue
@@ -71,14 +72,13 @@ class BinaryEngine:
 
     def sweep(self, count: int) -> FloatArray:
         """Update every message `count` times, or as many messages with the most urgent first."""
-        s, change = self.settings, np.zeros(self.flat.num_graphs)
+        s, pairs, change = self.settings, plain(self.pairs), np.zeros(self.flat.num_graphs)
         if self.queue is not None:
-            sweep_binary_residual(
-                count, self.pairs, self.total[0], s.damping, self.is_max, self.queue, s.tolerance, change
-            )
+            queue = plain(self.queue)
+            sweep_binary_residual(count, pairs, self.total[0], s.damping, self.is_max, queue, s.tolerance, change)
             return change
         check = s.tolerance > 0
-        sweep_binary(count, self.pairs, self.total, s.damping, self.is_max, change, check)
+        sweep_binary(count, pairs, self.total, s.damping, self.is_max, change, check)
         return change if check else np.full_like(change, np.inf)
 
     def messages(self) -> FloatArray:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from equifactor.numerics.fastmath import MIN_EXP, TINY, exp_, get, log_, put
 from equifactor.numerics.heaps import set_key
 from equifactor.numerics.jit import fast_kernel, inlined
-from equifactor.solvers.messages.schedule_kernels import tell_others
+from equifactor.solvers.messages.schedule_kernels import ResidualQueue, tell_others
 from equifactor.typing import FloatArray, IntArray
 
 CHUNK = 512  # number of factors whose scratch stays in the nearest cache
@@ -51,6 +51,7 @@ def sweep_binary(count, pairs, total, damping, is_max, change, check):
         change: [G] raised to the largest undamped movement in probability of the last sweep, when `check` is set.
         check: whether the change is wanted; it costs as much as the update.
     """
+    pairs = BinaryPairs(*pairs)
     lam, unary, var_of_edge, tables = pairs.lam, pairs.unary, pairs.var_of_edge, pairs.tables
     graph_of_edge = pairs.graph_of_edge
     num_factors = len(lam) // 2
@@ -161,6 +162,7 @@ def sweep_binary_residual(count, pairs, total, damping, is_max, queue, tolerance
         tolerance: on the undamped movement in probability.
         change: [G] raised to the largest priority left.
     """
+    pairs, queue = BinaryPairs(*pairs), ResidualQueue(*queue)
     lam, var_of_edge, tables, graph_of_edge = pairs.lam, pairs.var_of_edge, pairs.tables, pairs.graph_of_edge
     key, item, place = queue.key, queue.item, queue.place
     num_factors = len(place)

@@ -132,15 +132,17 @@ class ProductField:
 
     def sweep(self, q: FloatArray, penalty: float, *, hard: bool) -> float:
         """One pass over all variables, in place; the largest change of a probability."""
+        from equifactor.numerics.jit import plain
         from equifactor.solvers.messages.meanfield_kernels import sweep_mean_field
 
-        return float(sweep_mean_field(self.layout, self.around, self.tables, q, penalty, hard))
+        return float(sweep_mean_field(plain(self.layout), plain(self.around), plain(self.tables), q, penalty, hard))
 
     def bound(self, q: FloatArray) -> float:
         """Lower bound on ln Z from a field."""
+        from equifactor.numerics.jit import plain
         from equifactor.solvers.messages.meanfield_kernels import evidence_lower_bound
 
-        return float(evidence_lower_bound(self.layout, self.tables, q))
+        return float(evidence_lower_bound(plain(self.layout), plain(self.tables), q))
 
     def cut(self, q: FloatArray) -> FloatArray:
         """The field without its negligible probabilities."""

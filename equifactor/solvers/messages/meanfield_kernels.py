@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE
+from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, Layout, SlotsAround
 from equifactor.numerics.factor_messages import first_entry, step
 from equifactor.numerics.jit import fast_kernel, inlined
 from equifactor.typing import FloatArray
@@ -38,6 +38,7 @@ def sweep_mean_field(layout, around, tables, q, penalty, hard):
         penalty: price of an expected violation.
         hard: whether violations are forbidden instead.
     """
+    layout, around, tables = Layout(*layout), SlotsAround(*around), SplitTables(*tables)
     var_ptr = layout.var_ptr
     widest = 1
     for i in range(len(var_ptr) - 1):
@@ -111,6 +112,7 @@ def _expect(layout, tables, s, q, at, gain, harm):
 @fast_kernel
 def evidence_lower_bound(layout, tables, q):
     """Sum of expected logs plus entropies, a lower bound on ln Z; -inf where a zero entry has any probability."""
+    layout, tables = Layout(*layout), SplitTables(*tables)
     factors, slots = layout.factors, layout.slots
     at = np.empty(max(1, layout.max_arity), np.int64)
     bound = 0.0

@@ -8,6 +8,7 @@ import numpy as np
 
 from equifactor.graph.layout import CARD, SLOT, VAR, Layout, layout_of, tables_of
 from equifactor.numerics.factor_messages import add_up, message_state
+from equifactor.numerics.jit import plain
 from equifactor.numerics.message_answers import beliefs, reduce_tables, variable_to_factor
 from equifactor.numerics.table_ranges import message_floor
 from equifactor.solvers.messages.bp_engine import BpAnswers, BpSettings
@@ -44,15 +45,18 @@ class NumbaEngine:
     def sweep(self, count: int) -> FloatArray:
         """Update every message `count` times; [G] change of the last sweep, infinite when there is no tolerance."""
         change = np.zeros(self.flat.num_graphs)
-        s, layout, tables, phi, state = self.settings, self.layout, self.tables, self.phi, self.state
+        s, phi = self.settings, self.phi
+        layout, tables, state = plain(self.layout), plain(self.tables), plain(self.state)
         if s.schedule == "parallel":
             check = s.tolerance > 0
-            sweep_parallel(count, layout, tables, self.lanes, state, s.damping, self.floor, change, check)
+            lanes = None if self.lanes is None else plain(self.lanes)
+            sweep_parallel(count, layout, tables, lanes, state, s.damping, self.floor, change, check)
             return change if check else np.full_like(change, np.inf)
+        queue = None if self.queue is None else plain(self.queue)
         for _ in range(count):
             change[:] = 0.0
-            if self.queue is not None:
-                sweep_residual(layout, tables, phi, state, s.damping, self.floor, self.queue, s.tolerance, change)
+            if queue is not None:
+                sweep_residual(layout, tables, phi, state, s.damping, self.floor, queue, s.tolerance, change)
             else:
                 sweep_in_order(layout, tables, phi, None, state, s.damping, self.floor, self._next_order(), change)
         return change
@@ -89,7 +93,7 @@ class NumbaEngine:
         """sum_a ln Z_a + sum_i (1 - d_i) ln Z_i per graph, as in `tensors.bethe_log_z`."""
         flat, layout, state = self.flat, self.layout, self.state
         msg_vf = variable_to_factor(layout.edges, state.msg, state.total, state.zeros)
-        log_z_a = reduce_tables(layout, flat.log_phi, msg_vf, False)
+        log_z_a = reduce_tables(plain(layout), flat.log_phi, msg_vf, False)
         degree = np.diff(layout.neighbour_ptr)
         no_i, no_a = np.isneginf(log_z_i), np.isneginf(log_z_a)
         log_z = flat.sum_per_graph(layout.graph_of_factor, np.where(no_a, 0.0, log_z_a))

@@ -7,11 +7,12 @@ factors come first in flat order and never change: loops start behind them, at `
 
 import math
 
-from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE
+from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, Layout, Tables
 from equifactor.numerics.factor_messages import (
     MARGIN,
     NEG_INF,
     SPREAD,
+    MessageState,
     add_up,
     log_messages,
     receive,
@@ -21,7 +22,7 @@ from equifactor.numerics.factor_messages import (
 )
 from equifactor.numerics.fastmath import MIN_EXP, TINY, exp_, get, log_, put
 from equifactor.numerics.jit import fast_kernel, reordering_kernel
-from equifactor.solvers.messages.lanes import sum_in_lanes
+from equifactor.solvers.messages.lanes import Lanes, sum_in_lanes
 
 
 @fast_kernel
@@ -39,6 +40,7 @@ def sweep_parallel(count, layout, tables, lanes, state, damping, floor, change, 
         change: [G] raised to the largest undamped movement in probability of the last sweep, when `check` is set.
         check: whether the change is wanted.
     """
+    layout, tables, state = Layout(*layout), Tables(*tables), MessageState(*state)
     msg, total, zeros, q, out = state.msg, state.total, state.zeros, state.q, state.out
     # Loops over what lies behind the unary factors: views, since an index that starts anywhere might be negative.
     start = layout.first_pair_state
@@ -49,14 +51,15 @@ def sweep_parallel(count, layout, tables, lanes, state, damping, floor, change, 
             _max_messages(layout, tables, state)
             new_, scratch_ = out_, q_
         else:
+            linear = Lanes(*lanes)
             if layout.max_arity == 2:
                 state_ = layout.state_of_edge_state[start:]
                 flushed = _receive_pairs(layout.var_ptr, state_, msg_, total, zeros, any_zero, q_)
             else:
                 flushed = _receive_scaled(layout.slots, msg, total, zeros, q, q_, layout.max_arity)
             least = math.exp(MARGIN - SPREAD / max(1, layout.max_arity - 1)) if flushed else 0.0
-            num_bad = sum_in_lanes(lanes.groups, lanes.blocks, tables.wide, q, out, least)
-            num_bad += _sum_tables(lanes.others, layout, lanes.phi, tables.wide, state, least)
+            num_bad = sum_in_lanes(linear.groups, linear.blocks, tables.wide, q, out, least)
+            num_bad += _sum_tables(linear.others, layout, linear.phi, tables.wide, state, least)
             for x in range(len(out_)):
                 r = out_[x]
                 ln = log_(r if r > 0.0 else 1.0)

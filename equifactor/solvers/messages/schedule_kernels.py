@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equifactor.graph.layout import CARD, MSG, SLOT, STATE, VAR
+from equifactor.graph.layout import CARD, MSG, SLOT, STATE, VAR, Layout, Tables
 from equifactor.graph.pointers import ptr_of
-from equifactor.numerics.factor_messages import NEG_INF, add_up, update_factor
+from equifactor.numerics.factor_messages import NEG_INF, MessageState, add_up, update_factor
 from equifactor.numerics.fastmath import MIN_EXP, TINY, exp_, get, put
 from equifactor.numerics.heaps import raise_key, set_key
 from equifactor.numerics.jit import fast_kernel, inlined
@@ -59,6 +59,7 @@ def add_up_weighted(layout, weight, msg, total, zeros):
 
     Every -inf counts twice in `zeros`, so that `receive` rules the state out for its own factor as well.
     """
+    layout = Layout(*layout)
     factors, slots = layout.factors, layout.slots
     total[:] = 0.0
     zeros[:] = 0
@@ -85,6 +86,7 @@ def sweep_in_order(layout, tables, phi, weight, state, damping, floor, order, ch
         order: [F] the factors.
         change: [G] raised to the largest undamped movement in probability.
     """
+    layout, tables, state = Layout(*layout), Tables(*tables), MessageState(*state)
     factors, slots, graph_of_factor = layout.factors, layout.slots, layout.graph_of_factor
     if weight is None:
         add_up(layout.edges, state.msg, state.total, state.zeros)
@@ -113,6 +115,7 @@ def sweep_residual(layout, tables, phi, state, damping, floor, queue, tolerance,
 
     The arguments are those of `sweep_in_order`; the sweep ends early when no residual is above the tolerance.
     """
+    layout, tables, state, queue = Layout(*layout), Tables(*tables), MessageState(*state), ResidualQueue(*queue)
     factors, slots, graph_of_factor = layout.factors, layout.slots, layout.graph_of_factor
     key, item, place = queue.key, queue.item, queue.place
     add_up(layout.edges, state.msg, state.total, state.zeros)

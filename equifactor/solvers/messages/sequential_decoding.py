@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.graph.layout import ENTRY, MSG, SLOT, VAR, layout_of
+from equifactor.graph.layout import ENTRY, MSG, SLOT, VAR, Layout, layout_of
 from equifactor.numerics.factor_messages import NEG_INF, add_up, first_entry, step, with_agreeing_messages
-from equifactor.numerics.jit import fast_kernel, inlined
+from equifactor.numerics.jit import fast_kernel, inlined, plain
 from equifactor.numerics.message_answers import beliefs, variable_to_factor
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def sequential_states(flat: FlatGraph[np.ndarray], msg_fv: FloatArray) -> IntArr
     neighbours = layout.neighbours[np.lexsort((number[layout.neighbours], var))]
     slot_order = np.lexsort((layout.slots[:, VAR], layout.factor_of_slot))
     states = np.full(flat.num_vars, -1)
-    _find_maximum(layout, slot_order, neighbours, flat.log_phi, msg_vf, states)
+    _find_maximum(plain(layout), slot_order, neighbours, flat.log_phi, msg_vf, states)
     alone = beliefs(flat.var_ptr, np.where(zeros > 0, -np.inf, total))[2]
     return np.where(states >= 0, states, alone)
 
@@ -54,6 +54,7 @@ def _find_maximum(layout, slot_order, neighbours, log_phi, values, states):
         values: [S] what the belief of an entry adds to its table for each slot.
         states: [V] -1 for free variables; filled in place, and still -1 where no factor decides.
     """
+    layout = Layout(*layout)
     factors, slots, neighbour_ptr = layout.factors, layout.slots, layout.neighbour_ptr
     visited = np.zeros(len(factors) - 1, np.bool_)
     stack = np.empty(len(factors) - 1, np.int64)

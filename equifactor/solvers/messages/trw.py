@@ -94,34 +94,37 @@ class Reweighting:
 
     def sweep(self, count: int) -> FloatArray:
         """Sweep over all factors `count` times, there and back in turn; [G] change of the last sweep."""
+        from equifactor.numerics.jit import plain
         from equifactor.solvers.messages.schedule_kernels import sweep_in_order
 
         change = np.zeros(self.flat.num_graphs)
+        layout, tables, state = plain(self.layout), plain(self.tables), plain(self.state)
         for _ in range(count):
             change[:] = 0.0
             order = self.orders[self.sweeps % 2]
-            sweep_in_order(
-                self.layout, self.tables, self.phi, self.rho, self.state, self.damping, -np.inf, order, change
-            )
+            sweep_in_order(layout, tables, self.phi, self.rho, state, self.damping, -np.inf, order, change)
             self.sweeps += 1
         return change
 
     @property
     def log_b_v(self) -> FloatArray:
         """[X] sum_a rho_a m_{a->i}, -inf where ruled out."""
+        from equifactor.numerics.jit import plain
         from equifactor.solvers.messages.schedule_kernels import add_up_weighted
 
         msg, total, zeros = self.state[:3]
-        add_up_weighted(self.layout, self.rho, msg, total, zeros)
+        add_up_weighted(plain(self.layout), self.rho, msg, total, zeros)
         return np.where(zeros > 0, -np.inf, total)
 
     def bound(self) -> FloatArray:
         """[G] mean over the forests of their exact ln Z: an upper bound at any messages."""
+        from equifactor.numerics.jit import plain
         from equifactor.solvers.messages.trw_kernels import forest_log_z
 
         flat, log_b_v, log_z = self.flat, self.log_b_v, np.zeros(self.flat.num_graphs)
+        layout = plain(self.layout)
         for forest in self.forests:
-            forest_log_z(forest, self.layout, self.tables.log_phi, self.state.msg, log_b_v, log_z)
+            forest_log_z(plain(forest), layout, self.tables.log_phi, self.state.msg, log_b_v, log_z)
         log_z /= len(self.forests)
         for group in flat.groups:
             if not group.shape:
@@ -135,16 +138,17 @@ def draw_forests(layout: Layout, arity: IntArray, least: int, seed: int) -> tupl
     The factors held least so far come first, in random order, so that the shares come out even and a graph without
     cycles needs one forest only. Cost O(E) per forest.
     """
-    from equifactor.solvers.messages.trw_kernels import grow_forest, orient_forest
+    from equifactor.numerics.jit import plain
+    from equifactor.solvers.messages.trw_kernels import Forest, grow_forest, orient_forest
 
     rng = np.random.default_rng(seed)
     needed = arity > 1
     count = np.zeros(len(arity), np.int64)
     forests: list[Forest] = []
     while not forests or len(forests) < least or not count[needed].all():
-        chosen = grow_forest(np.lexsort((rng.random(len(arity)), count)), layout)
+        chosen = grow_forest(np.lexsort((rng.random(len(arity)), count)), plain(layout))
         count += chosen
-        forests.append(orient_forest(chosen, layout))
+        forests.append(Forest(*orient_forest(chosen, plain(layout))))
         if count[needed].all() and len(forests) == 1:
             break
     return forests, count

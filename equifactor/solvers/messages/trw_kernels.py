@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, VAR
+from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, VAR, Layout
 from equifactor.numerics.factor_messages import NEG_INF, first_entry, log_add, step
 from equifactor.numerics.jit import fast_kernel, inlined, kernel
 from equifactor.typing import BoolArray, IntArray
@@ -26,6 +26,7 @@ class Forest(NamedTuple):
 @kernel
 def grow_forest(order, layout):
     """[F] factors of arity 2 and more, taken greedily in the given order, that leave the graph without a cycle."""
+    layout = Layout(*layout)
     factors, slots = layout.factors, layout.slots
     parent = np.arange(len(layout.var_ptr) - 1)
     chosen = np.zeros(len(factors) - 1, np.bool_)
@@ -56,7 +57,8 @@ def _root(parent, i):
 
 @kernel
 def orient_forest(chosen, layout):
-    """The forest of the chosen factors [F]."""
+    """The fields of the `Forest` of the chosen factors [F]."""
+    layout = Layout(*layout)
     factors, slots = layout.factors, layout.slots
     neighbour_ptr, neighbours = layout.neighbour_ptr, layout.neighbours
     num_vars = len(layout.var_ptr) - 1
@@ -91,7 +93,7 @@ def orient_forest(chosen, layout):
                         seen[j] = True
                         queue[tail] = j
                         tail += 1
-    return Forest(is_root, order)
+    return is_root, order
 
 
 @fast_kernel
@@ -100,6 +102,7 @@ def forest_log_z(forest, layout, log_phi, msg, log_b_v, log_z):
 
     Exact, by elimination towards the roots; log_b_v [X] is -inf at the states that are ruled out. Cost O(T).
     """
+    forest, layout = Forest(*forest), Layout(*layout)
     factors, slots, var_ptr, order = layout.factors, layout.slots, layout.var_ptr, forest.order
     up = log_b_v.copy()
     widest = 1

@@ -9,6 +9,7 @@ import numpy as np
 
 from equifactor.graph.layout import VAR, Layout, layout_of, slots_around
 from equifactor.numerics.factor_messages import add_up
+from equifactor.numerics.jit import plain
 from equifactor.solvers.optimise import decoding_kernels as decode
 from equifactor.solvers.optimise import dual_kernels as duals
 from equifactor.solvers.optimise.map_bounds import upper_bound_of
@@ -77,13 +78,14 @@ class Ascent(ABC):
 
     def polished(self, states: IntArray) -> IntArray:
         """The assignment after single moves that improve the score, in place."""
-        decode.polish(self.layout, self.around, self.flat.log_phi, self.unary, states)
+        decode.polish(plain(self.layout), plain(self.around), self.flat.log_phi, self.unary, states)
         return states
 
     def _in_order(self, order: IntArray) -> IntArray:
         states = np.full(self.flat.num_vars, -1)
         values = np.where(self._ruled_out, -np.inf, self.back)
-        decode.decode_in_order(order, self.layout, self.around, self.log_phi, self.total, values, states)
+        graph = plain(self.layout), plain(self.around)
+        decode.decode_in_order(order, *graph, self.log_phi, self.total, values, states)
         return states
 
     @property

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, VAR
+from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, VAR, Layout, SlotsAround
 from equifactor.numerics.factor_messages import NEG_INF, first_entry, step, with_agreeing_messages
 from equifactor.numerics.jit import fast_kernel, inlined
 
@@ -24,6 +24,7 @@ def decode_in_order(order, layout, around, log_phi, total, values, states):
         values: [S] what is added to the tables for each slot.
         states: [V] -1 at the start, filled in place.
     """
+    layout, around = Layout(*layout), SlotsAround(*around)
     score, zeros = _scratch(layout)
     best = np.empty_like(score)
     at = np.empty(max(1, layout.max_arity), np.int64)
@@ -55,6 +56,7 @@ def polish(layout, around, log_phi, unary, states):
         unary: [X] what each state scores by itself.
         states: [V] an assignment, changed in place.
     """
+    layout, around = Layout(*layout), SlotsAround(*around)
     factors, slots, var_ptr = layout.factors, layout.slots, layout.var_ptr
     score, zeros = _scratch(layout)
     moves = 0
