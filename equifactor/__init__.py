@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from equifactor.solvers.learned.model_files import load_model, save_model
     from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState
     from equifactor.solvers.learned.replay import Replay
-    from equifactor.solvers.optimise.annealing import improve
+    from equifactor.solvers.optimise.local_search import improve
     from equifactor.solvers.optimise.map_bounds import map_upper_bound, tighten
-    from equifactor.symmetry.apply import relabel
     from equifactor.symmetry.auditing import equivariance_error
-    from equifactor.symmetry.canonical import canonical_form, graph_hash
+    from equifactor.symmetry.canonical_forms import canonical_form, graph_hash
     from equifactor.symmetry.isomorphisms import isomorphism
+    from equifactor.symmetry.relabelled_graph import relabel
     from equifactor.symmetry.relabelling import Relabelling
     from equifactor.training.trainer import train
     from equifactor.training.training_settings import TrainingSettings

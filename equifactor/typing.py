@@ -1,6 +1,8 @@
-"""Names of array types that annotations share; shapes stand in comments and docstrings."""
+"""Names of types that annotations share; shapes of arrays stand in comments and docstrings."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,3 +10,5 @@ from numpy.typing import NDArray
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
+
+Semiring = Literal["sum", "max"]  # whether tables are summed over or maximised

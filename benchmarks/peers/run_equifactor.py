@@ -27,7 +27,7 @@ def _bp(
     from equifactor.graph import compile
     from equifactor.graph.possible_states import reduce_graphs
     from equifactor.solver import SolveContext
-    from equifactor.solvers.messages.bp_engine import Settings, new_engine
+    from equifactor.solvers.messages.bp_engine import BpSettings, new_engine
 
     model = Model.load(request["model"])
     (reduced,) = reduce_graphs([_graph(model)])
@@ -35,7 +35,7 @@ def _bp(
         return {"skip": "the model has no possible assignment"}
     flat = compile(reduced.graph)
     messages = sum(g.num_factors * len(g.shape) for g in flat.groups if len(g.shape) > 1)
-    settings = Settings(semiring, schedule, 0.5, 0.0, 0)
+    settings = BpSettings(semiring, schedule, 0.5, 0.0, 0)
     new_engine(flat, settings, SolveContext(), "numba").sweep(1)  # loads the kernels
     engines = iter([new_engine(flat, settings, SolveContext(), "numba") for _ in range(request["repeats"])])
     changes = []
@@ -71,10 +71,10 @@ def _batch(request: dict[str, Any]) -> dict[str, Any]:
     """Compiled before; iterations from fresh messages, then beliefs of all."""
     from equifactor.graph import compile
     from equifactor.solver import SolveContext
-    from equifactor.solvers.messages.bp_engine import Settings, new_engine
+    from equifactor.solvers.messages.bp_engine import BpSettings, new_engine
 
     flat = compile(_batch_graphs(Batch.load(request["model"])))
-    settings = Settings("sum", "parallel", 0.5, 0.0, 0)
+    settings = BpSettings("sum", "parallel", 0.5, 0.0, 0)
 
     def work() -> Any:
         engine = new_engine(flat, settings, SolveContext(), "numba")

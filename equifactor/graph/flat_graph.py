@@ -74,7 +74,7 @@ class FlatGraph(Generic[Array]):
     has_zeros: bool
     graphs: tuple[FactorGraph, ...]
     graph_ptr: dict[Axis, IntArray]  # [G+1] first variable, state, factor or entry of each graph
-    # What others derived from the structure alone, not from potentials or their type; kept by `replace`.
+    # What was derived from the structure alone, such as the CPU layout; graphs that differ in potentials share it.
     cache: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -155,6 +155,10 @@ class FlatGraph(Generic[Array]):
         log_phi = tensor(self.log_phi).to(getattr(torch, dtype))
         groups = tuple(replace(g, factors=tensor(g.factors)) for g in self.groups)
         return FlatGraph(**{**vars(self), **moved, "log_phi": log_phi, "groups": groups, "cache": {}})
+
+    def sum_per_graph(self, graph: IntArray, values: FloatArray) -> FloatArray:
+        """[G] sums of values [N] of numpy, each of which belongs to one graph [N]."""
+        return np.bincount(graph, values, self.num_graphs).astype(np.float64)  # of nothing at all, it makes integers
 
     # ---- answers per graph ------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""A FlatGraph as the plain arrays that Numba loops walk over, one factor or one variable at a time."""
+"""The CPU layout of a FlatGraph: plain arrays that kernels walk over, one factor or one variable at a time."""
 
 from __future__ import annotations
 
@@ -16,39 +16,57 @@ if TYPE_CHECKING:
 LINEAR_RANGE = 300.0  # natural-log range of a table whose products with messages cannot underflow
 
 
-# Columns of Layout.factors and Layout.slots: one index array each would mean more arrays than a kernel call can bear.
-SLOT, ENTRY = 0, 1  # of a factor: its first slot, its first table entry
-MSG, STATE, CARD, VAR = 0, 1, 2, 3  # of a slot: first edge state, first variable state, states, variable
+# Columns of Layout.factors, and columns of Layout.slots and Layout.edges.
+SLOT, ENTRY = 0, 1  # a factor has its first slot and its first table entry
+MSG, STATE, CARD, VAR = 0, 1, 2, 3  # a slot has its first edge state, first variable state, states, and variable
 
 
 class Layout(NamedTuple):
-    """Index arrays of a batch. Factors are numbered in flat order here (by group), edges as in the FlatGraph.
+    """Index arrays of a batch, read-only. Factors are numbered in flat order (by group), edges as in the FlatGraph.
 
     A slot is a (factor, scope position) pair; slots lie factor after factor, edges block after block.
     """
 
-    factors: IntArray  # [F+1, 2] first slot and first table entry of each factor
-    slots: IntArray  # [E, 4] of each slot: MSG, STATE, CARD, VAR
-    edges: IntArray  # [E, 3] of each edge, in flat order: MSG, STATE, CARD
+    factors: IntArray  # [F+1, 2] SLOT and ENTRY of each factor
+    slots: IntArray  # [E, 4] MSG, STATE, CARD and VAR of each slot
+    factor_of_slot: IntArray  # [E]
+    edges: IntArray  # [E, 3] MSG, STATE and CARD of each edge, in flat order
+    var_ptr: IntArray  # [V+1] states of variable i are var_ptr[i]:var_ptr[i+1]
     neighbour_ptr: IntArray  # [V+1] factors of variable i are neighbour_ptr[i]:neighbour_ptr[i+1]
     neighbours: IntArray  # [E] factors around each variable
+    state_of_edge_state: IntArray  # [S]
+    graph_of_var: IntArray  # [V]
     graph_of_factor: IntArray  # [F]
-    graph_of_state: IntArray  # [S] graph of each edge state
+    graph_of_edge_state: IntArray  # [S]
     order: IntArray  # [F] flat factor numbers in the order of the model
     first_pair_state: int  # edge states before this one belong to unary factors
     max_arity: int
 
 
+class SlotsAround(NamedTuple):
+    """Slots around each variable: those of variable i are slots[ptr[i]:ptr[i+1]]."""
+
+    ptr: IntArray  # [V+1]
+    slots: IntArray
+
+
 class Tables(NamedTuple):
-    """Potentials for the kernels."""
+    """Potentials for the kernels, in the log domain."""
 
     log_phi: FloatArray  # [T]
-    phi: FloatArray  # [T] exp(log_phi - largest entry of the factor)
-    wide: BoolArray  # [F] the range is too wide for `phi`: use `log_phi`
+    wide: BoolArray  # [F] whether the range of a table is too wide for linear numbers
 
 
 def layout_of(flat: FlatGraph[np.ndarray]) -> Layout:
-    """Index arrays of a compiled batch; array operations per table shape only."""
+    """The layout of a compiled batch; made once for all graphs of one structure, whatever their potentials."""
+    if "layout" not in flat.cache:
+        flat.cache["layout"] = _new_layout(flat)
+    layout: Layout = flat.cache["layout"]
+    return layout
+
+
+def _new_layout(flat: FlatGraph[np.ndarray]) -> Layout:
+    """Array operations per table shape only; no loop over factors."""
     slots, arity, sizes, order = [], [], [], []
     for group in flat.groups:
         edges = [np.arange(e.start, e.stop) for e in group.edges]
@@ -60,35 +78,57 @@ def layout_of(flat: FlatGraph[np.ndarray]) -> Layout:
     edge_of_slot = _join(slots)
     slot_ptr = ptr_of(_join(arity))
     model_factor = _join(order)  # batch-wide factor number of each flat factor
+    factor_of_slot = np.repeat(np.arange(len(model_factor)), np.diff(slot_ptr))
     factor_of_edge = np.empty(flat.num_edges, np.int64)
-    factor_of_edge[edge_of_slot] = np.repeat(np.arange(len(model_factor)), np.diff(slot_ptr))
+    factor_of_edge[edge_of_slot] = factor_of_slot
     card = np.diff(flat.var_ptr)[flat.var_of_edge]
     edge_rows = np.stack([ptr_of(card)[:-1], flat.var_ptr[flat.var_of_edge], card], axis=1)
     slot_var = flat.var_of_edge[edge_of_slot]
-    return Layout(
+    layout = Layout(
         factors=np.stack([slot_ptr, ptr_of(_join(sizes))], axis=1),
         slots=np.concatenate([edge_rows[edge_of_slot], slot_var[:, None]], axis=1),
+        factor_of_slot=factor_of_slot,
         edges=edge_rows,
+        var_ptr=flat.var_ptr,
         neighbour_ptr=ptr_of(np.bincount(flat.var_of_edge, minlength=flat.num_vars)),
         neighbours=factor_of_edge[np.argsort(flat.var_of_edge, kind="stable")],
+        state_of_edge_state=flat.state_of_edge_state,
+        graph_of_var=flat.graph_of_var,
         graph_of_factor=flat.graph_of_factor[model_factor],
-        graph_of_state=np.repeat(flat.graph_of_var[flat.var_of_edge], card),
+        graph_of_edge_state=np.repeat(flat.graph_of_var[flat.var_of_edge], card),
         order=np.argsort(model_factor),
         first_pair_state=min((g.slots[0].start for g in flat.groups if len(g.shape) > 1), default=flat.num_edge_states),
         max_arity=max((len(g.shape) for g in flat.groups), default=0),
     )
+    for field in layout:
+        if isinstance(field, np.ndarray):
+            field.flags.writeable = False
+    return layout
 
 
-def tables_of(flat: FlatGraph[np.ndarray], layout: Layout) -> Tables:
-    """Potentials in both domains, factor by factor scaled to a largest entry of 1."""
+def slots_around(layout: Layout, least_arity: int = 0) -> SlotsAround:
+    """Slots around each variable, of the factors of at least this arity."""
+    arity = np.diff(layout.factors[:, SLOT])
+    slots = np.flatnonzero(arity[layout.factor_of_slot] >= least_arity)
+    var = layout.slots[slots, VAR]
+    ptr = ptr_of(np.bincount(var, minlength=len(layout.var_ptr) - 1))
+    return SlotsAround(ptr, slots[np.argsort(var, kind="stable")])
+
+
+def tables_of(flat: FlatGraph[np.ndarray]) -> tuple[Tables, FloatArray]:
+    """Potentials, and phi [T] = exp(log_phi - largest entry of the factor), which is right where a table is not wide.
+
+    Kernels take phi on its own: where it is None they work in the max semiring, which needs no linear numbers, and
+    which of the two it is has to be known when they are compiled.
+    """
     log_phi = flat.log_phi
     if not len(log_phi):
-        return Tables(log_phi, log_phi, np.zeros(flat.num_factors, bool))
-    starts = layout.factors[:-1, ENTRY]
-    top = np.maximum.reduceat(log_phi, starts)
-    low = np.minimum.reduceat(np.where(np.isneginf(log_phi), np.inf, log_phi), starts)
-    phi = np.exp(log_phi - np.repeat(top, np.diff(layout.factors[:, ENTRY])))
-    return Tables(log_phi, phi, top - low > LINEAR_RANGE)
+        return Tables(log_phi, np.zeros(flat.num_factors, bool)), log_phi
+    entry_ptr = layout_of(flat).factors[:, ENTRY]
+    top = np.maximum.reduceat(log_phi, entry_ptr[:-1])
+    low = np.minimum.reduceat(np.where(np.isneginf(log_phi), np.inf, log_phi), entry_ptr[:-1])
+    phi = np.exp(log_phi - np.repeat(top, np.diff(entry_ptr)))
+    return Tables(log_phi, top - low > LINEAR_RANGE), phi
 
 
 def _join(blocks: list[IntArray]) -> IntArray:

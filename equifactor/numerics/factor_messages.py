@@ -8,20 +8,68 @@ underflow on the way (tables wider than LINEAR_RANGE, messages spread wider than
 the log domain, so the result is the same to rounding for all input. True zeros are -inf throughout.
 
 The functions are inlined into the schedules: a call between kernels passes seven words per array and counts its
-references, which costs several times the work of a binary factor. For the same reason they take plain arrays.
+references, which costs several times the work of a binary factor.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
-from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE
+from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, VAR, Layout
 from equifactor.numerics.fastmath import MIN_EXP, exp_, get, log_, put
 from equifactor.numerics.jit import fast_kernel, inlined, reordering_kernel
+from equifactor.typing import FloatArray, IntArray
 
 NEG_INF = -math.inf
 SPREAD = 350.0  # log range of messages that, times a table of range 300, stays a normal number
 MARGIN = 40.0  # e^-40 is far below rounding: what was flushed is negligible beside an entry this much larger
+
+
+class MessageState(NamedTuple):
+    """Messages of a batch with their sums, and the scratch that an update needs."""
+
+    msg: FloatArray  # [S] factor-to-variable log messages
+    total: FloatArray  # [X] sum of the finite messages into each variable state
+    zeros: IntArray  # [X] number of -inf messages into each variable state
+    q: FloatArray  # [S] scratch: what factors receive
+    out: FloatArray  # [S] scratch: what factors send
+    at: IntArray  # [arity] scratch: the edge state of each slot's current digit
+    before: FloatArray  # [arity + 1] scratch: the product of what earlier slots receive
+
+
+def message_state(msg: FloatArray, layout: Layout) -> MessageState:
+    """The state around the messages `msg` [S]; its sums are filled by `add_up`."""
+    num_states, arity = layout.var_ptr[-1], max(1, layout.max_arity)
+    return MessageState(
+        msg=msg,
+        total=np.zeros(num_states),
+        zeros=np.zeros(num_states, np.int64),
+        q=np.empty_like(msg),
+        out=np.empty_like(msg),
+        at=np.empty(arity, np.int64),
+        before=np.empty(arity + 1),
+    )
+
+
+# ---- sums at the variables --------------------------------------------------------------------------------
+
+
+@fast_kernel
+def add_up(edges, msg, total, zeros):
+    """Fill total and zeros [X] from scratch, which removes what rounding has added; whether any zero was met."""
+    total[:] = 0.0
+    zeros[:] = 0
+    any_zero = False
+    for e in range(len(edges)):
+        m, state = edges[e, MSG], edges[e, STATE]
+        for x in range(edges[e, CARD]):
+            v = get(msg, m + x)
+            is_zero = v == NEG_INF
+            any_zero |= is_zero
+            put(total, state + x, get(total, state + x) + (0.0 if is_zero else v))
+            put(zeros, state + x, get(zeros, state + x) + (1 if is_zero else 0))
+    return any_zero
 
 
 @inlined
@@ -42,16 +90,39 @@ def receive(first, state, d, msg, total, zeros, q):
 
 
 @inlined
-def update_sum(factors, slots, log_phi, phi, wide, p, msg, total, zeros, q, out, at, before):
+def receive_all(slots, first, last, msg, total, zeros, q):
+    """Fill q at the slots of one factor."""
+    for s in range(first, last):
+        receive(slots[s, MSG], slots[s, STATE], slots[s, CARD], msg, total, zeros, q)
+
+
+# ---- messages of one factor -------------------------------------------------------------------------------
+
+
+@inlined
+def update_factor(layout, tables, phi, state, p):
+    """Fill `out` at the slots of factor p with its log messages; without `phi`, in the max semiring.
+
+    Which semiring it is, is decided when a kernel is compiled.
+    """
+    if phi is None:
+        update_max(layout, tables, state, p)
+    else:
+        update_sum(layout, tables, phi, state, p)
+
+
+@inlined
+def update_sum(layout, tables, phi, state, p):
     """Fill `out` at the slots of factor p with its log messages, sum semiring, normalised to a total of 1."""
+    factors, slots, q, out = layout.factors, layout.slots, state.q, state.out
     first, last = factors[p, SLOT], factors[p + 1, SLOT]
     start, stop = factors[p, ENTRY], factors[p + 1, ENTRY]
-    fine = not wide[p]
+    fine = not tables.wide[p]
     threshold = -SPREAD / max(1, last - first - 1)
     flushed = 0
     for s in range(first, last):
         m, d = slots[s, MSG], slots[s, CARD]
-        top = receive(m, slots[s, STATE], d, msg, total, zeros, q)
+        top = receive(m, slots[s, STATE], d, state.msg, state.total, state.zeros, q)
         fine = fine and top > NEG_INF
         shift = top if top > NEG_INF else 0.0
         for x in range(m, m + d):
@@ -60,38 +131,38 @@ def update_sum(factors, slots, log_phi, phi, wide, p, msg, total, zeros, q, out,
             e = exp_(max(v, MIN_EXP))
             put(q, x, e if v > threshold else 0.0)
     if last - first == 2:
-        m1, m2 = slots[first, MSG], slots[first + 1, MSG]
-        sum_pair(phi, start, m1, slots[first, CARD], m2, slots[first + 1, CARD], q, out)
+        sum_pair(slots, first, phi, start, q, out)
     else:
-        sum_products(slots, first, last, phi, start, stop, q, out, at, before)
+        sum_products(slots, first, last, phi, start, stop, q, out, state.at, state.before)
     least = math.exp(threshold + MARGIN) if flushed > 0 else 0.0
     for s in range(first, last):
         fine = _to_log(slots[s, MSG], slots[s, CARD], out, least) and fine
     if not fine:
-        for s in range(first, last):
-            receive(slots[s, MSG], slots[s, STATE], slots[s, CARD], msg, total, zeros, q)
-        log_messages(slots, first, last, log_phi, start, stop, q, out)
+        receive_all(slots, first, last, state.msg, state.total, state.zeros, q)
+        log_messages(slots, first, last, tables.log_phi, start, stop, q, out)
 
 
 @inlined
-def update_max(factors, slots, log_phi, p, msg, total, zeros, q, out, at, before):
+def update_max(layout, tables, state, p):
     """Fill `out` at the slots of factor p with its log messages, max semiring, normalised to a largest entry of 1."""
+    factors, slots, q, out = layout.factors, layout.slots, state.q, state.out
     first, last = factors[p, SLOT], factors[p + 1, SLOT]
     start, stop = factors[p, ENTRY], factors[p + 1, ENTRY]
-    for s in range(first, last):
-        receive(slots[s, MSG], slots[s, STATE], slots[s, CARD], msg, total, zeros, q)
+    receive_all(slots, first, last, state.msg, state.total, state.zeros, q)
     if last - first == 2:
         m1, m2 = slots[first, MSG], slots[first + 1, MSG]
-        max_pair(log_phi, start, m1, slots[first, CARD], m2, slots[first + 1, CARD], q, out)
+        max_pair(tables.log_phi, start, m1, slots[first, CARD], m2, slots[first + 1, CARD], q, out)
     else:
-        max_products(slots, first, last, log_phi, start, stop, q, out, at, before)
+        max_products(slots, first, last, tables.log_phi, start, stop, q, out, state.at, state.before)
     for s in range(first, last):
-        normalize_max(slots[s, MSG], slots[s, CARD], out)
+        _normalize_max(slots[s, MSG], slots[s, CARD], out)
 
 
 @inlined
-def sum_pair(phi, start, m1, d1, m2, d2, q, out):
+def sum_pair(slots, first, phi, start, q, out):
     """Both messages of a pairwise factor: rows times q of the second variable, columns times q of the first."""
+    m1, d1 = slots[first, MSG], slots[first, CARD]
+    m2, d2 = slots[first + 1, MSG], slots[first + 1, CARD]
     for y in range(d2):
         put(out, m2 + y, 0.0)
     for x in range(d1):
@@ -146,7 +217,7 @@ def _to_log(m, d, out, least):
 
 
 @inlined
-def normalize_max(m, d, out):
+def _normalize_max(m, d, out):
     """Shift a log message to a largest entry of 0; one without support stays as it is."""
     top = NEG_INF
     for x in range(m, m + d):
@@ -154,6 +225,9 @@ def normalize_max(m, d, out):
     shift = top if top > NEG_INF else 0.0
     for x in range(m, m + d):
         put(out, x, get(out, x) - shift)
+
+
+# ---- factors of any arity ---------------------------------------------------------------------------------
 
 
 @inlined
@@ -202,6 +276,13 @@ def max_products(slots, first, last, log_phi, start, stop, q, out, at, before):
 
 
 @inlined
+def first_entry(slots, first, arity, at):
+    """Set the odometer `at` to the first table entry of the factor whose slots begin at `first`."""
+    for j in range(arity):
+        at[j] = slots[first + j, MSG]
+
+
+@inlined
 def step(slots, first, arity, at):
     """Advance the odometer `at` to the next table entry; the first slot that moved, -1 after the last entry."""
     j = arity - 1
@@ -214,6 +295,35 @@ def step(slots, first, arity, at):
     return j
 
 
+@inlined
+def with_messages(value, values, at, arity, left_out):
+    """A table entry plus the edge-state `values` [S] of its digits, but for slot number `left_out` (-1: of all)."""
+    for j in range(arity):
+        value += values[at[j]] if j != left_out else 0.0
+    return value
+
+
+@inlined
+def with_agreeing_messages(value, values, at, slots, first, arity, states):
+    """`with_messages` of all slots; -inf for an entry that contradicts the states [V] fixed so far (-1: free)."""
+    for j in range(arity):
+        fixed = states[slots[first + j, VAR]]
+        agrees = fixed < 0 or at[j] - slots[first + j, MSG] == fixed
+        value += values[at[j]] if agrees else NEG_INF
+    return value
+
+
+@inlined
+def log_add(top, scaled, value):
+    """One more term of a log-sum-exp that is kept as its largest term and the sum of exp(term - largest)."""
+    if value > top:
+        scaled = (scaled * math.exp(top - value) if top > NEG_INF else 0.0) + 1.0
+        top = value
+    elif value > NEG_INF:
+        scaled += math.exp(value - top)
+    return top, scaled
+
+
 @fast_kernel
 def log_messages(slots, first, last, log_phi, start, stop, q, out):
     """Sum semiring wholly in the log domain: right for any range, several times slower.
@@ -223,17 +333,14 @@ def log_messages(slots, first, last, log_phi, start, stop, q, out):
     arity = last - first
     at = np.empty(arity, np.int64)
     max_products(slots, first, last, log_phi, start, stop, q, out, at, np.empty(arity + 1))
+    first_entry(slots, first, arity, at)
     width = 0
     for j in range(arity):
-        at[j] = slots[first + j, MSG]
         width = max(width, slots[first + j, CARD])
     total = np.zeros((arity, width))
     for t in range(start, stop):
         for j in range(arity):
-            value = log_phi[t]
-            for k in range(arity):
-                if k != j:
-                    value += q[at[k]]
+            value = with_messages(log_phi[t], q, at, arity, j)
             top = out[at[j]]
             if top > NEG_INF:
                 total[j, at[j] - slots[first + j, MSG]] += math.exp(value - top)

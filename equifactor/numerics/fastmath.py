@@ -5,11 +5,13 @@ Both are accurate to about one unit in the last place on the range stated; outsi
 clamp. `get` and `put` are array access without the tests that keep a loop from vectorising.
 """
 
+import math
+
 from llvmlite import ir
 from numba import types
 from numba.core.extending import intrinsic
 
-from equifactor.numerics.jit import inlined
+from equifactor.numerics.jit import FLAGS, inlined
 
 TINY = 1e-30  # a gap that damping would halve until it is subnormal, where arithmetic is 50 times slower
 MIN_EXP = -700.0  # exp_ is right for MIN_EXP <= x <= 700
@@ -75,25 +77,38 @@ def _exponent(typingctx, n):
     return types.int64(types.int64), codegen
 
 
+def _polynomial(coefficients, doc):
+    """An intrinsic for a polynomial in Horner's form; a loop over coefficients would not be unrolled in time."""
+
+    def polynomial(typingctx, x):
+        def codegen(context, builder, signature, args):
+            value = ir.Constant(ir.DoubleType(), coefficients[0])
+            for c in coefficients[1:]:
+                product = builder.fmul(value, args[0], flags=FLAGS)
+                value = builder.fadd(product, ir.Constant(ir.DoubleType(), c), flags=FLAGS)
+            return value
+
+        return types.float64(types.float64), codegen
+
+    polynomial.__doc__ = doc
+    return intrinsic(polynomial)
+
+
+_exp_polynomial = _polynomial(
+    [1.0 / math.factorial(n) for n in range(12, -1, -1)], "The first thirteen terms of the series of exp(x)."
+)
+_log_polynomial = _polynomial(
+    [2.0 / n for n in range(21, 2, -2)], "(2 artanh(s) - 2 s) / s^3 at x = s^2, the first ten terms of its series."
+)
+
+
 @inlined
 def exp_(x):
     """exp(x) for -700 <= x <= 700: 2^k e^r with |r| <= ln(2)/2, a Taylor polynomial of degree 12 in r."""
     t = x * _LOG2_E + _ROUND
     k = t - _ROUND
     r = (x - k * _LN2_HIGH) - k * _LN2_LOW
-    p = 1.0 / 479001600.0
-    p = p * r + 1.0 / 39916800.0
-    p = p * r + 1.0 / 3628800.0
-    p = p * r + 1.0 / 362880.0
-    p = p * r + 1.0 / 40320.0
-    p = p * r + 1.0 / 5040.0
-    p = p * r + 1.0 / 720.0
-    p = p * r + 1.0 / 120.0
-    p = p * r + 1.0 / 24.0
-    p = p * r + 1.0 / 6.0
-    p = p * r + 0.5
-    p = p * r + 1.0
-    p = p * r + 1.0
+    p = _exp_polynomial(r)
     return from_bits(bits_of(p) + (bits_of(t) << 52))
 
 
@@ -106,14 +121,5 @@ def log_(x):
     f = m - 1.0
     s = f / (2.0 + f)
     z = s * s
-    q = 2.0 / 21.0
-    q = q * z + 2.0 / 19.0
-    q = q * z + 2.0 / 17.0
-    q = q * z + 2.0 / 15.0
-    q = q * z + 2.0 / 13.0
-    q = q * z + 2.0 / 11.0
-    q = q * z + 2.0 / 9.0
-    q = q * z + 2.0 / 7.0
-    q = q * z + 2.0 / 5.0
-    q = q * z + 2.0 / 3.0
+    q = _log_polynomial(z)
     return k * _LN2_HIGH + (2.0 * s + (s * z * q + k * _LN2_LOW))

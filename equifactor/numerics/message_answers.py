@@ -5,11 +5,9 @@ import math
 
 import numpy as np
 
-from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE
-from equifactor.numerics.factor_messages import receive, step
+from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, Layout
+from equifactor.numerics.factor_messages import NEG_INF, first_entry, log_add, receive, step, with_messages
 from equifactor.numerics.jit import fast_kernel
-
-NEG_INF = -math.inf
 
 
 @fast_kernel
@@ -22,30 +20,24 @@ def variable_to_factor(edges, msg, total, zeros):
 
 
 @fast_kernel
-def reduce_tables(factors, slots, log_phi, values, is_max):
+def reduce_tables(layout, log_phi, values, is_max):
     """[F] log-sum-exp (or maximum) over each table of log_phi plus the edge-state values [S] of its slots."""
+    layout = Layout(*layout)
+    factors, slots = layout.factors, layout.slots
     num_factors = len(factors) - 1
     reduced = np.empty(num_factors)
-    widest = 1
-    for p in range(num_factors):
-        widest = max(widest, factors[p + 1, SLOT] - factors[p, SLOT])
-    at = np.empty(widest, np.int64)
+    at = np.empty(max(1, layout.max_arity), np.int64)
     for p in range(num_factors):
         first = factors[p, SLOT]
         arity = factors[p + 1, SLOT] - first
-        for j in range(arity):
-            at[j] = slots[first + j, MSG]
-        top = NEG_INF
-        scaled = 0.0  # sum of exp(value - top), rescaled whenever the top rises
+        first_entry(slots, first, arity, at)
+        top, scaled = NEG_INF, 0.0
         for t in range(factors[p, ENTRY], factors[p + 1, ENTRY]):
-            value = log_phi[t]
-            for j in range(arity):
-                value += values[at[j]]
-            if value > top:
-                scaled = (scaled * math.exp(top - value) if top > NEG_INF else 0.0) + 1.0
-                top = value
-            elif not is_max and value > NEG_INF:
-                scaled += math.exp(value - top)
+            value = with_messages(log_phi[t], values, at, arity, -1)
+            if is_max:
+                top = max(top, value)
+            else:
+                top, scaled = log_add(top, scaled, value)
             step(slots, first, arity, at)
         reduced[p] = top if is_max or top == NEG_INF else top + math.log(scaled)
     return reduced

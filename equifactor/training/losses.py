@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from equifactor.numerics import tensors as ops
+from equifactor.numerics import tensors
 from equifactor.numerics.tensors.segments import segment_logsumexp, segment_sum
 from equifactor.solvers.learned.wiring import Flat
 
@@ -28,7 +28,7 @@ def kl_per_graph(flat: Flat, log_b: Float[Tensor, " X"], target: Float[Tensor, "
 
 def squared_error_per_graph(flat: Flat, log_b: Float[Tensor, " X"], target: Float[Tensor, " X"]) -> Tensor:
     """[G] mean over the states of each graph of the squared error of the probability."""
-    error = (ops.probabilities(flat, log_b) - target).square()
+    error = (tensors.probabilities(flat, log_b) - target).square()
     graph_of_state = flat.graph_of_var[flat.var_of_state]
     size = segment_sum(torch.ones_like(error), graph_of_state, flat.num_graphs)
     return segment_sum(error, graph_of_state, flat.num_graphs) / size.clamp_min(1.0)
@@ -42,7 +42,7 @@ def uai_per_graph(
     The paper's loss, but that it goes on falling where beliefs are better than a best known score that is not optimal,
     and that a power above 1 brings the draw closer to the decoded assignment.
     """
-    expected = expected_log_score(flat, ops.probabilities(flat, power * log_b))
+    expected = expected_log_score(flat, tensors.probabilities(flat, power * log_b))
     return (best - expected) / best.abs().clamp_min(SMALLEST_SCORE)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from equifactor.numerics import tensors as ops
+from equifactor.numerics import tensors
 from equifactor.result import Task
 from equifactor.solvers.learned.network import Network
 from equifactor.solvers.learned.wiring import wire
@@ -44,4 +44,4 @@ def scores(network: Network, batch: Batch, steps: int | None = None) -> np.ndarr
     """[G] the log score of the assignment of highest belief, variable by variable."""
     with torch.no_grad():
         log_b = network.unroll(network.start(wire(batch.flat, "max")), steps)[-1]
-        return ops.log_scores(batch.flat, ops.max_states(batch.flat, log_b)).double().cpu().numpy()
+        return tensors.log_scores(batch.flat, tensors.max_states(batch.flat, log_b)).double().cpu().numpy()

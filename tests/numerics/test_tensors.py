@@ -8,8 +8,9 @@ import torch
 
 from equifactor import FactorGraph, compile, solve
 from equifactor.generators import random_graph, random_tree
-from equifactor.numerics import tensors as ops
+from equifactor.numerics import tensors
 from equifactor.numerics.tensors.segments import segment_logsumexp, segment_max, segment_sum
+from equifactor.solvers.optimise.map_bounds import map_upper_bound
 
 
 def messages_by_loops(graph: FactorGraph, rounds: int, damping: float) -> dict[tuple[int, int], np.ndarray]:
@@ -43,10 +44,10 @@ def messages_by_loops(graph: FactorGraph, rounds: int, damping: float) -> dict[t
 def test_step_is_the_textbook_update(zeros: float, damping: float) -> None:
     graph = random_graph(5, 7, arity=(1, 3), card=(2, 3), zeros=zeros, seed=5)
     flat = compile(graph).to()
-    msg = ops.first_messages(flat)
+    msg = tensors.first_messages(flat)
     for _ in range(3):
-        new = ops.marginalize_tables(flat, ops.sum_of_other_factors(flat, msg))
-        msg = ops.damp(new, msg, damping)
+        new = tensors.marginalize_tables(flat, tensors.sum_of_other_factors(flat, msg))
+        msg = tensors.damp(new, msg, damping)
     want = messages_by_loops(graph, 3, damping)
     first = 0
     for edge in range(flat.num_edges):
@@ -62,10 +63,10 @@ def test_gradient_of_log_z_is_the_factor_marginal_on_a_tree(zeros: float) -> Non
     flat = compile(graph).to()
     log_phi = flat.log_phi.clone().requires_grad_()
     flat = flat.with_log_phi(log_phi)
-    msg = ops.first_messages(flat)
+    msg = tensors.first_messages(flat)
     for _ in range(8):
-        msg = ops.marginalize_tables(flat, ops.sum_of_other_factors(flat, msg))
-    log_z = ops.bethe_log_z(flat, msg).sum()
+        msg = tensors.marginalize_tables(flat, tensors.sum_of_other_factors(flat, msg))
+    log_z = tensors.bethe_log_z(flat, msg).sum()
     (grad,) = torch.autograd.grad(log_z, log_phi)
     assert torch.isfinite(grad).all()
     exact = solve(graph, "PR", "brute").log_z
@@ -85,20 +86,20 @@ def test_upper_bound_holds_for_arbitrary_messages() -> None:
         graph = random_graph(5, 6, arity=(1, 3), card=(2, 3), seed=seed)
         flat = compile(graph).to()
         msg = torch.randn(flat.num_edge_states, generator=rng, dtype=torch.float64) * 3
-        bound = ops.map_upper_bound(flat, msg).item()
+        bound = map_upper_bound(flat, msg).item()
         assert bound >= solve(graph, "MAP", "brute").log_score - 1e-9
 
 
 def test_a_message_without_support_stays_without_nan() -> None:
     contradiction = FactorGraph([2, 2], [([0], [1, 0]), ([0, 1], [[0, 0], [1, 1]])])
     flat = compile(contradiction).to()
-    msg = ops.first_messages(flat)
+    msg = tensors.first_messages(flat)
     for _ in range(3):
-        msg = ops.marginalize_tables(flat, ops.sum_of_other_factors(flat, msg))
+        msg = tensors.marginalize_tables(flat, tensors.sum_of_other_factors(flat, msg))
     assert not torch.isnan(msg).any()
-    p = ops.probabilities(flat, ops.variable_log_beliefs(flat, msg))
+    p = tensors.probabilities(flat, tensors.variable_log_beliefs(flat, msg))
     assert (p == 0).any()
-    assert ops.bethe_log_z(flat, msg).item() == -np.inf
+    assert tensors.bethe_log_z(flat, msg).item() == -np.inf
 
 
 def test_segments() -> None:

@@ -109,14 +109,14 @@ def test_evidence_moves_along() -> None:
 @pytest.mark.parametrize("name", ["loop", "ragged cardinalities", "hard zeros", "some evidence", "arity 5"])
 def test_messages_follow(name: str) -> None:
     from equifactor.solver import SolveContext
-    from equifactor.solvers.messages.bp_engine import Settings, new_engine
+    from equifactor.solvers.messages.bp_engine import BpSettings, new_engine
 
     graph = GRAPHS[name]
     r = Relabelling.random(graph, seed=3)
     flat, other = compile(graph), compile(relabel(graph, r))
     found = []
     for compiled in (flat, other):
-        engine = new_engine(compiled, Settings("sum", "parallel", 0.3, 1e-6, 0), SolveContext(), "numba")
+        engine = new_engine(compiled, BpSettings("sum", "parallel", 0.3, 1e-6, 0), SolveContext(), "numba")
         engine.sweep(3)
         msg = engine.messages()
         top = np.full(compiled.num_edges, -np.inf)

@@ -8,7 +8,7 @@ import torch
 
 from equifactor import FactorGraph, compile, generators, metrics, solve
 from equifactor.graph.marginals import Marginals
-from equifactor.numerics import tensors as ops
+from equifactor.numerics import tensors
 from equifactor.result import Task
 from equifactor.solvers.learned.network import build
 from equifactor.training.batches import Dataset
@@ -30,7 +30,7 @@ def test_kl_and_squared_error_are_those_of_metrics() -> None:
     log_b = beliefs_of(flat)
     exact = [solve(g, "MAR", "brute").marginals for g in GRAPHS]
     target = torch.tensor(np.concatenate([m.values for m in exact]))
-    guess = flat.marginals(ops.probabilities(flat, log_b).numpy())
+    guess = flat.marginals(tensors.probabilities(flat, log_b).numpy())
     want = [metrics.kl(p, q) for p, q in zip(exact, guess, strict=True)]
     np.testing.assert_allclose(kl_per_graph(flat, log_b, target), want, rtol=1e-12)
     square = [metrics.rmse(p, q) ** 2 for p, q in zip(exact, guess, strict=True)]
@@ -48,7 +48,7 @@ def test_kl_is_zero_at_the_target_and_finite_where_a_possible_state_is_ruled_out
 
 def test_expected_score_is_the_mean_over_all_assignments() -> None:
     flat = compile(GRAPHS).to()
-    p = ops.probabilities(flat, beliefs_of(flat))
+    p = tensors.probabilities(flat, beliefs_of(flat))
     got = expected_log_score(flat, p)
     for g, (graph, q) in enumerate(zip(GRAPHS, flat.marginals(p.numpy()), strict=True)):
         states = np.stack(np.unravel_index(np.arange(np.prod(graph.card)), graph.card), axis=1)
@@ -76,7 +76,7 @@ def test_a_large_power_makes_the_expected_error_that_of_the_decoded_assignment()
     flat = compile(graph).to()
     log_b = torch.randn(flat.num_states, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     best = torch.tensor([solve(graph, "MAP", "brute").log_score], dtype=torch.float64)
-    score = ops.log_scores(flat, ops.max_states(flat, log_b))
+    score = tensors.log_scores(flat, tensors.max_states(flat, log_b))
     want = (best - score) / best.abs()
     torch.testing.assert_close(uai_per_graph(flat, log_b, best, power=1e4), want)
     assert not torch.allclose(uai_per_graph(flat, log_b, best), want)

@@ -1,4 +1,4 @@
-"""Tensor operations on a FlatGraph: the torch engine. Batched, differentiable, on any device.
+"""Tensor operations on a FlatGraph, for torch: batched, differentiable, on any device.
 
 Symbols: msg_fv [S] factor-to-variable and msg_vf [S] variable-to-factor log messages, log_b_v [X] log beliefs.
 True zeros are -inf and stay so: leave-one-out sums count infinities instead of subtracting them.
@@ -11,7 +11,6 @@ from equifactor.numerics.tensors.tensor_beliefs import (
     probabilities,
     variable_log_beliefs,
 )
-from equifactor.numerics.tensors.tensor_bounds import map_upper_bound
 from equifactor.numerics.tensors.tensor_messages import (
     change_per_graph,
     damp,
@@ -20,6 +19,7 @@ from equifactor.numerics.tensors.tensor_messages import (
     marginalize_tables,
     reduce_tables,
     sum_of_other_factors,
+    with_messages,
 )
 
 __all__ = [
@@ -29,11 +29,11 @@ __all__ = [
     "first_messages",
     "hold_above",
     "log_scores",
-    "map_upper_bound",
     "marginalize_tables",
     "max_states",
     "probabilities",
     "reduce_tables",
     "sum_of_other_factors",
     "variable_log_beliefs",
+    "with_messages",
 ]

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from equifactor.graph import FlatGraph
 from equifactor.numerics.tensors.segments import logsumexp, segment_logsumexp, segment_max, segment_sum
-from equifactor.numerics.tensors.tensor_messages import sum_of_other_factors
+from equifactor.numerics.tensors.tensor_messages import sum_of_other_factors, with_messages
 
 Flat = FlatGraph[Tensor]
 
@@ -43,8 +43,8 @@ def log_scores(g: Flat, states: Int[Tensor, " V"]) -> Float[Tensor, " G"]:
         for j, d in enumerate(group.shape):
             picked = picked * d + states[g.var_of_edge[group.edges[j]]]
         table = group.table(g.log_phi).reshape(group.num_factors, -1)
-        graph = g.graph_of_factor[torch.as_tensor(group.factors, device=score.device)]
-        score = score + segment_sum(table.gather(1, picked[:, None]).squeeze(1), graph, g.num_graphs)
+        entries = table.gather(1, picked[:, None]).squeeze(1)
+        score = score + segment_sum(entries, g.graph_of_factor[group.factors], g.num_graphs)
     return score
 
 
@@ -62,13 +62,8 @@ def bethe_log_z(g: Flat, msg_fv: Float[Tensor, " S"]) -> Float[Tensor, " G"]:
 
     msg_vf = sum_of_other_factors(g, msg_fv)
     for group in g.groups:
-        belief = group.table(g.log_phi)
-        for j in range(len(group.shape)):
-            message = group.message(msg_vf, j)
-            axes = [1] * j + [group.shape[j]] + [1] * (len(group.shape) - 1 - j)
-            belief = belief + message.reshape(-1, *axes)
+        belief = with_messages(group, g.log_phi, msg_vf)
         log_z_a = logsumexp(belief.reshape(group.num_factors, -1), -1)
-        graph = g.graph_of_factor[torch.as_tensor(group.factors, device=log_z.device)]
-        log_z = log_z + segment_sum(log_z_a, graph, g.num_graphs)
+        log_z = log_z + segment_sum(log_z_a, g.graph_of_factor[group.factors], g.num_graphs)
     # A factor without support makes Z zero; its variables then hold +inf from (1 - d_i) ln 0.
     return torch.where(torch.isnan(log_z) | torch.isposinf(log_z), -torch.inf, log_z)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -12,8 +11,8 @@ from torch import Tensor
 from equifactor.graph import FlatGraph
 from equifactor.graph.flat_graph import FactorGroup
 from equifactor.numerics.tensors.segments import logsumexp, segment_max, segment_sum
+from equifactor.typing import Semiring
 
-Semiring = Literal["sum", "max"]
 Flat = FlatGraph[Tensor]
 
 
@@ -57,7 +56,7 @@ def reduce_tables(
     *,
     zeros: bool = True,
 ) -> Float[Tensor, " S *H"]:
-    """The same before normalisation, for some of the groups, and for any number of channels at once.
+    """`marginalize_tables` before normalisation, for some of the groups, and for any number of channels at once.
 
     Where there are no true zeros (`zeros=False`) fewer and faster operations do.
     """
@@ -88,14 +87,28 @@ def _reduced(
 
 def _absorb(table: Tensor, message: Tensor, axis: int, semiring: Semiring, zeros: bool) -> Tensor:
     """Add messages [F, d, *H] along one axis of tables [F, .., d, .., *H] and reduce it."""
+    return _reduce(_plus(table, message, axis), axis, semiring, zeros)
+
+
+def with_messages(
+    group: FactorGroup, log_phi: Float[Tensor, " T"], messages: Float[Tensor, " S"]
+) -> Float[Tensor, " F *D"]:
+    """Tables [F, d1, .., dk] of a group plus the messages of all its slots."""
+    table: Tensor = group.table(log_phi)
+    for j in range(len(group.shape)):
+        table = _plus(table, group.message(messages, j), j + 1)
+    return table
+
+
+def _plus(table: Tensor, message: Tensor, axis: int) -> Tensor:
+    """Tables [F, .., d, .., *H] plus messages [F, d, *H] along one axis."""
     channels = message.ndim - 2
     before, after = axis - 1, table.ndim - channels - axis - 1
-    message = message.reshape(message.shape[0], *[1] * before, message.shape[1], *[1] * after, *message.shape[2:])
-    return _reduce(table + message, axis, semiring, zeros)
+    return table + message.reshape(message.shape[0], *[1] * before, message.shape[1], *[1] * after, *message.shape[2:])
 
 
 def hold_above(msg: Float[Tensor, " S"], floor: float) -> Float[Tensor, " S"]:
-    """Messages no lower than a floor, true zeros aside; see `bp.engine.message_floor`."""
+    """Messages no lower than a floor, true zeros aside; see `table_ranges.message_floor`."""
     return torch.where(torch.isneginf(msg), msg, msg.clamp_min(floor))
 
 
@@ -114,6 +127,7 @@ def change_per_graph(g: Flat, new: Float[Tensor, " S"], old: Float[Tensor, " S"]
 
 
 def _reduce(values: Tensor, axis: int, semiring: Semiring, zeros: bool = True) -> Tensor:
+    """The largest value along an axis, or ln sum exp; with `zeros` an axis of -inf has a gradient of 0, not NaN."""
     if semiring == "max":
         return values.amax(axis)
     if zeros:
@@ -124,6 +138,6 @@ def _reduce(values: Tensor, axis: int, semiring: Semiring, zeros: bool = True) -
 
 
 def _normalized(message: Tensor, semiring: Semiring) -> Tensor:
-    """Total (sum) or largest entry (max) becomes 1; a message without any support stays -inf, not NaN."""
+    """Messages [.., d] whose total (sum) or largest entry (max) is 1; one without any support stays -inf, not NaN."""
     scale = _reduce(message, -1, semiring).unsqueeze(-1)
     return message - torch.where(torch.isneginf(scale), 0.0, scale)

@@ -11,7 +11,7 @@ from equifactor.graph.move_model import MoveModel
 from equifactor.result import Estimate, Status, impossible
 from equifactor.solvers.auto.branch_worker import BranchWorker
 from equifactor.solvers.elimination.shrink import Shrunk, shrink
-from equifactor.solvers.messages.bp_engine import Settings, new_engine
+from equifactor.solvers.messages.bp_engine import BpSettings, new_engine
 from equifactor.solvers.messages.sequential_decoding import sequential_states
 from equifactor.solvers.optimise.ascent import VariableAscent
 from equifactor.solvers.optimise.cycle_ascent import CycleAscent
@@ -114,7 +114,7 @@ class MapPortfolio:
 
     def _start(self) -> IntArray:
         """The better decoding of damped max-product messages."""
-        settings = Settings("max", "parallel", 0.5, 1e-6, self.context.seed)
+        settings = BpSettings("max", "parallel", 0.5, 1e-6, self.context.seed)
         engine = new_engine(self.flat, settings, self.context, "numba")
         change = np.inf
         for _ in range(_BP_ITERATIONS // _BP_BURST):

@@ -21,10 +21,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from equifactor.errors import ModelError, OptionError
-from equifactor.numerics import tensors as ops
+from equifactor.numerics import tensors
 from equifactor.numerics.tensors.segments import finite, logsumexp, segment_logsumexp, segment_max, segment_sum
-from equifactor.numerics.tensors.tensor_messages import Semiring
 from equifactor.solvers.learned.wiring import Flat, Wiring, wire
+from equifactor.typing import Semiring
 
 Gradient = Literal["unrolled", "implicit"]
 
@@ -93,7 +93,7 @@ def beliefs(
         msg, done = _fixed_point(wiring, old, keep, iterations, tolerance), done + 1
         msg_fv = wiring.messages(msg)
         seen_by_log_z = msg_fv.detach()
-    log_b_v = ops.variable_log_beliefs(flat, msg_fv)
+    log_b_v = tensors.variable_log_beliefs(flat, msg_fv)
     scale = finite(segment_logsumexp(log_b_v, flat.var_of_state, flat.num_vars))
     log_b_v = log_b_v - scale.index_select(0, flat.var_of_state)
     log_factors, _ = _factor_beliefs(flat, msg_fv, semiring)
@@ -152,14 +152,10 @@ def _fixed_point(wiring: Wiring, msg: Tensor, keep: Tensor, iterations: int, tol
 
 def _factor_beliefs(flat: Flat, msg_fv: Tensor, semiring: Semiring) -> tuple[Tensor, Tensor]:
     """The normalised log belief of every table entry [T], and the sum of ln Z_a (`max`: of the best entries) [G]."""
-    msg_vf = ops.sum_of_other_factors(flat, msg_fv)
+    msg_vf = tensors.sum_of_other_factors(flat, msg_fv)
     blocks, log_z = [], msg_fv.new_zeros(flat.num_graphs)
     for group in flat.groups:
-        log_b = group.table(flat.log_phi)
-        for j, d in enumerate(group.shape):
-            after = [1] * (len(group.shape) - 1 - j)
-            log_b = log_b + group.message(msg_vf, j).reshape(-1, *[1] * j, d, *after)
-        log_b = log_b.reshape(group.num_factors, -1)
+        log_b = tensors.with_messages(group, flat.log_phi, msg_vf).reshape(group.num_factors, -1)
         total = logsumexp(log_b, -1)
         blocks.append((log_b - finite(total)[:, None]).reshape(-1))
         log_z_a = log_b.amax(-1) if semiring == "max" else total
@@ -170,8 +166,8 @@ def _factor_beliefs(flat: Flat, msg_fv: Tensor, semiring: Semiring) -> tuple[Ten
 def _log_z(flat: Flat, msg_fv: Tensor, semiring: Semiring) -> Float[Tensor, " G"]:
     """The Bethe ln Z for both semirings."""
     if semiring == "sum":
-        return ops.bethe_log_z(flat, msg_fv)
-    best = segment_max(ops.variable_log_beliefs(flat, msg_fv), flat.var_of_state, flat.num_vars)
+        return tensors.bethe_log_z(flat, msg_fv)
+    best = segment_max(tensors.variable_log_beliefs(flat, msg_fv), flat.var_of_state, flat.num_vars)
     degree = segment_sum(torch.ones_like(flat.var_of_edge), flat.var_of_edge, flat.num_vars)
     terms = torch.where(degree == 1, 0.0, (1 - degree) * best)  # 0 times -inf is meant as 0.
     of_vars = segment_sum(terms, flat.graph_of_var, flat.num_graphs)

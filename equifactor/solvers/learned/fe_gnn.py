@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from equifactor.numerics import tensors as ops
+from equifactor.numerics import tensors
 from equifactor.numerics.tensors.segments import segment_sum
 from equifactor.options import option
 from equifactor.registry import register
@@ -75,12 +75,12 @@ class FEGNN(Network):
         msg = state.msg_fv
         if self.sees_bp:
             msg_vf = wiring.outgoing(msg)
-            seen_vf = self._seen(h_vf, ops.sum_of_other_factors(wiring.flat, wiring.messages(msg)))
+            seen_vf = self._seen(h_vf, tensors.sum_of_other_factors(wiring.flat, wiring.messages(msg)))
             new = wiring.normalize(wiring.reduce(msg_vf))
             msg = wiring.damp(new, msg, msg.new_tensor(0.5))
         else:
             seen_vf = h_vf
-        out = ops.reduce_tables(
+        out = tensors.reduce_tables(
             wiring.all_groups, log_phi, self.mlp2(seen_vf).reshape(-1), wiring.semiring, zeros=wiring.has_zeros
         )
         h_fv = self._moved(h_fv, self.gru2(out.clamp(-_CLAMP, _CLAMP).reshape(-1, self.card), h_fv), t)

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from equifactor.graph.flat_graph import FactorGroup
 from equifactor.graph.short_loops import Pairs, Rings, find_rings
-from equifactor.numerics import tensors as ops
+from equifactor.numerics import tensors
 from equifactor.numerics.tensors.segments import finite, segment_max, segment_sum
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Loops:
             msg_fv, new, unary = (t.clamp_min(floor) for t in (msg_fv, new, unary))
         belief = unary + segment_sum(msg_fv, wiring.state, wiring.num_states)
         cavity = belief.index_select(0, index.state) - msg_fv.index_select(0, a) - msg_fv.index_select(0, b)
-        q = ops.reduce_tables(index.groups, self.tables, cavity, wiring.semiring, zeros=False)
+        q = tensors.reduce_tables(index.groups, self.tables, cavity, wiring.semiring, zeros=False)
         said = new.index_select(0, a) + new.index_select(0, b)
         by_pairs = self._gauge(said + cavity)
         delta = self._gauge(q + cavity) - by_pairs

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from equifactor.numerics import tensors as ops
+from equifactor.numerics import tensors
 from equifactor.numerics.tensors.segments import logsumexp, segment_sum
 from equifactor.options import option
 from equifactor.registry import register
@@ -66,8 +66,8 @@ class NEBP(Network):
         """Do a step of BP, run the graph network and correct the messages."""
         wiring, (h_v, h_f, unary, _) = state.wiring, state.hidden
         flat = wiring.flat
-        msg_vf = ops.sum_of_other_factors(flat, torch.cat((unary, state.msg_fv)))
-        new = ops.marginalize_tables(flat, msg_vf, wiring.semiring)
+        msg_vf = tensors.sum_of_other_factors(flat, torch.cat((unary, state.msg_fv)))
+        new = tensors.marginalize_tables(flat, msg_vf, wiring.semiring)
         seen_fv, seen_vf = self._seen(new), self._seen(msg_vf)
         b = unary_features(wiring, self.card)
         for _ in range(self.rounds):
@@ -92,7 +92,7 @@ class NEBP(Network):
     def log_beliefs(self, state: NetworkState) -> Float[Tensor, " X"]:
         """The sum of all corrected messages, those of unary factors included."""
         flat = state.wiring.flat
-        return ops.variable_log_beliefs(flat, torch.cat((state.hidden[2], state.msg_fv)))
+        return tensors.variable_log_beliefs(flat, torch.cat((state.hidden[2], state.msg_fv)))
 
     @staticmethod
     def penalty(state: NetworkState) -> Float[Tensor, ""]:

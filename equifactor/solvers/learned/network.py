@@ -13,10 +13,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from equifactor.errors import ModelError, OptionError
-from equifactor.numerics.tensors.tensor_messages import Semiring
 from equifactor.options import check_options, option
 from equifactor.registry import solver_class, solver_names
 from equifactor.solvers.learned.wiring import Flat, Wiring, wire
+from equifactor.typing import Semiring
 
 if TYPE_CHECKING:
     from equifactor.solver import Symmetry

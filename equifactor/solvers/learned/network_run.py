@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from equifactor.numerics import tensors as ops
+from equifactor.numerics import tensors
 from equifactor.numerics.tensors.segments import segment_max
 from equifactor.result import Task
 
@@ -59,7 +59,7 @@ class NetworkRun:
 
     def _probabilities(self) -> tuple[Tensor, Tensor]:
         """Beliefs [X] and messages [S2] outside the log; what a network makes of messages need not be normalised."""
-        beliefs = ops.probabilities(self.flat, self.network.log_beliefs(self.state))
+        beliefs = tensors.probabilities(self.flat, self.network.log_beliefs(self.state))
         return beliefs, self.state.wiring.normalize(self.state.msg_fv).exp()
 
     @functools.cached_property
@@ -88,11 +88,11 @@ class NetworkRun:
 
     def probabilities(self) -> FloatArray:
         """[X] normalised beliefs."""
-        return _numpy(ops.probabilities(self.flat, self.log_beliefs()))
+        return _numpy(tensors.probabilities(self.flat, self.log_beliefs()))
 
     def best_states(self) -> IntArray:
         """[V] state of highest belief, the first on ties."""
-        states = ops.max_states(self.flat, self.log_beliefs().nan_to_num(0.0, neginf=-torch.inf))
+        states = tensors.max_states(self.flat, self.log_beliefs().nan_to_num(0.0, neginf=-torch.inf))
         return np.asarray(states.cpu().numpy())
 
     def messages(self) -> Tensor:
@@ -103,23 +103,24 @@ class NetworkRun:
 
     def log_z(self) -> FloatArray:
         """[G] the Bethe estimate of ln Z from the messages."""
-        return _numpy(ops.bethe_log_z(self._exact(), self.messages()))
+        return _numpy(tensors.bethe_log_z(self._exact(), self.messages()))
 
     def upper_bound(self, passes: int = 0) -> FloatArray:
         """[G] an upper bound on the best log score; passes of dual ascent lower it, as many as time allows."""
+        from equifactor.solvers.optimise.map_bounds import upper_bound_of
+
         messages = self.messages()
-        bound = _numpy(ops.map_upper_bound(self._exact(), messages))
+        bound = _numpy(upper_bound_of(self._exact(), messages))
         if passes == 0:
             return bound
         from equifactor.solvers.optimise.ascent import VariableAscent
-        from equifactor.solvers.optimise.map_bounds import upper_bound_of
 
         ascent = VariableAscent(self.compiled, _numpy(messages))
         for _ in range(passes):
             if self.context.clock.stopped:
                 break
             ascent.sweep()
-        return np.minimum(bound, upper_bound_of(self.compiled, ascent.layout, ascent.messages))
+        return np.minimum(bound, upper_bound_of(self.compiled, ascent.messages))
 
     def _exact(self) -> FlatGraph[Tensor]:
         """The batch with its tables in double precision, not as rounded for the network."""

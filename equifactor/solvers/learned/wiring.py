@@ -16,9 +16,10 @@ from torch import Tensor
 
 from equifactor.graph import FlatGraph
 from equifactor.graph.flat_graph import FactorGroup
-from equifactor.numerics import tensors as ops
-from equifactor.numerics.tensors.segments import segment_logsumexp, segment_max, segment_sum
-from equifactor.numerics.tensors.tensor_messages import Semiring
+from equifactor.numerics import tensors
+from equifactor.numerics.table_ranges import message_floor
+from equifactor.numerics.tensors.segments import logsumexp, segment_logsumexp, segment_max, segment_sum
+from equifactor.typing import Semiring
 
 if TYPE_CHECKING:
     from equifactor.solvers.learned.loop_corrections import Loops
@@ -72,7 +73,7 @@ class Wiring:
     def reduce(self, msg_vf: Float[Tensor, " S2 *H"], semiring: Semiring | None = None, log_phi: Any = None) -> Tensor:
         """Factor-to-variable messages [S2, *H] (Eq. 3) of `log_phi` (the tables of the graph), not normalised."""
         tables = self.log_phi if log_phi is None else log_phi
-        return ops.reduce_tables(self.groups, tables, msg_vf, semiring or self.semiring, zeros=self.has_zeros)
+        return tensors.reduce_tables(self.groups, tables, msg_vf, semiring or self.semiring, zeros=self.has_zeros)
 
     def normalize(self, log_values: Float[Tensor, " S2 *H"], semiring: Semiring | None = None) -> Tensor:
         """Messages [S2, *H] whose states add up to 1 (sum) or have largest 1 (max) on each edge, channel by channel."""
@@ -93,7 +94,7 @@ class Wiring:
         if maximum:
             total = rows.amax(1, keepdim=True)
         elif self.has_zeros:
-            total = ops.segments.logsumexp(rows, 1).unsqueeze(1)
+            total = logsumexp(rows, 1).unsqueeze(1)
         else:
             total = rows.logsumexp(1, keepdim=True)
         return total.expand(rows.shape).reshape(log_values.shape)
@@ -182,7 +183,7 @@ def wire(flat: Flat, semiring: Semiring) -> Wiring:
     first_edge = larger[0].edges[0].start if larger else flat.num_edges
     # Groups are in the order of their arity, so what is left out is a prefix.
     groups = tuple(replace(g, slots=_shift(g.slots, first), edges=_shift(g.edges, first_edge)) for g in larger)
-    unary_messages = ops.first_messages(flat, semiring)[:first]
+    unary_messages = tensors.first_messages(flat, semiring)[:first]
     cards = {d for g in larger for d in g.shape}
     unary = segment_sum(unary_messages, flat.state_of_edge_state[:first], flat.num_states)
     return Wiring(
@@ -205,18 +206,8 @@ def wire(flat: Flat, semiring: Semiring) -> Wiring:
         var_of_state=flat.var_of_state,
         var_of_edge=flat.var_of_edge,
         all_groups=flat.groups,
-        floor=_floor(flat),
+        floor=message_floor(flat) if flat.has_zeros else flat.log_phi.new_full((), -torch.inf),
     )
-
-
-def _floor(flat: Flat) -> Float[Tensor, ""]:
-    """The least log message that belief propagation keeps, computed without waiting for the device."""
-    widest = [flat.log_phi.new_full((1,), 10.0)]
-    for group in flat.groups if flat.has_zeros else ():  # Without zeros no message can run away.
-        table = flat.log_phi.detach()[group.entries].reshape(group.num_factors, -1)
-        low = torch.where(torch.isneginf(table), torch.inf, table).amin(1)
-        widest.append((table.amax(1) - low).nan_to_num(0.0, 0.0, 0.0).amax(0, keepdim=True))
-    return -1e3 * torch.cat(widest).amax()
 
 
 def _mean(values: Tensor, index: Tensor, count: int) -> Tensor:

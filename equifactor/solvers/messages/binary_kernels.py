@@ -1,39 +1,59 @@
 # mypy: ignore-errors
-"""Parallel belief propagation on binary pairwise models: one number per message; no zeros.
+"""Belief propagation on binary pairwise models, parallel and largest change first: one number per message; no zeros.
 
 A message is its log ratio `lam = ln m(1) - ln m(0)`. Messages of all factors lie side by side (slot 0, then slot 1),
-so the parts of the update are plain loops over contiguous memory that the compiler vectorises: less than 6 ns per
-message on one 2.8 GHz core, a third of what the general kernel takes.
+so the parts of a parallel update are plain loops over contiguous memory that the compiler vectorises: less than 6 ns
+per message on one 2.8 GHz core, a third of what the general kernel takes. A residual update is the work of one factor:
+two messages from two sums that are kept up to date, so its cost is the neighbours whose priority grows.
 """
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from equifactor.numerics.fastmath import MIN_EXP, TINY, exp_, get, log_, put
+from equifactor.numerics.heaps import set_key
 from equifactor.numerics.jit import fast_kernel, inlined
+from equifactor.solvers.messages.schedule_kernels import ResidualQueue, tell_others
+from equifactor.typing import FloatArray, IntArray
 
-CHUNK = 512  # factors: the scratch for so many stays in the nearest cache
+CHUNK = 512  # number of factors whose scratch stays in the nearest cache
+
+
+class BinaryPairs(NamedTuple):
+    """The pair factors of a batch and their messages: slot 0 of every factor, then slot 1."""
+
+    lam: FloatArray  # [2F] factor-to-variable log ratios, updated in place
+    unary: FloatArray  # [V] log ratio of the unary factors
+    var_of_edge: NDArray[np.int32]  # [2F] half the memory of the usual 64 bits
+    graph_of_edge: IntArray  # [2F]
+    tables: FloatArray  # entries 00, 01, 10, 11 of each factor, linear for sum and in the log domain for max:
+    # [4, F] for the parallel schedule, [F, 4] for the residual one
+
+
+# ---- all at once ------------------------------------------------------------------------------------------
 
 
 @fast_kernel
-def sweep_binary(count, lam, total, unary, var_of_edge, tables, damping, is_max, change, graph_of_edge, check):
-    """So many parallel updates of all messages.
+def sweep_binary(count, pairs, total, damping, is_max, change, check):
+    """Several parallel updates of all messages.
 
     A sweep goes through memory once, chunk by chunk: what one factor needs is read, and its messages are written and
     added to the sums of the next sweep, while it is near.
 
     Args:
         count: number of sweeps.
-        lam: [2F] factor-to-variable log ratios, slot 0 of every factor, then slot 1; updated in place.
+        pairs: factors and messages.
         total: [2, V] scratch for the sum into each variable, before and after.
-        unary: [V] log ratio of the unary factors.
-        var_of_edge: [2F] 32-bit.
-        tables: [4, F] entries 00, 01, 10, 11: in the log domain for max, linear for sum.
         damping: share of the old log ratio that is kept.
         is_max: max-product instead of sum-product.
         change: [G] raised to the largest undamped movement in probability of the last sweep, when `check` is set.
-        graph_of_edge: [2F].
         check: whether the change is wanted; it costs as much as the update.
     """
+    pairs = BinaryPairs(*pairs)
+    lam, unary, var_of_edge, tables = pairs.lam, pairs.unary, pairs.var_of_edge, pairs.tables
+    graph_of_edge = pairs.graph_of_edge
     num_factors = len(lam) // 2
     now, after = total[0], total[1]
     after[:] = unary
@@ -61,7 +81,7 @@ def sweep_binary(count, lam, total, unary, var_of_edge, tables, damping, is_max,
                 if check and n == count - 1:
                     for f in range(len(new)):
                         g = get(graph_of_edge, first + f)
-                        moved = abs(probability(new[f]) - probability(get(lam, first + f)))
+                        moved = abs(_probability(new[f]) - _probability(get(lam, first + f)))
                         put(change, g, max(get(change, g), moved))
                 for f in range(len(new)):
                     gap = get(lam, first + f) - new[f]
@@ -90,24 +110,136 @@ def _receive(lam, first, var_of_edge, total, q):
 def _sum_ratios(lam, t00, t01, t10, t11):
     """In place: ln (t10 q0 + t11 q1) / (t00 q0 + t01 q1), q the incoming message scaled to a largest entry of 1."""
     for f in range(len(t00)):
-        ratio = lam[f]
-        small = exp_(max(-abs(ratio), MIN_EXP))
-        q0 = small if ratio > 0.0 else 1.0
-        q1 = 1.0 if ratio > 0.0 else small
+        q0, q1 = _scaled(lam[f])
         lam[f] = log_((t10[f] * q0 + t11[f] * q1) / (t00[f] * q0 + t01[f] * q1))
 
 
 @fast_kernel
 def _max_ratios(lam, t00, t01, t10, t11):
+    """The same with the larger of the two products in place of their sum, for log tables."""
     for f in range(len(t00)):
-        ratio = lam[f]
-        q1 = min(ratio, 0.0)  # ln of the incoming message scaled to a largest entry of 1: infinity is welcome
-        q0 = min(-ratio, 0.0)
-        lam[f] = max(t10[f] + q0, t11[f] + q1) - max(t00[f] + q0, t01[f] + q1)
+        lam[f] = _max_ratio(lam[f], t00[f], t01[f], t10[f], t11[f])
 
 
 @inlined
-def probability(ratio):
-    """Of state 1, from a log ratio."""
+def _max_ratio(ratio, t00, t01, t10, t11):
+    """The log ratio of an outgoing message from that of the incoming one, max semiring."""
+    q1 = min(ratio, 0.0)  # ln of the incoming message scaled to a largest entry of 1: infinity is welcome
+    q0 = min(-ratio, 0.0)
+    return max(t10 + q0, t11 + q1) - max(t00 + q0, t01 + q1)
+
+
+@inlined
+def _scaled(ratio):
+    """The two entries of a message with this log ratio, scaled to a largest entry of 1."""
+    small = exp_(max(-abs(ratio), MIN_EXP))
+    return small if ratio > 0.0 else 1.0, 1.0 if ratio > 0.0 else small
+
+
+@inlined
+def _probability(ratio):
+    """The probability of state 1, from a log ratio."""
     small = exp_(max(-abs(ratio), MIN_EXP))
     return (1.0 if ratio > 0.0 else small) / (1.0 + small)
+
+
+# ---- largest change first ---------------------------------------------------------------------------------
+
+
+@fast_kernel
+def sweep_binary_residual(count, pairs, total, damping, is_max, queue, tolerance, change):
+    """Several sweeps of F updates, each of the factor with the largest priority.
+
+    Priorities and verdict are those of `schedule_kernels.sweep_residual`.
+
+    Args:
+        count: number of sweeps; fewer are made when the residuals of all factors are within the tolerance.
+        pairs: factors and messages.
+        total: [V] scratch for the sum into each variable.
+        damping: share of the old log ratio that is kept.
+        is_max: max-product instead of sum-product.
+        queue: the factors by priority.
+        tolerance: on the undamped movement in probability.
+        change: [G] raised to the largest priority left.
+    """
+    pairs, queue = BinaryPairs(*pairs), ResidualQueue(*queue)
+    lam, var_of_edge, tables, graph_of_edge = pairs.lam, pairs.var_of_edge, pairs.tables, pairs.graph_of_edge
+    key, item, place = queue.key, queue.item, queue.place
+    num_factors = len(place)
+    for _ in range(count):
+        total[:] = pairs.unary  # from scratch in each sweep, which removes what rounding has added
+        for e in range(len(lam)):
+            i = var_of_edge[e]
+            put(total, i, get(total, i) + lam[e])
+        for _ in range(num_factors):
+            if key[0] <= tolerance:
+                for f in range(num_factors):
+                    _, moved_0 = _message(lam, total, var_of_edge, tables, is_max, num_factors, f, 0)
+                    _, moved_1 = _message(lam, total, var_of_edge, tables, is_max, num_factors, f, 1)
+                    set_key(key, item, place, f, max(moved_0, moved_1))
+                if key[0] <= tolerance:
+                    break
+            p = item[0]
+            new_0, moved_0 = _message(lam, total, var_of_edge, tables, is_max, num_factors, p, 0)
+            new_1, moved_1 = _message(lam, total, var_of_edge, tables, is_max, num_factors, p, 1)
+            _commit(lam, total, var_of_edge, p, new_0, damping)
+            _commit(lam, total, var_of_edge, p + num_factors, new_1, damping)
+            for e, moved in ((p, moved_0), (p + num_factors, moved_1)):
+                if (1.0 - damping) * moved > TINY:
+                    tell_others(queue, get(var_of_edge, e), p, (1.0 - damping) * moved)
+            set_key(key, item, place, p, damping * max(moved_0, moved_1))  # what damping has left to do
+    for n in range(num_factors):
+        g = graph_of_edge[item[n]]
+        change[g] = max(change[g], key[n])
+
+
+@inlined
+def _message(lam, total, var_of_edge, tables, is_max, num_factors, p, slot):
+    """Undamped log ratio from factor p to its slot, and how far that is from the present one in probability."""
+    own = p + slot * num_factors
+    other = p + (1 - slot) * num_factors
+    ratio = get(total, get(var_of_edge, other)) - get(lam, other)
+    t00, t11 = tables[p, 0], tables[p, 3]
+    t01, t10 = tables[p, 1 + slot], tables[p, 2 - slot]  # read transposed for slot 1
+    if is_max:
+        new = _max_ratio(ratio, t00, t01, t10, t11)
+        now = _probability(new)
+    else:
+        q0, q1 = _scaled(ratio)
+        out_0 = t00 * q0 + t01 * q1
+        out_1 = t10 * q0 + t11 * q1
+        new = log_(out_1 / out_0)
+        now = out_1 / (out_0 + out_1)
+    return new, abs(now - _probability(get(lam, own)))
+
+
+@inlined
+def _commit(lam, total, var_of_edge, e, new, damping):
+    """Store one damped message and bring the sum of its variable up to date."""
+    gap = get(lam, e) - new
+    new += damping * (gap if abs(gap) > TINY else 0.0)
+    i = get(var_of_edge, e)
+    put(total, i, get(total, i) + (new - get(lam, e)))
+    put(lam, e, new)
+
+
+# ---- answers ----------------------------------------------------------------------------------------------
+
+
+@fast_kernel
+def log_pair_sums(lam, total, var_of_edge, log_tables, out):
+    """Fill out [F] with the log-sum-exp of each table [4, F] plus the messages into it.
+
+    The message from a variable is `total - lam` at state 1. It takes a fifth of the time of three `np.logaddexp`.
+    """
+    count = len(out)
+    for f in range(count):
+        in_0 = get(total, var_of_edge[f]) - lam[f]
+        in_1 = get(total, get(var_of_edge, count + f)) - get(lam, count + f)
+        t00 = log_tables[0, f]
+        t01 = log_tables[1, f] + in_1
+        t10 = log_tables[2, f] + in_0
+        t11 = log_tables[3, f] + in_0 + in_1
+        top = max(max(t00, t01), max(t10, t11))
+        small = exp_(max(t00 - top, MIN_EXP)) + exp_(max(t01 - top, MIN_EXP))
+        out[f] = top + log_(small + exp_(max(t10 - top, MIN_EXP)) + exp_(max(t11 - top, MIN_EXP)))

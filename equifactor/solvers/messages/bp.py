@@ -7,22 +7,21 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from equifactor.numerics.table_ranges import table_ranges
 from equifactor.options import option
 from equifactor.registry import register
 from equifactor.result import Estimate, Task, impossible
 from equifactor.solver import ALL_SYMMETRIES, Ending, IterativeSolver, SolveContext
-from equifactor.solvers.messages.bp_engine import Engine, Schedule, Settings, new_engine, table_ranges
-from equifactor.solvers.messages.sequential_decoding import sequential_states
+from equifactor.solvers.messages.bp_engine import BpEngine, BpSettings, Schedule, new_engine
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from equifactor.graph import FlatGraph
+    from equifactor.typing import FloatArray, Semiring
 
 
 @register("bp")
 @dataclass(frozen=True, kw_only=True)
-class BeliefPropagation(IterativeSolver[Engine]):
+class BeliefPropagation(IterativeSolver[BpEngine]):
     """Belief propagation, sum-product for MAR and PR, max-product for MAP; exact on trees.
 
     On loopy graphs marginals and ln Z are the Bethe estimate, neither bound; for MAP the assignment is a lower
@@ -43,17 +42,17 @@ class BeliefPropagation(IterativeSolver[Engine]):
         if self.schedule != "parallel" or self.decode != "argmax":  # these go through the factors in some order
             object.__setattr__(self, "symmetries", ALL_SYMMETRIES - {"global"})
 
-    def init(self, flat: FlatGraph[np.ndarray], task: Task, context: SolveContext) -> Engine:
-        """Unary factors send their tables, all others uniform messages."""
-        semiring: Literal["sum", "max"] = "max" if task is Task.MAP else "sum"
-        settings = Settings(semiring, self.schedule, self.damping, self.tolerance, context.seed)
+    def init(self, flat: FlatGraph[np.ndarray], task: Task, context: SolveContext) -> BpEngine:
+        """The engine with its first messages: unary factors send their tables, all others uniform messages."""
+        semiring: Semiring = "max" if task is Task.MAP else "sum"
+        settings = BpSettings(semiring, self.schedule, self.damping, self.tolerance, context.seed)
         return new_engine(flat, settings, context, self.engine)
 
-    def step(self, state: Engine, count: int) -> NDArray[np.float64]:
-        """Sweeps over all messages."""
+    def step(self, state: BpEngine, count: int) -> FloatArray:
+        """Update all messages `count` times."""
         return state.sweep(count)
 
-    def finish(self, flat: FlatGraph[np.ndarray], state: Engine, task: Task, ending: Ending) -> list[Estimate]:
+    def finish(self, flat: FlatGraph[np.ndarray], state: BpEngine, task: Task, ending: Ending) -> list[Estimate]:
         """Beliefs, then ln Z or an assignment with its bound."""
         answers = state.answers()
         mass = np.add.reduceat(answers.probabilities, flat.var_ptr[:-1]) if flat.num_vars else np.zeros(0)
@@ -63,6 +62,8 @@ class BeliefPropagation(IterativeSolver[Engine]):
         if task is Task.MAP:
             states = answers.states
             if self.decode == "sequential":
+                from equifactor.solvers.messages.sequential_decoding import sequential_states
+
                 states = sequential_states(flat, state.messages())
             bounds = answers.upper_bound.tolist()
             found = [{"assignment": x, "upper_bound": u} for x, u in zip(flat.assignments(states), bounds, strict=True)]
@@ -85,11 +86,11 @@ _VANISHED = (
     "that nothing excludes got a probability below the smallest number: around loops of near-certain factors BP counts "
     "the same evidence again and again; compare fe-net."
 )
-_SMALLEST = 745.0  # exp(-745) is the last number above 0
+_SMALLEST = 745.0  # exp(-_SMALLEST) is the smallest number above 0
 
 
-def _vanished(flat: FlatGraph[np.ndarray], state: Engine, probabilities: NDArray[np.float64]) -> list[int]:
-    """[G] states of belief 0 that neither zeros nor the tables of their variable account for.
+def _vanished(flat: FlatGraph[np.ndarray], state: BpEngine, probabilities: FloatArray) -> list[int]:
+    """[G] number of states of belief 0 that neither zeros nor the tables of their variable account for.
 
     A true zero is right on any graph. Without zeros the log odds of two states are at most the sum of the ranges of the
     tables around them, so that a state may vanish rightly only where this sum is large.

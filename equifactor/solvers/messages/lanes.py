@@ -29,30 +29,30 @@ from equifactor.solvers.messages.vectors import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from equifactor.graph import FlatGraph
+    from equifactor.typing import FloatArray, IntArray
 
 TINIEST = 1e-305  # no sum is smaller but 0: messages are above e^-350, tables above e^-300
 
 # Columns of Lanes.groups: first factor in flat order, number of factors, states of both slots, first edge state of both
-# slots, first entry of the blocks.
+# slots, first entry in `blocks`.
 FACTOR, COUNT, CARD_0, CARD_1, MSG_0, MSG_1, BLOCK = range(7)
 
 
 class Lanes(NamedTuple):
-    """Pairwise factors in groups of one shape, and the factors that are in none."""
+    """Linear tables: pairwise factors in groups of one shape, and the factors that are in none."""
 
-    groups: NDArray[np.int64]  # [N, 7] FACTOR .. BLOCK of each
-    blocks: NDArray[np.float64]  # entry t of lane k of block n of a group: (n d0 d1 + t) 4 + k behind the group's first
-    others: NDArray[np.int64]  # flat numbers of the factors of arity 2 or more in no group
+    groups: IntArray  # [N, 7] FACTOR .. BLOCK of each group
+    blocks: FloatArray  # entry t of lane k of block n of a group is at (n d0 d1 + t) 4 + k behind the group's first
+    others: IntArray  # flat numbers of the factors of arity 2 or more in no group
+    phi: FloatArray  # [T] linear tables in flat order, which the others use
 
 
-def lanes_of(flat: FlatGraph[np.ndarray], phi: NDArray[np.float64]) -> Lanes:
-    """Groups of at least four pairwise factors, their linear tables in blocks of four."""
+def lanes_of(flat: FlatGraph[np.ndarray], phi: FloatArray) -> Lanes:
+    """Groups of at least four pairwise factors, their linear tables phi [T] in blocks of four."""
     groups: list[tuple[int, ...]] = []
     blocks = [np.zeros(0)]
-    others: list[NDArray[np.int64]] = [np.zeros(0, np.int64)]
+    others: list[IntArray] = [np.zeros(0, np.int64)]
     factor = 0
     for group in flat.groups:
         count = group.num_factors
@@ -65,17 +65,17 @@ def lanes_of(flat: FlatGraph[np.ndarray], phi: NDArray[np.float64]) -> Lanes:
         elif len(group.shape) > 1:
             others.append(np.arange(factor, factor + count))
         factor += count
-    return Lanes(np.array(groups, np.int64).reshape(-1, 7), np.concatenate(blocks), np.concatenate(others))
+    return Lanes(np.array(groups, np.int64).reshape(-1, 7), np.concatenate(blocks), np.concatenate(others), phi)
 
 
 @fast_kernel
 def sum_in_lanes(groups, blocks, wide, q, out, least):
-    """Normalised linear messages of all factors of the groups; those in no group are for `parallel`.
+    """Normalised linear messages of all factors of the groups; those in no group are left to the caller.
 
     Args:
         groups: [N, 7] see `Lanes`.
-        blocks: their linear tables.
-        wide: [F] tables whose products may underflow.
+        blocks: the linear tables of the groups, see `Lanes`.
+        wide: [F] whether the products of a table may underflow.
         q: [S] linear incoming messages.
         out: [S] filled; the first entry of a factor that underflow may have spoilt is -1.
         least: entries below this may have lost mass to underflow.

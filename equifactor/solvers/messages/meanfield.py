@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 SOFT_PENALTIES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)  # price of a violated factor, sweep by sweep
-NEGLIGIBLE = 1e-6  # probabilities that are cut to zero before violations are forbidden
+NEGLIGIBLE = 1e-6  # smaller probabilities are cut to zero before violations are forbidden
 
 
 @register("meanfield")
@@ -43,7 +43,7 @@ class MeanField(GraphSolver):
         from equifactor.graph import compile
 
         flat = compile(graph)
-        field = _Field(flat)
+        field = ProductField(flat)
         rng = np.random.default_rng(context.seed)
         best_q, best, best_done, settled = np.zeros(0), -np.inf, 0, False
         for n, start in enumerate(field.starts(self.starts, rng)):
@@ -65,8 +65,11 @@ class MeanField(GraphSolver):
             iterations=best_done,
         )
 
-    def _ascend(self, field: _Field, q: FloatArray, context: SolveContext) -> tuple[FloatArray, int, bool]:
-        """Sweep until nothing changes: q, sweeps, whether it settled. With zeros, violations are priced, then cut."""
+    def _ascend(self, field: ProductField, q: FloatArray, context: SolveContext) -> tuple[FloatArray, int, bool]:
+        """Sweep until nothing changes: the field, the number of sweeps, and whether it settled.
+
+        With zeros, violations are first given a growing price; then what is left of them is cut off.
+        """
         q = q.copy()
         done = 0
         if field.has_zeros and not np.isfinite(field.bound(q)):
@@ -84,24 +87,22 @@ class MeanField(GraphSolver):
         return q, done, False
 
 
-class _Field:
-    """One graph as the arrays of the kernels."""
+class ProductField:
+    """One graph as the arrays of the kernels; a field is a product q [X] of one distribution per variable."""
 
     def __init__(self, flat: FlatGraph[np.ndarray]) -> None:
-        from equifactor.graph.layout import SLOT, VAR, layout_of
+        from equifactor.graph.layout import layout_of, slots_around
+        from equifactor.solvers.messages.meanfield_kernels import SplitTables
 
         self.flat = flat
         self.layout = layout_of(flat)
+        self.around = slots_around(self.layout)
         self.has_zeros = flat.has_zeros
         zero = np.isneginf(flat.log_phi)
-        self.finite, self.zero = np.where(zero, 0.0, flat.log_phi), zero.astype(np.float64)
-        self.factor_of_slot = np.repeat(np.arange(flat.num_factors), np.diff(self.layout.factors[:, SLOT]))
-        var = self.layout.slots[:, VAR]
-        self.slots_of_var = np.argsort(var, kind="stable")
-        self.order = np.arange(flat.num_vars)
+        self.tables = SplitTables(np.where(zero, 0.0, flat.log_phi), zero.astype(np.float64))
 
     def starts(self, count: int, rng: np.random.Generator) -> list[FloatArray]:
-        """Uniform, a decoded assignment where there are zeros, then random."""
+        """Fields to start from: uniform, a decoded assignment where there are zeros, then random ones."""
         flat = self.flat
         card = np.diff(flat.var_ptr)
         starts = [1.0 / np.repeat(card, card)]
@@ -132,24 +133,20 @@ class _Field:
 
     def sweep(self, q: FloatArray, penalty: float, *, hard: bool) -> float:
         """One pass over all variables, in place; the largest change of a probability."""
+        from equifactor.numerics.jit import plain
         from equifactor.solvers.messages.meanfield_kernels import sweep_mean_field
 
-        lay = self.layout
-        return float(
-            sweep_mean_field(
-                self.order, lay.neighbour_ptr, self.slots_of_var, lay.factors, self.factor_of_slot, lay.slots,
-                self.finite, self.zero, self.flat.var_ptr, q, penalty, hard,
-            )
-        )  # fmt: skip
+        return float(sweep_mean_field(plain(self.layout), plain(self.around), plain(self.tables), q, penalty, hard))
 
     def bound(self, q: FloatArray) -> float:
-        """Lower bound on ln Z."""
+        """Lower bound on ln Z from a field."""
+        from equifactor.numerics.jit import plain
         from equifactor.solvers.messages.meanfield_kernels import evidence_lower_bound
 
-        return float(evidence_lower_bound(self.layout.factors, self.layout.slots, self.finite, self.zero, q))
+        return float(evidence_lower_bound(plain(self.layout), plain(self.tables), q))
 
     def cut(self, q: FloatArray) -> FloatArray:
-        """Without the negligible probabilities."""
+        """The field without its negligible probabilities."""
         card = np.diff(self.flat.var_ptr)
         kept = np.where(q < NEGLIGIBLE, 0.0, q)
         return kept / np.repeat(np.add.reduceat(kept, self.flat.var_ptr[:-1]), card) if len(card) else kept

@@ -1,43 +1,57 @@
 # mypy: ignore-errors
 """Coordinate ascent of naive mean field, one variable at a time.
 
-Probabilities `q [X]`. Tables are split into `finite [T]`, the logs with 0 in place of -inf, and `zero [T]`, 1 where the
-table is zero: an expected log is then finite, and the expected number of violated factors stands beside it.
+Probabilities are `q [X]`. Tables are split into finite logs and zeros: an expected log is then finite, and the expected
+number of violated factors stands beside it.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
-from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE
-from equifactor.numerics.factor_messages import step
+from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, Layout, SlotsAround
+from equifactor.numerics.factor_messages import first_entry, step
 from equifactor.numerics.jit import fast_kernel, inlined
+from equifactor.typing import FloatArray
+
+
+class SplitTables(NamedTuple):
+    """Log tables without -inf, and where they have it."""
+
+    finite: FloatArray  # [T] logs, 0 in place of -inf
+    zero: FloatArray  # [T] 1 where the table is zero, else 0
 
 
 @fast_kernel
-def sweep_mean_field(
-    order, slot_ptr, slots_of_var, factors, factor_of_slot, slots, finite, zero, var_ptr, q, penalty, hard
-):  # fmt: skip
+def sweep_mean_field(layout, around, tables, q, penalty, hard):
     """q_i = softmax of the expected log of its factors minus `penalty` per expected violation; returns the change.
 
-    `hard`: states with any expected violation get probability 0, unless all have one; then the state with the least
-    gets probability 1. Cost O(T k) for arity k.
+    With `hard`, states with any expected violation get probability 0, unless all have one; then the state with the
+    least gets probability 1. Variables take turns by number. Cost O(T k) for arity k.
+
+    Args:
+        layout: the index arrays of the graph.
+        around: all slots around each variable.
+        tables: the potentials as `SplitTables`.
+        q: [X] probabilities, updated in place.
+        penalty: price of an expected violation.
+        hard: whether violations are forbidden instead.
     """
-    widest, arity = 1, 1
+    layout, around, tables = Layout(*layout), SlotsAround(*around), SplitTables(*tables)
+    var_ptr = layout.var_ptr
+    widest = 1
     for i in range(len(var_ptr) - 1):
         widest = max(widest, var_ptr[i + 1] - var_ptr[i])
-    for p in range(len(factors) - 1):
-        arity = max(arity, factors[p + 1, SLOT] - factors[p, SLOT])
     gain, harm = np.empty(widest), np.empty(widest)
-    at = np.empty(arity, np.int64)
+    at = np.empty(max(1, layout.max_arity), np.int64)
     change = 0.0
-    for i in order:
+    for i in range(len(var_ptr) - 1):
         d = var_ptr[i + 1] - var_ptr[i]
         gain[:d] = 0.0
         harm[:d] = 0.0
-        for r in range(slot_ptr[i], slot_ptr[i + 1]):
-            s = slots_of_var[r]
-            _expect(factors, slots, finite, zero, factor_of_slot[s], s, q, at, gain, harm)
+        for r in range(around.ptr[i], around.ptr[i + 1]):
+            _expect(layout, tables, around.slots[r], q, at, gain, harm)
         least = harm[0]
         for x in range(1, d):
             least = min(least, harm[x])
@@ -63,8 +77,10 @@ def sweep_mean_field(
 
 
 @inlined
-def _expect(factors, slots, finite, zero, p, s, q, at, gain, harm):
-    """Add to gain and harm the expectations of one factor at each state of slot s."""
+def _expect(layout, tables, s, q, at, gain, harm):
+    """Add to gain and harm what the factor of slot s is expected to give and to violate, at each state of the slot."""
+    factors, slots, finite, zero = layout.factors, layout.slots, tables.finite, tables.zero
+    p = layout.factor_of_slot[s]
     first = factors[p, SLOT]
     arity = factors[p + 1, SLOT] - first
     start = factors[p, ENTRY]
@@ -81,8 +97,7 @@ def _expect(factors, slots, finite, zero, p, s, q, at, gain, harm):
                     gain[x] += w * finite[t]
                     harm[x] += w * zero[t]
     else:
-        for j in range(arity):
-            at[j] = slots[first + j, MSG]
+        first_entry(slots, first, arity, at)
         for t in range(start, factors[p + 1, ENTRY]):
             w = 1.0
             for j in range(arity):
@@ -95,18 +110,16 @@ def _expect(factors, slots, finite, zero, p, s, q, at, gain, harm):
 
 
 @fast_kernel
-def evidence_lower_bound(factors, slots, finite, zero, q):
+def evidence_lower_bound(layout, tables, q):
     """Sum of expected logs plus entropies, a lower bound on ln Z; -inf where a zero entry has any probability."""
-    arity = 1
-    for p in range(len(factors) - 1):
-        arity = max(arity, factors[p + 1, SLOT] - factors[p, SLOT])
-    at = np.empty(arity, np.int64)
+    layout, tables = Layout(*layout), SplitTables(*tables)
+    factors, slots = layout.factors, layout.slots
+    at = np.empty(max(1, layout.max_arity), np.int64)
     bound = 0.0
     for p in range(len(factors) - 1):
         first = factors[p, SLOT]
         k = factors[p + 1, SLOT] - first
-        for j in range(k):
-            at[j] = slots[first + j, MSG]
+        first_entry(slots, first, k, at)
         for t in range(factors[p, ENTRY], factors[p + 1, ENTRY]):
             w = 1.0
             possible = True  # a product may underflow where no factor of it is zero
@@ -114,9 +127,9 @@ def evidence_lower_bound(factors, slots, finite, zero, q):
                 v = q[slots[first + j, STATE] + at[j] - slots[first + j, MSG]]
                 w *= v
                 possible = possible and v > 0.0
-            if possible and zero[t] > 0.0:
+            if possible and tables.zero[t] > 0.0:
                 return -math.inf
-            bound += w * finite[t]
+            bound += w * tables.finite[t]
             step(slots, first, k, at)
     for x in range(len(q)):
         if q[x] > 0.0:

@@ -6,120 +6,101 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.graph.layout import CARD, SLOT, VAR, Layout, Tables, layout_of, tables_of
-from equifactor.numerics import message_answers as read_off
-from equifactor.solvers.messages import schedule_kernels as schedules
-from equifactor.solvers.messages.bp_engine import Answers, Settings, message_floor
+from equifactor.graph.layout import CARD, SLOT, VAR, Layout, layout_of, tables_of
+from equifactor.numerics.factor_messages import add_up, message_state
+from equifactor.numerics.jit import plain
+from equifactor.numerics.message_answers import beliefs, reduce_tables, variable_to_factor
+from equifactor.numerics.table_ranges import message_floor
+from equifactor.solvers.messages.bp_engine import BpAnswers, BpSettings
 from equifactor.solvers.messages.lanes import lanes_of
 from equifactor.solvers.messages.parallel_kernels import sweep_parallel
-from equifactor.solvers.messages.residual_schedule import new_queue
+from equifactor.solvers.messages.schedule_kernels import ResidualQueue, new_queue, sweep_in_order, sweep_residual
 from equifactor.solvers.optimise.map_bounds import upper_bound_of
 
 if TYPE_CHECKING:
     from equifactor.graph import FlatGraph
-    from equifactor.solvers.messages.residual_schedule import Queue
     from equifactor.typing import FloatArray, IntArray
 
 
 class NumbaEngine:
     """Messages in the flat order of the FlatGraph, updated in place."""
 
-    def __init__(self, flat: FlatGraph[np.ndarray], settings: Settings) -> None:
+    def __init__(self, flat: FlatGraph[np.ndarray], settings: BpSettings) -> None:
         self.flat = flat
         self.settings = settings
         self.is_max = settings.semiring == "max"
-        self.layout: Layout = layout_of(flat)
-        self.tables: Tables = tables_of(flat, self.layout)
-        self.msg = first_messages(flat, self.layout, self.is_max)
-        self.floor = message_floor(flat)
-        self.total = np.zeros(flat.num_states)
-        self.zeros = np.zeros(flat.num_states, np.int64)
-        arity = self.layout.max_arity
-        self.scratch = (
-            np.empty_like(self.msg), np.empty_like(self.msg), np.empty(arity, np.int64), np.empty(arity + 1)
-        )  # fmt: skip
+        self.layout = layout_of(flat)
+        self.tables, phi = tables_of(flat)
+        self.phi = None if self.is_max else phi
+        self.state = message_state(first_messages(flat, self.layout, self.is_max), self.layout)
+        self.floor = float(message_floor(flat))
         self.random = np.random.default_rng(settings.seed)
+        self.orders = self.layout.order.copy(), self.layout.order[::-1].copy()
         self.sweeps = 0
         # Four factors at a time pay for sums only: the parallel max semiring goes factor by factor.
         in_lanes = settings.schedule == "parallel" and not self.is_max
-        self.lanes = lanes_of(flat, self.tables.phi) if in_lanes else (None, None, None)
+        self.lanes = lanes_of(flat, phi) if in_lanes else None
         self.queue = self._queue() if settings.schedule == "residual" else None
 
     def sweep(self, count: int) -> FloatArray:
-        """Update every message so many times; [G] change of the last sweep, infinite when there is no tolerance."""
+        """Update every message `count` times; [G] change of the last sweep, infinite when there is no tolerance."""
         change = np.zeros(self.flat.num_graphs)
-        s, lay, tab = self.settings, self.layout, self.tables
-        check = s.tolerance > 0
-        state = (
-            lay.factors, lay.slots, tab.log_phi, None if self.is_max else tab.phi, tab.wide, self.msg, self.total,
-            self.zeros, *self.scratch, s.damping, self.floor,
-        )  # fmt: skip
+        s, phi = self.settings, self.phi
+        layout, tables, state = plain(self.layout), plain(self.tables), plain(self.state)
         if s.schedule == "parallel":
-            sweep_parallel(
-                count, *state, lay.first_pair_state, lay.edges, self.flat.var_ptr, self.flat.state_of_edge_state,
-                lay.graph_of_state, change, check, *self.lanes,
-            )  # fmt: skip
+            check = s.tolerance > 0
+            lanes = None if self.lanes is None else plain(self.lanes)
+            sweep_parallel(count, layout, tables, lanes, state, s.damping, self.floor, change, check)
             return change if check else np.full_like(change, np.inf)
+        queue = None if self.queue is None else plain(self.queue)
         for _ in range(count):
             change[:] = 0.0
-            schedules.add_up(lay.edges, self.msg, self.total, self.zeros)
-            if self.queue is not None:
-                schedules.sweep_residual(*state, lay.graph_of_factor, change, *self.queue, s.tolerance)
+            if queue is not None:
+                sweep_residual(layout, tables, phi, state, s.damping, self.floor, queue, s.tolerance, change)
             else:
-                schedules.sweep_in_order(*state, lay.graph_of_factor, change, self._next_order())
+                sweep_in_order(layout, tables, phi, None, state, s.damping, self.floor, self._next_order(), change)
         return change
 
     def _next_order(self) -> IntArray:
         """Factors in random order, or there and back: a chain is solved by one pair of sweeps."""
-        self.sweeps += 1
         if self.settings.schedule == "random":
             return self.random.permutation(self.layout.order)
-        return self.layout.order if self.sweeps % 2 else self.layout.order[::-1].copy()
+        self.sweeps += 1
+        return self.orders[(self.sweeps - 1) % 2]
 
-    def _queue(self) -> Queue:
-        """Of the factors whose messages can change."""
-        lay = self.layout
-        arity = np.diff(lay.factors[:, SLOT])
-        factor_of_slot = np.repeat(np.arange(len(arity)), arity)
-        changing = arity[factor_of_slot] > 1
-        return new_queue(self.flat.num_vars, len(arity), lay.slots[changing, VAR], factor_of_slot[changing])
+    def _queue(self) -> ResidualQueue:
+        """The queue of the factors whose messages can change."""
+        layout = self.layout
+        arity = np.diff(layout.factors[:, SLOT])
+        changing = arity[layout.factor_of_slot] > 1
+        var, factor = layout.slots[changing, VAR], layout.factor_of_slot[changing]
+        return new_queue(self.flat.num_vars, len(arity), var, factor)
 
     def messages(self) -> FloatArray:
         """[S] the messages themselves, not a copy."""
-        return self.msg
+        return self.state.msg
 
-    def answers(self) -> Answers:
+    def answers(self) -> BpAnswers:
         """Beliefs, ln Z, states and bound."""
-        lay, g = self.layout, self.flat
-        schedules.add_up(lay.edges, self.msg, self.total, self.zeros)
-        log_b_v = np.where(self.zeros > 0, -np.inf, self.total)
-        p, log_z_i, states = read_off.beliefs(g.var_ptr, log_b_v)
-        none = np.full(g.num_graphs, np.nan)
+        flat, state = self.flat, self.state
+        add_up(self.layout.edges, state.msg, state.total, state.zeros)
+        p, log_z_i, states = beliefs(flat.var_ptr, np.where(state.zeros > 0, -np.inf, state.total))
+        none = np.full(flat.num_graphs, np.nan)
         log_z = none if self.is_max else self._bethe_log_z(log_z_i)
-        return Answers(p, states, log_z, upper_bound_of(g, lay, self.msg) if self.is_max else none)
+        return BpAnswers(p, states, log_z, upper_bound_of(flat, state.msg) if self.is_max else none)
 
     def _bethe_log_z(self, log_z_i: FloatArray) -> FloatArray:
-        """sum_a ln Z_a + sum_i (1 - d_i) ln Z_i per graph, as in `ops.bethe_log_z`."""
-        lay, count = self.layout, self.flat.num_graphs
-        msg_vf = read_off.variable_to_factor(lay.edges, self.msg, self.total, self.zeros)
-        log_z_a = read_off.reduce_tables(lay.factors, lay.slots, self.tables.log_phi, msg_vf, False)
-        degree = np.diff(lay.neighbour_ptr)
-        if np.isneginf(log_z_i).any() or np.isneginf(log_z_a).any():
-            dead = np.zeros(count, bool)
-            dead[self.flat.graph_of_var[np.isneginf(log_z_i)]] = True
-            dead[lay.graph_of_factor[np.isneginf(log_z_a)]] = True
-            log_z_i = np.where(np.isneginf(log_z_i), 0.0, log_z_i)
-            log_z_a = np.where(np.isneginf(log_z_a), 0.0, log_z_a)
-        else:
-            dead = np.zeros(count, bool)
-        log_z = _sum_per_graph(lay.graph_of_factor, log_z_a, count)
-        log_z += _sum_per_graph(self.flat.graph_of_var, (1 - degree) * log_z_i, count)
-        log_z[dead] = -np.inf
+        """sum_a ln Z_a + sum_i (1 - d_i) ln Z_i per graph, as in `tensors.bethe_log_z`."""
+        flat, layout, state = self.flat, self.layout, self.state
+        msg_vf = variable_to_factor(layout.edges, state.msg, state.total, state.zeros)
+        log_z_a = reduce_tables(plain(layout), flat.log_phi, msg_vf, False)
+        degree = np.diff(layout.neighbour_ptr)
+        no_i, no_a = np.isneginf(log_z_i), np.isneginf(log_z_a)
+        log_z = flat.sum_per_graph(layout.graph_of_factor, np.where(no_a, 0.0, log_z_a))
+        log_z += flat.sum_per_graph(flat.graph_of_var, (1 - degree) * np.where(no_i, 0.0, log_z_i))
+        log_z[flat.graph_of_var[no_i]] = -np.inf
+        log_z[layout.graph_of_factor[no_a]] = -np.inf
         return log_z
-
-
-def _sum_per_graph(graph: IntArray, values: FloatArray, count: int) -> FloatArray:
-    return np.bincount(graph, values, count).astype(np.float64)  # of nothing at all, bincount makes integers
 
 
 def first_messages(flat: FlatGraph[np.ndarray], layout: Layout, is_max: bool) -> FloatArray:

@@ -1,60 +1,71 @@
 # mypy: ignore-errors
 """The parallel schedule for any table: a few long loops over all edge states, which the compiler vectorises.
 
-The same update as `schedules`, factor by factor, but exp, log and damping run over whole vectors. The edge states of
-unary factors come first in flat order and never change: loops start behind them, at `start`.
+The update is that of `factor_messages`, but exp, log and damping run over whole vectors. The edge states of unary
+factors come first in flat order and never change: loops start behind them, at `first_pair_state`.
 """
 
 import math
 
-from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE
+from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, Layout, Tables
 from equifactor.numerics.factor_messages import (
     MARGIN,
     NEG_INF,
     SPREAD,
+    MessageState,
+    add_up,
     log_messages,
-    max_pair,
-    max_products,
-    normalize_max,
     receive,
+    receive_all,
     sum_products,
+    update_max,
 )
 from equifactor.numerics.fastmath import MIN_EXP, TINY, exp_, get, log_, put
 from equifactor.numerics.jit import fast_kernel, reordering_kernel
-from equifactor.solvers.messages.lanes import sum_in_lanes
-from equifactor.solvers.messages.schedule_kernels import add_up
+from equifactor.solvers.messages.lanes import Lanes, sum_in_lanes
 
 
 @fast_kernel
-def sweep_parallel(
-    count, factors, slots, log_phi, phi, wide, msg, total, zeros, q, out, at, before, damping, floor, start, edges,
-    var_ptr, state_of_edge_state, graph_of_state, change, check, groups, blocks, others,
-):  # fmt: skip
-    """So many sweeps, each updating all messages from the same old sums; `change [G]` is that of the last one.
+def sweep_parallel(count, layout, tables, lanes, state, damping, floor, change, check):
+    """Several sweeps, each updating all messages from the same old sums.
 
-    No `phi` means the max semiring: decided when the kernel is compiled. groups, blocks, others: see `lanes.Lanes`.
+    Args:
+        count: number of sweeps.
+        layout: the index arrays of the graph.
+        tables: its potentials.
+        lanes: the linear potentials, or None for the max semiring: decided when the kernel is compiled.
+        state: messages, updated in place, and scratch.
+        damping: share of the old log message that is kept.
+        floor: log messages below this, true zeros aside, are held here.
+        change: [G] raised to the largest undamped movement in probability of the last sweep, when `check` is set.
+        check: whether the change is wanted.
     """
+    layout, tables, state = Layout(*layout), Tables(*tables), MessageState(*state)
+    msg, total, zeros, q, out = state.msg, state.total, state.zeros, state.q, state.out
     # Loops over what lies behind the unary factors: views, since an index that starts anywhere might be negative.
-    msg_, q_, out_, graph_ = msg[start:], q[start:], out[start:], graph_of_state[start:]
+    start = layout.first_pair_state
+    msg_, q_, out_, graph_ = msg[start:], q[start:], out[start:], layout.graph_of_edge_state[start:]
     for n in range(count):
-        any_zero = add_up(edges, msg, total, zeros)
-        if phi is None:
-            _max_messages(factors, slots, log_phi, msg, total, zeros, q, out, at, before)
+        any_zero = add_up(layout.edges, msg, total, zeros)
+        if lanes is None:
+            _max_messages(layout, tables, state)
             new_, scratch_ = out_, q_
         else:
-            if len(at) == 2:
-                flushed = _receive_pairs(var_ptr, state_of_edge_state[start:], msg_, total, zeros, any_zero, q_)
+            linear = Lanes(*lanes)
+            if layout.max_arity == 2:
+                state_ = layout.state_of_edge_state[start:]
+                flushed = _receive_pairs(layout.var_ptr, state_, msg_, total, zeros, any_zero, q_)
             else:
-                flushed = _receive_all(slots, msg, total, zeros, q, q_, len(at))
-            least = math.exp(MARGIN - SPREAD / max(1, len(at) - 1)) if flushed else 0.0
-            num_bad = sum_in_lanes(groups, blocks, wide, q, out, least)
-            num_bad += _sum_tables(others, factors, slots, phi, wide, q, out, at, before, least)
+                flushed = _receive_scaled(layout.slots, msg, total, zeros, q, q_, layout.max_arity)
+            least = math.exp(MARGIN - SPREAD / max(1, layout.max_arity - 1)) if flushed else 0.0
+            num_bad = sum_in_lanes(linear.groups, linear.blocks, tables.wide, q, out, least)
+            num_bad += _sum_tables(linear.others, layout, linear.phi, tables.wide, state, least)
             for x in range(len(out_)):
                 r = out_[x]
                 ln = log_(r if r > 0.0 else 1.0)
                 q_[x] = ln if r > 0.0 else NEG_INF
             if num_bad > 0:
-                _repair(factors, slots, log_phi, msg, total, zeros, q, out)
+                _repair(layout, tables.log_phi, state)
             new_, scratch_ = q_, out_
         if check and n == count - 1:
             for x in range(len(msg_)):
@@ -99,7 +110,7 @@ def _receive_pairs(var_ptr, state, msg, total, zeros, any_zero, q):
 
 
 @fast_kernel
-def _receive_all(slots, msg, total, zeros, q, q_, arity):
+def _receive_scaled(slots, msg, total, zeros, q, q_, arity):
     """Linear incoming messages, each scaled to a largest entry of 1; whether one was too small to keep."""
     for s in range(len(slots)):
         m, d = slots[s, MSG], slots[s, CARD]
@@ -118,8 +129,9 @@ def _receive_all(slots, msg, total, zeros, q, q_, arity):
 
 
 @reordering_kernel
-def _sum_tables(which, factors, slots, phi, wide, q, out, at, before, least):
+def _sum_tables(which, layout, phi, wide, state, least):
     """Normalised linear messages of some factors; those that underflow may have spoilt are marked by -1 and counted."""
+    factors, slots, q, out = layout.factors, layout.slots, state.q, state.out
     num_bad = 0
     for p in which:
         first, last = factors[p, SLOT], factors[p + 1, SLOT]
@@ -139,7 +151,7 @@ def _sum_tables(which, factors, slots, phi, wide, q, out, at, before, least):
                     put(out, m2 + y, get(out, m2 + y) + t * weight)
                 put(out, m1 + x, dot)
         else:
-            sum_products(slots, first, last, phi, entry, factors[p + 1, ENTRY], q, out, at, before)
+            sum_products(slots, first, last, phi, entry, factors[p + 1, ENTRY], q, out, state.at, state.before)
         bad = wide[p]
         for s in range(first, last):
             m, d = slots[s, MSG], slots[s, CARD]
@@ -159,28 +171,20 @@ def _sum_tables(which, factors, slots, phi, wide, q, out, at, before, least):
 
 
 @fast_kernel
-def _repair(factors, slots, log_phi, msg, total, zeros, q, out):
+def _repair(layout, log_phi, state):
     """The slow path for the marked factors: log messages into q, with `out` as scratch."""
+    factors, slots, q, out = layout.factors, layout.slots, state.q, state.out
     for p in range(len(factors) - 1):
         first, last = factors[p, SLOT], factors[p + 1, SLOT]
         if last - first >= 2 and out[slots[first, MSG]] < 0.0:
-            for s in range(first, last):
-                receive(slots[s, MSG], slots[s, STATE], slots[s, CARD], msg, total, zeros, out)
+            receive_all(slots, first, last, state.msg, state.total, state.zeros, out)
             log_messages(slots, first, last, log_phi, factors[p, ENTRY], factors[p + 1, ENTRY], out, q)
 
 
 @fast_kernel
-def _max_messages(factors, slots, log_phi, msg, total, zeros, q, out, at, before):
+def _max_messages(layout, tables, state):
+    """Normalised log messages of all factors of two variables and more, max semiring, into `out`."""
+    factors = layout.factors
     for p in range(len(factors) - 1):
-        first, last = factors[p, SLOT], factors[p + 1, SLOT]
-        if last - first < 2:
-            continue
-        for s in range(first, last):
-            receive(slots[s, MSG], slots[s, STATE], slots[s, CARD], msg, total, zeros, q)
-        if last - first == 2:
-            m1, m2 = slots[first, MSG], slots[first + 1, MSG]
-            max_pair(log_phi, factors[p, ENTRY], m1, slots[first, CARD], m2, slots[first + 1, CARD], q, out)
-        else:
-            max_products(slots, first, last, log_phi, factors[p, ENTRY], factors[p + 1, ENTRY], q, out, at, before)
-        for s in range(first, last):
-            normalize_max(slots[s, MSG], slots[s, CARD], out)
+        if factors[p + 1, SLOT] - factors[p, SLOT] >= 2:
+            update_max(layout, tables, state, p)

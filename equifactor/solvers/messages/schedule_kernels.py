@@ -1,42 +1,162 @@
 # mypy: ignore-errors
-"""Sequential schedules of belief propagation: in a given order, and largest residual first.
+"""Sequential schedules of message passing: in a given order, and largest residual first.
 
-One sweep is as many factor updates as there are factors; a factor update renews all its outgoing messages. Messages
-`msg [S]` are normalised logs; `total [X]` and `zeros [X]` sum the finite and count the -inf ones per state. Messages
-of factors of arity 0 and 1 never change and are skipped. `q`, `out` [S], `at` and `before` are scratch. The caller
-renews the sums before each sweep.
+One sweep is as many factor updates as there are factors; a factor update renews all its outgoing messages, which are
+normalised logs. Messages of factors of arity 0 and 1 never change and are skipped. The sums at the variables are
+renewed at the beginning of each sweep and kept up to date from then on.
+
+Tree-reweighted messages count `weight [F]` times at their variables; in belief propagation `weight` is None. Which of
+the two it is, is decided when a kernel is compiled.
 """
 
-import math
+from typing import NamedTuple
 
-from equifactor.graph.layout import CARD, MSG, SLOT, STATE, VAR
-from equifactor.numerics.factor_messages import update_max, update_sum
+import numpy as np
+from numpy.typing import NDArray
+
+from equifactor.graph.layout import CARD, MSG, SLOT, STATE, VAR, Layout, Tables
+from equifactor.graph.pointers import ptr_of
+from equifactor.numerics.factor_messages import NEG_INF, MessageState, add_up, update_factor
 from equifactor.numerics.fastmath import MIN_EXP, TINY, exp_, get, put
+from equifactor.numerics.heaps import raise_key, set_key
 from equifactor.numerics.jit import fast_kernel, inlined
-from equifactor.numerics.queue import raise_key, set_key
+from equifactor.typing import FloatArray, IntArray
 
-NEG_INF = -math.inf
+
+class ResidualQueue(NamedTuple):
+    """What the residual schedule keeps besides messages: who hears of a change, and who is next."""
+
+    around_ptr: IntArray  # [V+1] the factors around variable i are around[around_ptr[i] : around_ptr[i + 1]]
+    around: IntArray  # [E]
+    key: FloatArray  # [F + 3] priorities in the order of a heap, see `numerics.heaps`
+    item: IntArray  # [F] the factors in the order of the heap
+    place: IntArray  # [F] where each factor is in the heap
+
+
+def new_queue(
+    num_vars: int, num_factors: int, var_of_edge: NDArray[np.integer], factor_of_edge: IntArray
+) -> ResidualQueue:
+    """The queue of the factors on the edges given, each with priority 0; other factors never come to the top."""
+    waits = np.zeros(num_factors, bool)
+    waits[factor_of_edge] = True
+    item = np.argsort(~waits, kind="stable")
+    place = np.empty(num_factors, np.int64)
+    place[item] = np.arange(num_factors)
+    key = np.full(num_factors + 3, -np.inf)
+    key[: np.count_nonzero(waits)] = 0.0
+    return ResidualQueue(
+        around_ptr=ptr_of(np.bincount(var_of_edge, minlength=num_vars)),
+        around=factor_of_edge[np.argsort(var_of_edge, kind="stable")],
+        key=key,
+        item=item,
+        place=place,
+    )
 
 
 @fast_kernel
-def add_up(edges, msg, total, zeros):
-    """total and zeros of every state from scratch, which removes what rounding has added; whether any zero was met."""
+def add_up_weighted(layout, weight, msg, total, zeros):
+    """`add_up` where the messages of factor a count weight[a] times.
+
+    Every -inf counts twice in `zeros`, so that `receive` rules the state out for its own factor as well.
+    """
+    layout = Layout(*layout)
+    factors, slots = layout.factors, layout.slots
     total[:] = 0.0
     zeros[:] = 0
-    any_zero = False
-    for e in range(len(edges)):
-        m, state = edges[e, MSG], edges[e, STATE]
-        for x in range(edges[e, CARD]):
-            v = get(msg, m + x)
-            is_zero = v == NEG_INF
-            any_zero |= is_zero
-            put(total, state + x, get(total, state + x) + (0.0 if is_zero else v))
-            put(zeros, state + x, get(zeros, state + x) + (1 if is_zero else 0))
-    return any_zero
+    for p in range(len(factors) - 1):
+        for s in range(factors[p, SLOT], factors[p + 1, SLOT]):
+            for x in range(slots[s, CARD]):
+                m = msg[slots[s, MSG] + x]
+                total[slots[s, STATE] + x] += 0.0 if m == NEG_INF else weight[p] * m
+                zeros[slots[s, STATE] + x] += 2 if m == NEG_INF else 0
+
+
+@fast_kernel
+def sweep_in_order(layout, tables, phi, weight, state, damping, floor, order, change):
+    """Factor after factor in the given order, each seeing the newest messages.
+
+    Args:
+        layout: the index arrays of the graph.
+        tables: its potentials, divided by the weight where there is one.
+        phi: [T] linear potentials, or None for the max semiring.
+        weight: [F] how often the messages of each factor count, or None.
+        state: messages and sums, updated in place.
+        damping: share of the old log message that is kept.
+        floor: log messages below this, true zeros aside, are held here.
+        order: [F] the factors.
+        change: [G] raised to the largest undamped movement in probability.
+    """
+    layout, tables, state = Layout(*layout), Tables(*tables), MessageState(*state)
+    factors, slots, graph_of_factor = layout.factors, layout.slots, layout.graph_of_factor
+    if weight is None:
+        add_up(layout.edges, state.msg, state.total, state.zeros)
+    else:
+        add_up_weighted(layout, weight, state.msg, state.total, state.zeros)
+    for p in order:
+        first, last = factors[p, SLOT], factors[p + 1, SLOT]
+        if last - first < 2:
+            continue
+        update_factor(layout, tables, phi, state, p)
+        g = graph_of_factor[p]
+        change[g] = max(change[g], _message_change(first, last, slots, state.msg, state.out))
+        if weight is None:
+            _store_and_add(slots, first, last, state, damping, floor, 1.0, 1)
+        else:
+            _store_and_add(slots, first, last, state, damping, floor, weight[p], 2)
+
+
+@fast_kernel
+def sweep_residual(layout, tables, phi, state, damping, floor, queue, tolerance, change):
+    """Always the factor with the largest priority: how far the messages it receives have moved since its last update.
+
+    There are as many updates as factors wait in the queue. A priority estimates the residual without computing the
+    update, which makes a sweep several times cheaper than pricing every neighbour; before the verdict of convergence
+    every residual is computed exactly. Residuals are undamped, so damping slows the updates but not the verdict.
+
+    The arguments are those of `sweep_in_order`; the sweep ends early when no residual is above the tolerance.
+    """
+    layout, tables, state, queue = Layout(*layout), Tables(*tables), MessageState(*state), ResidualQueue(*queue)
+    factors, slots, graph_of_factor = layout.factors, layout.slots, layout.graph_of_factor
+    key, item, place = queue.key, queue.item, queue.place
+    add_up(layout.edges, state.msg, state.total, state.zeros)
+    updates = 0
+    for n in range(len(place)):
+        updates += key[n] > NEG_INF
+    for _ in range(updates):
+        if key[0] <= tolerance:
+            for p in range(len(place)):
+                first, last = factors[p, SLOT], factors[p + 1, SLOT]
+                if last - first >= 2:
+                    update_factor(layout, tables, phi, state, p)
+                    set_key(key, item, place, p, _message_change(first, last, slots, state.msg, state.out))
+            if key[0] <= tolerance:
+                break
+        p = item[0]
+        update_factor(layout, tables, phi, state, p)
+        residual = 0.0
+        for s in range(factors[p, SLOT], factors[p + 1, SLOT]):
+            moved = _message_change(s, s + 1, slots, state.msg, state.out)
+            residual = max(residual, moved)
+            if moved > TINY:
+                tell_others(queue, slots[s, VAR], p, (1.0 - damping) * moved)
+        set_key(key, item, place, p, damping * residual)  # what damping has left to do
+        _store_and_add(slots, factors[p, SLOT], factors[p + 1, SLOT], state, damping, floor, 1.0, 1)
+    for n in range(updates):
+        g = graph_of_factor[item[n]]
+        change[g] = max(change[g], key[n])
 
 
 @inlined
-def message_change(first, last, slots, msg, out):
+def tell_others(queue, i, p, moved):
+    """Raise the priority of the factors of variable i other than p by how far their incoming message has moved."""
+    for r in range(get(queue.around_ptr, i), get(queue.around_ptr, i + 1)):
+        b = get(queue.around, r)
+        if b != p:
+            raise_key(queue.key, queue.item, queue.place, b, moved)
+
+
+@inlined
+def _message_change(first, last, slots, msg, out):
     """Largest change in probability between the current messages of some slots and `out`."""
     change = 0.0
     for s in range(first, last):
@@ -47,89 +167,28 @@ def message_change(first, last, slots, msg, out):
 
 
 @inlined
-def damped(old, new, damping):
-    """`new + damping (old - new)`; a zero in either wins, as in `ops.damp`."""
+def _damped(old, new, damping):
+    """`new + damping (old - new)`; a zero in either wins, as in `tensors.damp`."""
     gap = old - (0.0 if new == NEG_INF else new)
     keep_new = damping == 0.0 or new == NEG_INF or abs(gap) < TINY
     return new if keep_new else new + damping * gap
 
 
 @inlined
-def store_and_add(factors, slots, p, msg, out, damping, floor, total, zeros):
-    """Write the damped messages of one factor and bring the sums of its variables up to date."""
-    for s in range(factors[p, SLOT], factors[p + 1, SLOT]):
-        m, state = slots[s, MSG], slots[s, STATE]
+def _store_and_add(slots, first, last, state, damping, floor, weight, per_zero):
+    """Write the damped messages of one factor and bring the sums of its variables up to date.
+
+    A message counts `weight` times in `total`, and a zero `per_zero` times in `zeros`.
+    """
+    msg, total, zeros, out = state.msg, state.total, state.zeros, state.out
+    for s in range(first, last):
+        m, first_state = slots[s, MSG], slots[s, STATE]
         for x in range(slots[s, CARD]):
             old = get(msg, m + x)
             new = get(out, m + x)
-            new = damped(old, max(new, floor) if new > NEG_INF else new, damping)
+            new = _damped(old, max(new, floor) if new > NEG_INF else new, damping)
             moved = (0.0 if new == NEG_INF else new) - (0.0 if old == NEG_INF else old)
-            put(total, state + x, get(total, state + x) + moved)
-            put(zeros, state + x, get(zeros, state + x) + (new == NEG_INF) - (old == NEG_INF))
+            put(total, first_state + x, get(total, first_state + x) + weight * moved)
+            met = (new == NEG_INF) - (old == NEG_INF)
+            put(zeros, first_state + x, get(zeros, first_state + x) + per_zero * met)
             put(msg, m + x, new)
-
-
-@inlined
-def update_factor(factors, slots, log_phi, phi, wide, p, msg, total, zeros, q, out, at, before):
-    """Messages of one factor into `out`. No `phi` means the max semiring: decided when a kernel is compiled."""
-    if phi is None:
-        update_max(factors, slots, log_phi, p, msg, total, zeros, q, out, at, before)
-    else:
-        update_sum(factors, slots, log_phi, phi, wide, p, msg, total, zeros, q, out, at, before)
-
-
-@fast_kernel
-def sweep_in_order(
-    factors, slots, log_phi, phi, wide, msg, total, zeros, q, out, at, before, damping, floor, graph_of_factor, change,
-    order,
-):  # fmt: skip
-    """Factor after factor in the given order, each seeing the newest messages."""
-    for p in order:
-        if factors[p + 1, SLOT] - factors[p, SLOT] < 2:
-            continue
-        update_factor(factors, slots, log_phi, phi, wide, p, msg, total, zeros, q, out, at, before)
-        g = graph_of_factor[p]
-        change[g] = max(change[g], message_change(factors[p, SLOT], factors[p + 1, SLOT], slots, msg, out))
-        store_and_add(factors, slots, p, msg, out, damping, floor, total, zeros)
-
-
-@fast_kernel
-def sweep_residual(
-    factors, slots, log_phi, phi, wide, msg, total, zeros, q, out, at, before, damping, floor, graph_of_factor, change,
-    around_ptr, around, key, item, place, tolerance,
-):  # fmt: skip
-    """Always the factor with the largest priority: how far the messages it receives have moved since its last update.
-
-    As many updates as factors wait in the queue (key, item, place: see `kernels.queue`), those around variable i at
-    around[around_ptr[i] : around_ptr[i + 1]]. A priority estimates the residual without computing the update, which
-    makes a sweep several times cheaper than pricing every neighbour; before the verdict of convergence every residual
-    is computed exactly. Residuals are undamped, so damping slows the updates but not the verdict.
-    """
-    updates = 0
-    for n in range(len(place)):
-        updates += key[n] > NEG_INF
-    for _ in range(updates):
-        if key[0] <= tolerance:
-            for p in range(len(place)):
-                if factors[p + 1, SLOT] - factors[p, SLOT] >= 2:
-                    update_factor(factors, slots, log_phi, phi, wide, p, msg, total, zeros, q, out, at, before)
-                    residual = message_change(factors[p, SLOT], factors[p + 1, SLOT], slots, msg, out)
-                    set_key(key, item, place, p, residual)
-            if key[0] <= tolerance:
-                break
-        p = item[0]
-        update_factor(factors, slots, log_phi, phi, wide, p, msg, total, zeros, q, out, at, before)
-        residual = 0.0
-        for s in range(factors[p, SLOT], factors[p + 1, SLOT]):
-            moved = message_change(s, s + 1, slots, msg, out)
-            residual = max(residual, moved)
-            if moved > TINY:
-                i = slots[s, VAR]
-                for r in range(around_ptr[i], around_ptr[i + 1]):
-                    if around[r] != p:
-                        raise_key(key, item, place, around[r], (1.0 - damping) * moved)
-        set_key(key, item, place, p, damping * residual)  # what damping has left to do
-        store_and_add(factors, slots, p, msg, out, damping, floor, total, zeros)
-    for n in range(updates):
-        g = graph_of_factor[item[n]]
-        change[g] = max(change[g], key[n])

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Sequential decoding of max-product messages: whole factors are fixed, one after the other, in agreement."""
 
 from __future__ import annotations
@@ -6,13 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.graph.layout import ENTRY, MSG, SLOT, VAR, Layout, layout_of
+from equifactor.numerics.factor_messages import NEG_INF, add_up, first_entry, step, with_agreeing_messages
+from equifactor.numerics.jit import fast_kernel, inlined, plain
+from equifactor.numerics.message_answers import beliefs, variable_to_factor
+
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from equifactor.graph import FlatGraph
+    from equifactor.typing import FloatArray, IntArray
 
 
-def sequential_states(flat: FlatGraph[np.ndarray], msg_fv: NDArray[np.float64]) -> NDArray[np.int64]:
+def sequential_states(flat: FlatGraph[np.ndarray], msg_fv: FloatArray) -> IntArray:
     """[V] states decoded from factor-to-variable messages [S] as by libDAI's `findMaximum` [Mooij10].
 
     A stack of factors starts at the first one of the model. The factor on top takes the entry of highest belief,
@@ -21,23 +26,78 @@ def sequential_states(flat: FlatGraph[np.ndarray], msg_fv: NDArray[np.float64]) 
     on with the next factor. Where no entry of positive belief agrees (libDAI gives up), the factor is passed over; a
     variable that no factor fixes takes the state of its own highest belief. Cost O(T).
     """
-    from equifactor.graph.layout import SLOT, VAR, layout_of
-    from equifactor.numerics.message_answers import beliefs, variable_to_factor
-    from equifactor.solvers.messages.decoding_kernels import find_maximum
-    from equifactor.solvers.messages.schedule_kernels import add_up
-
-    lay = layout_of(flat)
+    layout = layout_of(flat)
     total, zeros = np.zeros(flat.num_states), np.zeros(flat.num_states, np.int64)
-    add_up(lay.edges, msg_fv, total, zeros)
-    msg_vf = variable_to_factor(lay.edges, msg_fv, total, zeros)
-    number = np.argsort(lay.order)  # of each flat factor in the model
-    var = np.repeat(np.arange(flat.num_vars), np.diff(lay.neighbour_ptr))
-    neighbours = lay.neighbours[np.lexsort((number[lay.neighbours], var))]
-    factor_of_slot = np.repeat(np.arange(flat.num_factors), np.diff(lay.factors[:, SLOT]))
-    slot_order = np.lexsort((lay.slots[:, VAR], factor_of_slot))
+    add_up(layout.edges, msg_fv, total, zeros)
+    msg_vf = variable_to_factor(layout.edges, msg_fv, total, zeros)
+    number = np.argsort(layout.order)  # of each flat factor in the model
+    var = np.repeat(np.arange(flat.num_vars), np.diff(layout.neighbour_ptr))
+    neighbours = layout.neighbours[np.lexsort((number[layout.neighbours], var))]
+    slot_order = np.lexsort((layout.slots[:, VAR], layout.factor_of_slot))
     states = np.full(flat.num_vars, -1)
-    find_maximum(
-        lay.order, lay.factors, lay.slots, slot_order, lay.neighbour_ptr, neighbours, flat.log_phi, msg_vf, states
-    )
+    _find_maximum(plain(layout), slot_order, neighbours, flat.log_phi, msg_vf, states)
     alone = beliefs(flat.var_ptr, np.where(zeros > 0, -np.inf, total))[2]
     return np.where(states >= 0, states, alone)
+
+
+@fast_kernel
+def _find_maximum(layout, slot_order, neighbours, log_phi, values, states):
+    """Fix whole factors at their best entry that agrees with what is fixed, spreading along shared variables.
+
+    Where every entry that agrees has belief -inf, the free variables of the factor stay free for a later one.
+
+    Args:
+        layout: the index arrays of the graph.
+        slot_order: [E] the slots of each factor in the order in which its variables push their factors.
+        neighbours: [E] the factors around each variable in the order in which they are pushed.
+        log_phi: [T] the tables.
+        values: [S] what the belief of an entry adds to its table for each slot.
+        states: [V] -1 for free variables; filled in place, and still -1 where no factor decides.
+    """
+    layout = Layout(*layout)
+    factors, slots, neighbour_ptr = layout.factors, layout.slots, layout.neighbour_ptr
+    visited = np.zeros(len(factors) - 1, np.bool_)
+    stack = np.empty(len(factors) - 1, np.int64)
+    at = np.empty(max(1, layout.max_arity), np.int64)
+    best_at = np.empty_like(at)
+    for seed in layout.order:
+        if visited[seed]:
+            continue
+        visited[seed] = True
+        stack[0] = seed
+        height = 1
+        while height > 0:
+            height -= 1
+            p = stack[height]
+            first, last = factors[p, SLOT], factors[p + 1, SLOT]
+            if not _best_entry(factors, slots, log_phi, values, states, p, at, best_at):
+                continue
+            for n in range(first, last):
+                s = slot_order[n]
+                i = slots[s, VAR]
+                if states[i] >= 0:
+                    continue
+                states[i] = best_at[s - first] - slots[s, MSG]
+                for r in range(neighbour_ptr[i], neighbour_ptr[i + 1]):
+                    b = neighbours[r]
+                    if not visited[b]:
+                        visited[b] = True
+                        stack[height] = b
+                        height += 1
+
+
+@inlined
+def _best_entry(factors, slots, log_phi, values, states, p, at, best_at):
+    """Digits of the best entry that agrees with the fixed states into `best_at`; whether its belief is positive."""
+    first = factors[p, SLOT]
+    arity = factors[p + 1, SLOT] - first
+    first_entry(slots, first, arity, at)
+    best = NEG_INF
+    for t in range(factors[p, ENTRY], factors[p + 1, ENTRY]):
+        value = with_agreeing_messages(log_phi[t], values, at, slots, first, arity, states)
+        if value > best:
+            best = value
+            for j in range(arity):
+                best_at[j] = at[j]
+        step(slots, first, arity, at)
+    return best > NEG_INF

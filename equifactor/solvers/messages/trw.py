@@ -16,9 +16,8 @@ from equifactor.solver import ALL_SYMMETRIES, Ending, IterativeSolver, SolveCont
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph, FlatGraph
     from equifactor.graph.layout import Layout
-    from equifactor.typing import BoolArray, FloatArray, IntArray
-
-    Forest = tuple[BoolArray, IntArray]  # roots, factors with parent slots, leaves first
+    from equifactor.solvers.messages.trw_kernels import Forest
+    from equifactor.typing import FloatArray, IntArray
 
 
 @register("trw")
@@ -33,7 +32,7 @@ class TreeReweighted(IterativeSolver["Reweighting"]):
     """
 
     tasks = (Task.MAR, Task.PR)
-    symmetries = ALL_SYMMETRIES - {"global", "local variable"}  # forests are random, over the edges in their order
+    symmetries = ALL_SYMMETRIES - {"global", "local variable"}  # forests are drawn over the edges in their order
     exact_on = "trees"
 
     iterations: int = option(1000, "most iterations", low=0)
@@ -45,11 +44,11 @@ class TreeReweighted(IterativeSolver["Reweighting"]):
         return [super(TreeReweighted, self).run([graph], task, context)[0] for graph in graphs]
 
     def init(self, flat: FlatGraph[np.ndarray], task: Task, context: SolveContext) -> Reweighting:
-        """Draw the forests; uniform messages."""
+        """Draw the forests; messages start uniform."""
         return Reweighting(flat, self.forests, self.damping, context.seed)
 
     def step(self, state: Reweighting, count: int) -> FloatArray:
-        """Sweeps over all factors, there and back."""
+        """Sweep over all factors `count` times, there and back in turn."""
         return state.sweep(count)
 
     def finish(self, flat: FlatGraph[np.ndarray], state: Reweighting, task: Task, ending: Ending) -> list[Estimate]:
@@ -74,95 +73,83 @@ class Reweighting:
     """Messages [S], updated in place, and the forests that weight them."""
 
     def __init__(self, flat: FlatGraph[np.ndarray], least: int, damping: float, seed: int) -> None:
-        from equifactor.graph.layout import SLOT, layout_of, tables_of
+        from equifactor.graph.layout import ENTRY, SLOT, layout_of, tables_of
+        from equifactor.numerics.factor_messages import message_state
         from equifactor.solvers.messages.numba_engine import first_messages
 
         self.flat = flat
-        self.layout: Layout = layout_of(flat)
+        self.layout = layout_of(flat)
         arity = np.diff(self.layout.factors[:, SLOT])
-        self.forests, count = draw_forests(flat.num_vars, self.layout, arity, least, seed)
+        self.forests, count = draw_forests(self.layout, arity, least, seed)
         self.rho = np.where(arity > 1, count / len(self.forests), 1.0)  # [F] in flat order
-        size = np.diff(self.layout.factors[:, 1])
-        scaled = flat.log_phi / np.repeat(self.rho, size)
-        self.tables = tables_of(flat.with_log_phi(scaled), self.layout)
-        self.msg = first_messages(flat, self.layout, False)
+        size = np.diff(self.layout.factors[:, ENTRY])
+        self.tables, self.phi = tables_of(flat.with_log_phi(flat.log_phi / np.repeat(self.rho, size)))
+        msg = first_messages(flat, self.layout, False)
         for group in flat.groups:
             if len(group.shape) == 1:
-                self.msg[group.slots[0]] = flat.log_phi[group.entries]  # not normalised: the bound counts it whole
+                msg[group.slots[0]] = flat.log_phi[group.entries]  # not normalised: the bound counts it whole
+        self.state = message_state(msg, self.layout)
         self.damping = damping if self.rho.min(initial=1.0) < 1.0 else 0.0
-        self.total, self.zeros = np.zeros(flat.num_states), np.zeros(flat.num_states, np.int64)
-        most = max(1, self.layout.max_arity)
-        self.scratch = np.empty_like(self.msg), np.empty_like(self.msg), np.empty(most, np.int64), np.empty(most + 1)
-        self.orders = self.layout.order, self.layout.order[::-1].copy()
+        self.orders = self.layout.order.copy(), self.layout.order[::-1].copy()
         self.sweeps = 0
 
     def sweep(self, count: int) -> FloatArray:
-        """[G] change of the last of so many sweeps."""
-        from equifactor.solvers.messages.trw_kernels import sweep_reweighted
+        """Sweep over all factors `count` times, there and back in turn; [G] change of the last sweep."""
+        from equifactor.numerics.jit import plain
+        from equifactor.solvers.messages.schedule_kernels import sweep_in_order
 
-        lay, tab = self.layout, self.tables
         change = np.zeros(self.flat.num_graphs)
+        layout, tables, state = plain(self.layout), plain(self.tables), plain(self.state)
         for _ in range(count):
             change[:] = 0.0
-            self._add_up()
-            sweep_reweighted(
-                self.orders[self.sweeps % 2], lay.factors, lay.slots, tab.log_phi, tab.phi, tab.wide, self.rho,
-                self.msg, self.total, self.zeros, *self.scratch, self.damping, lay.graph_of_factor, change,
-            )  # fmt: skip
+            order = self.orders[self.sweeps % 2]
+            sweep_in_order(layout, tables, self.phi, self.rho, state, self.damping, -np.inf, order, change)
             self.sweeps += 1
         return change
 
     @property
     def log_b_v(self) -> FloatArray:
         """[X] sum_a rho_a m_{a->i}, -inf where ruled out."""
-        self._add_up()
-        return np.where(self.zeros > 0, -np.inf, self.total)
+        from equifactor.numerics.jit import plain
+        from equifactor.solvers.messages.schedule_kernels import add_up_weighted
+
+        msg, total, zeros = self.state[:3]
+        add_up_weighted(plain(self.layout), self.rho, msg, total, zeros)
+        return np.where(zeros > 0, -np.inf, total)
 
     def bound(self) -> FloatArray:
         """[G] mean over the forests of their exact ln Z: an upper bound at any messages."""
+        from equifactor.numerics.jit import plain
         from equifactor.solvers.messages.trw_kernels import forest_log_z
 
-        lay, flat = self.layout, self.flat
-        log_b_v = self.log_b_v
-        log_z = np.zeros(flat.num_graphs)
-        for is_root, order in self.forests:
-            forest_log_z(
-                order, is_root, lay.factors, lay.slots, self.tables.log_phi, self.msg, flat.var_ptr, log_b_v,
-                flat.graph_of_var, log_z,
-            )  # fmt: skip
+        flat, log_b_v, log_z = self.flat, self.log_b_v, np.zeros(self.flat.num_graphs)
+        layout = plain(self.layout)
+        for forest in self.forests:
+            forest_log_z(plain(forest), layout, self.tables.log_phi, self.state.msg, log_b_v, log_z)
         log_z /= len(self.forests)
         for group in flat.groups:
             if not group.shape:
                 np.add.at(log_z, flat.graph_of_factor[group.factors], flat.log_phi[group.entries])
         return log_z
 
-    def _add_up(self) -> None:
-        from equifactor.solvers.messages.trw_kernels import add_up_weighted
 
-        add_up_weighted(self.layout.factors, self.layout.slots, self.rho, self.msg, self.total, self.zeros)
-
-
-def draw_forests(
-    num_vars: int, layout: Layout, arity: IntArray, least: int, seed: int
-) -> tuple[list[Forest], IntArray]:
-    """At least so many random forests that together hold every factor, and how many hold each [F].
+def draw_forests(layout: Layout, arity: IntArray, least: int, seed: int) -> tuple[list[Forest], IntArray]:
+    """At least `least` random forests that together hold every factor, and how many of them hold each [F].
 
     The factors held least so far come first, in random order, so that the shares come out even and a graph without
     cycles needs one forest only. Cost O(E) per forest.
     """
-    from equifactor.solvers.messages.trw_kernels import grow_forest, orient_forest
+    from equifactor.numerics.jit import plain
+    from equifactor.solvers.messages.trw_kernels import Forest, grow_forest, orient_forest
 
     rng = np.random.default_rng(seed)
     needed = arity > 1
     count = np.zeros(len(arity), np.int64)
     forests: list[Forest] = []
     while not forests or len(forests) < least or not count[needed].all():
-        order = np.lexsort((rng.random(len(arity)), count))
-        chosen = grow_forest(order, layout.factors, layout.slots, num_vars)
+        chosen = grow_forest(np.lexsort((rng.random(len(arity)), count)), plain(layout))
         count += chosen
-        forests.append(
-            orient_forest(chosen, layout.factors, layout.slots, layout.neighbour_ptr, layout.neighbours, num_vars)
-        )
+        forests.append(Forest(*orient_forest(chosen, plain(layout))))
         if count[needed].all() and len(forests) == 1:
             break
     return forests, count

@@ -1,62 +1,34 @@
 # mypy: ignore-errors
-"""Tree-reweighted sum-product: sweeps, the forests behind the weights, and a bound on ln Z that always holds.
+"""Tree-reweighted sum-product: the forests behind the weights, and a bound on ln Z that always holds.
 
-Tables are given divided by the share rho_a of the forests that hold the factor. `total [X]` is sum_a rho_a m_{a->i};
-`zeros [X]` counts every -inf message twice, so that `receive` rules the state out for its own factor as well.
+The sweeps are those of `schedule_kernels`, with the share rho_a of the forests that hold a factor as its weight. Tables
+are given divided by that share.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
-from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, VAR
-from equifactor.numerics.factor_messages import step, update_sum
+from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, VAR, Layout
+from equifactor.numerics.factor_messages import NEG_INF, first_entry, log_add, step
 from equifactor.numerics.jit import fast_kernel, inlined, kernel
-from equifactor.solvers.messages.schedule_kernels import damped, message_change
-
-NEG_INF = -math.inf
+from equifactor.typing import BoolArray, IntArray
 
 
-@fast_kernel
-def add_up_weighted(factors, slots, rho, msg, total, zeros):
-    """total and zeros of every state from scratch."""
-    total[:] = 0.0
-    zeros[:] = 0
-    for p in range(len(factors) - 1):
-        for s in range(factors[p, SLOT], factors[p + 1, SLOT]):
-            for x in range(slots[s, CARD]):
-                m = msg[slots[s, MSG] + x]
-                total[slots[s, STATE] + x] += 0.0 if m == NEG_INF else rho[p] * m
-                zeros[slots[s, STATE] + x] += 2 if m == NEG_INF else 0
+class Forest(NamedTuple):
+    """Some factors without a cycle, oriented towards one root in each tree."""
 
-
-@fast_kernel
-def sweep_reweighted(
-    order, factors, slots, log_phi, phi, wide, rho, msg, total, zeros, q, out, at, before, damping, graph_of_factor,
-    change,
-):  # fmt: skip
-    """Factor after factor: m_{a->i} = log-sum-exp of log f_a / rho_a + sum over j != i of (total_j - m_{a->j})."""
-    for p in order:
-        if factors[p + 1, SLOT] - factors[p, SLOT] < 2:
-            continue
-        update_sum(factors, slots, log_phi, phi, wide, p, msg, total, zeros, q, out, at, before)
-        g = graph_of_factor[p]
-        change[g] = max(change[g], message_change(factors[p, SLOT], factors[p + 1, SLOT], slots, msg, out))
-        for s in range(factors[p, SLOT], factors[p + 1, SLOT]):
-            m, state = slots[s, MSG], slots[s, STATE]
-            for x in range(slots[s, CARD]):
-                old = msg[m + x]
-                new = damped(old, out[m + x], damping)
-                moved = (0.0 if new == NEG_INF else new) - (0.0 if old == NEG_INF else old)
-                total[state + x] += rho[p] * moved
-                zeros[state + x] += 2 * ((new == NEG_INF) - (old == NEG_INF))
-                msg[m + x] = new
+    is_root: BoolArray  # [V]
+    order: IntArray  # [n, 2] the factors and the slots of their parent variables, leaves first
 
 
 @kernel
-def grow_forest(order, factors, slots, num_vars):
-    """Factors of arity 2 and more, taken greedily in the given order, that leave the factor graph without a cycle."""
-    parent = np.arange(num_vars)
+def grow_forest(order, layout):
+    """[F] factors of arity 2 and more, taken greedily in the given order, that leave the graph without a cycle."""
+    layout = Layout(*layout)
+    factors, slots = layout.factors, layout.slots
+    parent = np.arange(len(layout.var_ptr) - 1)
     chosen = np.zeros(len(factors) - 1, np.bool_)
     for p in order:
         first, last = factors[p, SLOT], factors[p + 1, SLOT]
@@ -76,6 +48,7 @@ def grow_forest(order, factors, slots, num_vars):
 
 @inlined
 def _root(parent, i):
+    """The representative of the tree that holds variable i."""
     while parent[i] != i:
         parent[i] = parent[parent[i]]  # path halving
         i = parent[i]
@@ -83,8 +56,12 @@ def _root(parent, i):
 
 
 @kernel
-def orient_forest(chosen, factors, slots, neighbour_ptr, neighbours, num_vars):
-    """Roots [V] (bool), and the forest's factors with the slot of their parent variable, leaves first: [n, 2]."""
+def orient_forest(chosen, layout):
+    """The fields of the `Forest` of the chosen factors [F]."""
+    layout = Layout(*layout)
+    factors, slots = layout.factors, layout.slots
+    neighbour_ptr, neighbours = layout.neighbour_ptr, layout.neighbours
+    num_vars = len(layout.var_ptr) - 1
     order = np.empty((chosen.sum(), 2), np.int64)
     is_root = np.zeros(num_vars, np.bool_)
     seen = np.zeros(num_vars, np.bool_)
@@ -120,19 +97,18 @@ def orient_forest(chosen, factors, slots, neighbour_ptr, neighbours, num_vars):
 
 
 @fast_kernel
-def forest_log_z(order, is_root, factors, slots, log_phi, msg, var_ptr, log_b_v, graph_of_var, log_z):
+def forest_log_z(forest, layout, log_phi, msg, log_b_v, log_z):
     """Add to log_z [G] the ln of the sum of exp(sum_i log_b_v + sum of log_phi - messages over the forest's factors).
 
     Exact, by elimination towards the roots; log_b_v [X] is -inf at the states that are ruled out. Cost O(T).
     """
+    forest, layout = Forest(*forest), Layout(*layout)
+    factors, slots, var_ptr, order = layout.factors, layout.slots, layout.var_ptr, forest.order
     up = log_b_v.copy()
-    widest, arity = 1, 1
-    for n in range(len(order)):
-        p = order[n, 0]
-        arity = max(arity, factors[p + 1, SLOT] - factors[p, SLOT])
+    widest = 1
     for i in range(len(var_ptr) - 1):
         widest = max(widest, var_ptr[i + 1] - var_ptr[i])
-    at = np.empty(arity, np.int64)
+    at = np.empty(max(1, layout.max_arity), np.int64)
     top, scaled = np.empty(widest), np.empty(widest)
     for n in range(len(order)):
         p, parent = order[n, 0], order[n, 1]
@@ -141,8 +117,7 @@ def forest_log_z(order, is_root, factors, slots, log_phi, msg, var_ptr, log_b_v,
         d, state = slots[parent, CARD], slots[parent, STATE]
         top[:d] = NEG_INF
         scaled[:d] = 0.0
-        for j in range(k):
-            at[j] = slots[first + j, MSG]
+        first_entry(slots, first, k, at)
         for t in range(factors[p, ENTRY], factors[p + 1, ENTRY]):
             value = log_phi[t]
             for j in range(k):
@@ -151,21 +126,16 @@ def forest_log_z(order, is_root, factors, slots, log_phi, msg, var_ptr, log_b_v,
                 given = (0.0 if first + j == parent else u) - msg[at[j]]
                 value += NEG_INF if u == NEG_INF else given
             x = at[parent - first] - slots[parent, MSG]
-            if value > top[x]:
-                scaled[x] = (scaled[x] * math.exp(top[x] - value) if top[x] > NEG_INF else 0.0) + 1.0
-                top[x] = value
-            elif value > NEG_INF:
-                scaled[x] += math.exp(value - top[x])
+            top[x], scaled[x] = log_add(top[x], scaled[x], value)
             step(slots, first, k, at)
         for x in range(d):
             up[state + x] += NEG_INF if top[x] == NEG_INF else top[x] + math.log(scaled[x])
     for i in range(len(var_ptr) - 1):
-        if is_root[i]:
-            best = NEG_INF
+        if forest.is_root[i]:
+            best, mass = NEG_INF, 0.0
             for x in range(var_ptr[i], var_ptr[i + 1]):
                 best = max(best, up[x])
-            mass = 0.0
             if best > NEG_INF:
                 for x in range(var_ptr[i], var_ptr[i + 1]):
                     mass += math.exp(up[x] - best)
-            log_z[graph_of_var[i]] += NEG_INF if best == NEG_INF else best + math.log(mass)
+            log_z[layout.graph_of_var[i]] += NEG_INF if best == NEG_INF else best + math.log(mass)

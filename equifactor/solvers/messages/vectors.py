@@ -9,11 +9,10 @@ from llvmlite import ir
 from numba import types
 from numba.core.extending import intrinsic, models, register_model
 
-from equifactor.numerics.jit import inlined
+from equifactor.numerics.jit import FLAGS, inlined
 
 LANES = 4
 _VECTOR = ir.VectorType(ir.DoubleType(), LANES)
-_FLAGS = ("contract", "nsz", "arcp", "nnan")
 
 
 class Vector(types.Type):
@@ -78,7 +77,7 @@ def _arithmetic(operation, doc):
 
     def operator(typingctx, a, b):
         def codegen(context, builder, signature, args):
-            return getattr(builder, operation)(*args, flags=_FLAGS)
+            return getattr(builder, operation)(*args, flags=FLAGS)
 
         return vector(vector, vector), codegen
 
@@ -102,7 +101,7 @@ def minimum(typingctx, a, b):
     """The smaller one in each lane."""
 
     def codegen(context, builder, signature, args):
-        return builder.select(builder.fcmp_ordered("<", args[0], args[1], flags=_FLAGS), args[0], args[1])
+        return builder.select(builder.fcmp_ordered("<", args[0], args[1], flags=FLAGS), args[0], args[1])
 
     return vector(vector, vector), codegen
 

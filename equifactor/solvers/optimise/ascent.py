@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.graph.layout import SLOT, VAR, Layout, layout_of
-from equifactor.graph.pointers import ptr_of
-from equifactor.solvers.messages import decoding_kernels as decode
-from equifactor.solvers.messages.schedule_kernels import add_up
+from equifactor.graph.layout import VAR, Layout, layout_of, slots_around
+from equifactor.numerics.factor_messages import add_up
+from equifactor.numerics.jit import plain
+from equifactor.solvers.optimise import decoding_kernels as decode
 from equifactor.solvers.optimise import dual_kernels as duals
 from equifactor.solvers.optimise.map_bounds import upper_bound_of
 
@@ -47,8 +47,8 @@ class Ascent(ABC):
         arity = max(1, self.layout.max_arity)
         self.out, self.q = np.empty_like(self.back), np.empty_like(self.back)
         self.at, self.before = np.empty(arity, np.int64), np.empty(arity + 1)
-        self.factor_of_slot = np.repeat(np.arange(flat.num_factors), np.diff(self.layout.factors[:, SLOT]))
-        self.slot_ptr, self.slots_of_var = self._slots_by_variable()
+        self.factor_of_slot = self.layout.factor_of_slot
+        self.around = slots_around(self.layout, least_arity=2)
 
     @abstractmethod
     def sweep(self) -> float:
@@ -62,7 +62,7 @@ class Ascent(ABC):
     @property
     def bound(self) -> float:
         """Upper bound on the best log score, computed afresh from the messages."""
-        return float(upper_bound_of(self.flat, self.layout, self.messages).sum())
+        return float(upper_bound_of(self.flat, self.messages).sum())
 
     def candidates(self, rng: np.random.Generator | None = None) -> list[IntArray]:
         """Assignments [V] read off the messages, each improved by single moves."""
@@ -84,21 +84,16 @@ class Ascent(ABC):
 
     def polished(self, states: IntArray) -> IntArray:
         """The assignment after single moves that improve the score, in place."""
-        ascending = np.arange(self.flat.num_vars)
-        decode.polish(ascending, *self._walk, self.flat.log_phi, self.flat.var_ptr, self.unary, states)
+        decode.polish(plain(self.layout), plain(self.around), self.flat.log_phi, self.unary, states)
         return states
 
     def _in_order(self, order: IntArray) -> IntArray:
         """One assignment [V], decoded variable after variable in this order."""
         states = np.full(self.flat.num_vars, -1)
         values = np.where(self._ruled_out, -np.inf, self.back)
-        decode.decode_in_order(order, *self._walk, self.log_phi, self.flat.var_ptr, self.total, values, states)
+        graph = plain(self.layout), plain(self.around)
+        decode.decode_in_order(order, *graph, self.log_phi, self.total, values, states)
         return states
-
-    @property
-    def _walk(self) -> tuple[IntArray, ...]:
-        """The index arrays that the decoding kernels take one after the other."""
-        return self.slot_ptr, self.slots_of_var, self.layout.factors, self.factor_of_slot, self.layout.slots
 
     @property
     def _ruled_out(self) -> BoolArray:
@@ -111,14 +106,6 @@ class Ascent(ABC):
         add_up(self.layout.edges, np.where(np.isneginf(self.back), -np.inf, -self.back), self.total, zeros)
         self.total[zeros > 0] = -np.inf
         duals.rule_out(self.layout.edges, self.back, self.total)
-
-    def _slots_by_variable(self) -> tuple[IntArray, IntArray]:
-        """The slots of the factors of arity above 1, variable after variable, and their row pointers [V+1]."""
-        arity = np.diff(self.layout.factors[:, SLOT])
-        slots = np.flatnonzero(arity[self.factor_of_slot] > 1)
-        var = self.layout.slots[slots, VAR]
-        ptr = ptr_of(np.bincount(var, minlength=self.flat.num_vars))
-        return ptr, slots[np.argsort(var, kind="stable")]
 
 
 class FactorAscent(Ascent):
@@ -180,8 +167,8 @@ class VariableAscent(Ascent):
         self.sweeps += 1
         bound = duals.sweep_variables(
             order=order,
-            slot_ptr=self.slot_ptr,
-            slots_of_var=self.slots_of_var,
+            slot_ptr=self.around.ptr,
+            slots_of_var=self.around.slots,
             renew=renew,
             weight=weight,
             factors=lay.factors,

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from equifactor.graph import compile
-from equifactor.registry import option, register
+from equifactor.options import option
+from equifactor.registry import register
 from equifactor.result import Estimate, Status, Task, impossible
 from equifactor.solver import ALL_SYMMETRIES, GraphSolver, SolveContext
 from equifactor.solvers.optimise.stall import Stall

@@ -1,8 +1,8 @@
-"""Bounds that hold for arbitrary messages (appendix C of the paper), in numpy; `ops.map_upper_bound` for torch."""
+"""Upper bounds on MAP that hold for arbitrary messages (appendix C of the paper), for numpy and for torch."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,20 +11,20 @@ from equifactor.graph import FactorGraph, FlatGraph, compile
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from equifactor.graph.layout import Layout
+    from torch import Tensor
+
     from equifactor.typing import FloatArray
 
 
-def map_upper_bound(
-    graph: FactorGraph | Sequence[FactorGraph] | FlatGraph[np.ndarray], messages: FloatArray
-) -> FloatArray:
+def map_upper_bound(graph: FactorGraph | Sequence[FactorGraph] | FlatGraph[Any], messages: Any) -> Any:
     """Upper bound on the best log score of each graph, from any factor-to-variable log messages.
 
     sum_a max_{x_a} (log f_a(x_a) - sum_i m_{a->i}(x_i)) + sum_i max_x sum_a m_{a->i}(x): what a message takes from its
     factor it adds to its variable, so no score changes, and a sum of maxima is at least the maximum of the sum.
 
     Args:
-        graph: a graph, several, or what `compile` made of them.
+        graph: a graph, several, or what `compile` made of them; a FlatGraph of tensors takes messages in a tensor and
+            gives a bound that is differentiable, on its device.
         messages: [S] in the order of the compiled graph, unary factors included; normalised or not. An entry of -inf
             must be a proof that no assignment of positive probability has this state, as every -inf of max-product
             from uniform messages is; the state is then left out of all terms.
@@ -32,28 +32,48 @@ def map_upper_bound(
     Returns:
         [G], -inf where the messages prove that every assignment has probability zero.
 
-    Cost O(T). Raises ValueError for messages of another shape, or with NaN or +inf.
+    Cost O(T). Raises ValueError for messages of another shape, and for numpy messages with NaN or +inf.
     """
-    from equifactor.graph.layout import layout_of
-
     flat = graph if isinstance(graph, FlatGraph) else compile(graph)
-    return upper_bound_of(flat, layout_of(flat), _checked(flat, messages))
+    return upper_bound_of(flat, _checked(flat, messages))
 
 
-def upper_bound_of(flat: FlatGraph[np.ndarray], layout: Layout, messages: FloatArray) -> FloatArray:
-    """`map_upper_bound` for callers that hold the layout and know their messages to be sound."""
+def upper_bound_of(flat: FlatGraph[Any], messages: Any) -> Any:
+    """`map_upper_bound` for callers that have compiled the graph and know their messages to be sound."""
+    return _bound(flat, messages) if isinstance(flat.log_phi, np.ndarray) else _tensor_bound(flat, messages)
+
+
+def _bound(flat: FlatGraph[np.ndarray], messages: FloatArray) -> FloatArray:
+    """[G] the bound on numpy arrays."""
+    from equifactor.graph.layout import layout_of
+    from equifactor.numerics.factor_messages import add_up
+    from equifactor.numerics.jit import plain
     from equifactor.numerics.message_answers import reduce_tables
-    from equifactor.solvers.messages.schedule_kernels import add_up
 
+    layout = layout_of(flat)
     total, zeros = np.zeros(flat.num_states), np.zeros(flat.num_states, np.int64)
     add_up(layout.edges, messages, total, zeros)
     log_b_v = np.where(zeros > 0, -np.inf, total)
     given_back = np.where(np.isneginf(log_b_v)[flat.state_of_edge_state], -np.inf, -messages)
-    best_a = reduce_tables(layout.factors, layout.slots, flat.log_phi, given_back, True)
+    best_a = reduce_tables(plain(layout), flat.log_phi, given_back, True)
     best_i = np.maximum.reduceat(log_b_v, flat.var_ptr[:-1]) if flat.num_vars else np.zeros(0)
-    of_factors = np.bincount(layout.graph_of_factor, best_a, flat.num_graphs)
-    of_variables = np.bincount(flat.graph_of_var, best_i, flat.num_graphs)
-    return np.asarray(of_factors + of_variables, np.float64)  # of nothing at all, bincount makes integers
+    return flat.sum_per_graph(layout.graph_of_factor, best_a) + flat.sum_per_graph(flat.graph_of_var, best_i)
+
+
+def _tensor_bound(flat: FlatGraph[Tensor], messages: Tensor) -> Tensor:
+    """[G] the bound on tensors."""
+    import torch
+
+    from equifactor.numerics import tensors
+    from equifactor.numerics.tensors.segments import segment_max, segment_sum
+
+    log_b_v = tensors.variable_log_beliefs(flat, messages)
+    bound = segment_sum(segment_max(log_b_v, flat.var_of_state, flat.num_vars), flat.graph_of_var, flat.num_graphs)
+    given_back = torch.where(torch.isneginf(log_b_v)[flat.state_of_edge_state], -torch.inf, -messages)
+    for group in flat.groups:
+        best = tensors.with_messages(group, flat.log_phi, given_back).reshape(group.num_factors, -1).amax(-1)
+        bound = bound + segment_sum(best, flat.graph_of_factor[group.factors], flat.num_graphs)
+    return bound
 
 
 def tighten(
@@ -77,13 +97,14 @@ def tighten(
     ascent = VariableAscent(flat, _checked(flat, messages))
     for _ in range(passes):
         ascent.sweep()
-    return ascent.messages, upper_bound_of(flat, ascent.layout, ascent.messages)
+    return ascent.messages, upper_bound_of(flat, ascent.messages)
 
 
-def _checked(flat: FlatGraph[np.ndarray], messages: FloatArray) -> FloatArray:
-    messages = np.asarray(messages, np.float64)
-    if messages.shape != (flat.num_edge_states,):
-        raise ValueError(f"messages need shape ({flat.num_edge_states},), found {messages.shape}")
-    if np.isnan(messages).any() or np.isposinf(messages).any():
+def _checked(flat: FlatGraph[Any], messages: Any) -> Any:
+    """Messages of the right shape; those of numpy as float64 without NaN and +inf, a look that tensors are spared."""
+    messages = np.asarray(messages, np.float64) if isinstance(flat.log_phi, np.ndarray) else messages
+    if tuple(messages.shape) != (flat.num_edge_states,):
+        raise ValueError(f"messages need shape ({flat.num_edge_states},), found {tuple(messages.shape)}")
+    if isinstance(messages, np.ndarray) and (np.isnan(messages).any() or np.isposinf(messages).any()):
         raise ValueError("messages must be natural logs: finite, or -inf for an impossible state; found NaN or +inf")
     return messages

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from equifactor.numerics.fastmath import get
-from equifactor.numerics.heap import settle
+from equifactor.numerics.heaps import settle
 from equifactor.numerics.jit import fast_kernel, inlined
 from equifactor.numerics.moves import TO, move, states_of
 from equifactor.numerics.randomness import random_below
@@ -60,7 +60,7 @@ def ascend(arrays, state, walk, moves, least):
         place[i] = i
     for i in range(num_vars):  # One key changes at a time, because `settle` needs all others in order.
         best_change(arrays, state, walk, i)
-        settle(heap, place, gain, place[i])
+        settle(heap, place, gain, place[i], num_vars)
     risen = 0.0
     done = 0
     while done < moves and num_vars > 0 and gain[heap[0]] > least:
@@ -68,11 +68,11 @@ def ascend(arrays, state, walk, moves, least):
         risen += gain[i]
         move(arrays, state, i, walk.choice[i])
         best_change(arrays, state, walk, i)
-        settle(heap, place, gain, place[i])
+        settle(heap, place, gain, place[i], num_vars)
         for r in range(arc_ptr[i], arc_ptr[i + 1]):
             j = arcs[r, TO]
             best_change(arrays, state, walk, j)
-            settle(heap, place, gain, place[j])
+            settle(heap, place, gain, place[j], num_vars)
         done += 1
     return risen, done
 

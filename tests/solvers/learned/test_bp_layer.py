@@ -20,7 +20,7 @@ from torch import Tensor
 from equifactor import FactorGraph, ModelError, OptionError, beliefs, compile, solve
 from equifactor.generators import ising_grid, random_graph, random_tree
 from equifactor.graph.possible_states import reduce_graphs
-from equifactor.numerics import tensors as ops
+from equifactor.numerics import tensors
 from equifactor.testing import contract_graphs
 
 GRAPHS = contract_graphs()
@@ -98,7 +98,7 @@ def test_max_gives_the_best_score_on_trees_and_its_entries_as_gradient(gradient:
     answer = beliefs(flat, log_phi, damping=0.0, iterations=12, semiring="max", gradient=gradient)
     exact = solve(graph, "MAP", "brute")
     assert answer.log_z.item() == pytest.approx(exact.log_score, abs=1e-12)
-    assert ops.max_states(flat, answer.log_probabilities.detach()).tolist() == exact.assignment.tolist()
+    assert tensors.max_states(flat, answer.log_probabilities.detach()).tolist() == exact.assignment.tolist()
     (gradient_found,) = torch.autograd.grad(answer.log_z.sum(), log_phi)
     picked = flat.split(gradient_found, "entries")[0]
     assert (picked.numpy() * graph.log_phi).sum().item() == pytest.approx(exact.log_score, abs=1e-12)

@@ -7,7 +7,7 @@ import torch
 
 from equifactor import FactorGraph, compile
 from equifactor.generators import asymmetric_grid, ising_grid, random_graph, random_tree
-from equifactor.numerics import tensors as ops
+from equifactor.numerics import tensors
 from equifactor.solvers.learned.network import build
 
 GRAPHS = [
@@ -22,10 +22,10 @@ GRAPHS = [
 
 def bp(flat: Any, steps: int, damping: float = 0.0, semiring: Any = "sum") -> torch.Tensor:
     """Messages [S] of plain belief propagation."""
-    msg = ops.first_messages(flat, semiring)
+    msg = tensors.first_messages(flat, semiring)
     for _ in range(steps):
-        new = ops.marginalize_tables(flat, ops.sum_of_other_factors(flat, msg), semiring)
-        msg = ops.damp(new, msg, damping)
+        new = tensors.marginalize_tables(flat, tensors.sum_of_other_factors(flat, msg), semiring)
+        msg = tensors.damp(new, msg, damping)
     return msg
 
 
@@ -33,25 +33,25 @@ def bp(flat: Any, steps: int, damping: float = 0.0, semiring: Any = "sum") -> to
 def test_no_damping_is_bp(semiring: Any) -> None:
     flat = compile(GRAPHS).to(dtype="float64")
     got = build("bpnn", {"a": 1.0}).double()(flat, semiring)[-1]
-    want = ops.variable_log_beliefs(flat, bp(flat, 10, semiring=semiring))
-    torch.testing.assert_close(ops.probabilities(flat, got), ops.probabilities(flat, want), rtol=0, atol=1e-12)
+    want = tensors.variable_log_beliefs(flat, bp(flat, 10, semiring=semiring))
+    torch.testing.assert_close(tensors.probabilities(flat, got), tensors.probabilities(flat, want), rtol=0, atol=1e-12)
 
 
 def test_scalar_starts_as_damped_bp() -> None:
     flat = compile(GRAPHS).to(dtype="float64")
     for damping in (0.0, 0.5, 0.8):
         network = build("bpnn", {"variant": "scalar", "damping": damping}, seed=0).double()
-        want = ops.variable_log_beliefs(flat, bp(flat, 10, damping))
-        got = ops.probabilities(flat, network(flat)[-1])
-        torch.testing.assert_close(got, ops.probabilities(flat, want), rtol=0, atol=1e-8)
+        want = tensors.variable_log_beliefs(flat, bp(flat, 10, damping))
+        got = tensors.probabilities(flat, network(flat)[-1])
+        torch.testing.assert_close(got, tensors.probabilities(flat, want), rtol=0, atol=1e-8)
 
 
 def test_starts_near_bp() -> None:
     """The identity start keeps 5 % of what a message falls by."""
     flat = compile(random_tree(9, card=2, seed=3)).to(dtype="float64")
-    want = ops.variable_log_beliefs(flat, bp(flat, 10))
+    want = tensors.variable_log_beliefs(flat, bp(flat, 10))
     got = build("bpnn", {}, seed=0).double()(flat)[-1]
-    torch.testing.assert_close(ops.probabilities(flat, got), ops.probabilities(flat, want), rtol=0, atol=1e-3)
+    torch.testing.assert_close(tensors.probabilities(flat, got), tensors.probabilities(flat, want), rtol=0, atol=1e-3)
 
 
 @pytest.mark.parametrize("variant", ["vector", "scalar"])

@@ -6,7 +6,7 @@ import torch
 from equifactor import compile
 from equifactor.errors import ModelError, OptionError
 from equifactor.generators import random_graph
-from equifactor.numerics import tensors as ops
+from equifactor.numerics import tensors
 from equifactor.solvers.learned.fgnn import _aggregate
 from equifactor.solvers.learned.network import build
 
@@ -24,7 +24,7 @@ def test_larger_factors_need_a_larger_arity() -> None:
     with pytest.raises(ModelError, match=r"at most 2 variables .* one of 3: raise its setting arity, or use fe-net"):
         build("fgnn")(flat)
     out = build("fgnn", {"arity": 3, "position": True}, seed=0).double()(flat)[-1]
-    assert ops.probabilities(flat, out).isfinite().all()
+    assert tensors.probabilities(flat, out).isfinite().all()
 
 
 @pytest.mark.parametrize(

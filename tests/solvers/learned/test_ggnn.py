@@ -8,7 +8,7 @@ from equifactor import FactorGraph, compile
 from equifactor._solve import solve
 from equifactor.errors import ModelError
 from equifactor.generators import asymmetric_grid, random_graph
-from equifactor.numerics import tensors as ops
+from equifactor.numerics import tensors
 from equifactor.solvers.learned.network import build
 from equifactor.solvers.learned.table_features import centred, edge_tables
 from equifactor.solvers.learned.wiring import wire
@@ -36,7 +36,7 @@ def test_larger_factors_need_the_bipartite_graph() -> None:
     with pytest.raises(ModelError, match=r"one of 3: raise its setting arity"):
         build("ggnn", {"graph": "bipartite"})(flat)
     out = build("ggnn", {"graph": "bipartite", "arity": 4}, seed=0).double()(flat)[-1]
-    assert ops.probabilities(flat, out).isfinite().all()
+    assert tensors.probabilities(flat, out).isfinite().all()
 
 
 def test_symmetries_follow_the_settings() -> None:

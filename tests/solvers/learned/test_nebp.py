@@ -7,7 +7,7 @@ import torch
 
 from equifactor import FactorGraph, compile
 from equifactor.generators import asymmetric_grid, ising_grid, random_graph, random_tree
-from equifactor.numerics import tensors as ops
+from equifactor.numerics import tensors
 from equifactor.solvers.learned.nebp import NEBP
 from equifactor.solvers.learned.network import build
 
@@ -26,11 +26,11 @@ GRAPHS = [
 def test_starts_as_bp(semiring: Any) -> None:
     flat = compile(GRAPHS).to(dtype="float64")
     network = build("nebp", {"channels": 8}, seed=0).double()
-    msg = ops.first_messages(flat, semiring)
+    msg = tensors.first_messages(flat, semiring)
     for _ in range(10):
-        msg = ops.marginalize_tables(flat, ops.sum_of_other_factors(flat, msg), semiring)
-    got = ops.probabilities(flat, network(flat, semiring)[-1])
-    want = ops.probabilities(flat, ops.variable_log_beliefs(flat, msg))
+        msg = tensors.marginalize_tables(flat, tensors.sum_of_other_factors(flat, msg), semiring)
+    got = tensors.probabilities(flat, network(flat, semiring)[-1])
+    want = tensors.probabilities(flat, tensors.variable_log_beliefs(flat, msg))
     torch.testing.assert_close(got, want, rtol=0, atol=1e-12)
 
 
@@ -40,7 +40,7 @@ def test_unary_messages_are_corrected_too() -> None:
     assert isinstance(network, NEBP)
     with torch.no_grad():
         network.unary.scale[-1].bias.fill_(1.0)  # f_s = 2: the message is squared
-        got = ops.probabilities(flat, network(flat)[-1])
+        got = tensors.probabilities(flat, network(flat)[-1])
     assert got.tolist() == pytest.approx([1 / 17, 16 / 17])
 
 

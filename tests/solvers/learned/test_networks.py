@@ -13,10 +13,11 @@ from torch import Tensor
 from equifactor import FactorGraph, ModelError, Network, OptionError, compile, solve
 from equifactor.generators import asymmetric_grid, ising_grid, pairwise_field, random_graph, random_tree
 from equifactor.graph.possible_states import reduce_graphs
-from equifactor.numerics.tensors import map_upper_bound, probabilities
+from equifactor.numerics.tensors import probabilities
 from equifactor.solvers.learned.loop_corrections import loops_of
 from equifactor.solvers.learned.network import build
 from equifactor.solvers.learned.wiring import wire
+from equifactor.solvers.optimise.map_bounds import map_upper_bound
 from equifactor.symmetry import KINDS, Relabelling, relabel
 from equifactor.testing import contract_graphs
 
@@ -89,18 +90,18 @@ def test_untrained_is_damped_bp_to_rounding(kind: str, damping: float, task: str
 
 @pytest.mark.parametrize("kind", ["fe-nbp", "fe-net"])
 def test_untrained_max_beliefs_are_those_of_bp(kind: str) -> None:
-    from equifactor.numerics import tensors as ops
+    from equifactor.numerics import tensors
 
     graphs = [r.graph for r in reduce_graphs(list(GRAPHS.values())) if r is not None]
     flat = compile(graphs).to()
     network = build(kind, {"damping": 0.5} | ({"loops": False} if kind == "fe-net" else {})).double()
-    msg = ops.first_messages(flat, "max")
+    msg = tensors.first_messages(flat, "max")
     for _ in range(6):
-        new = ops.marginalize_tables(flat, ops.sum_of_other_factors(flat, msg), "max")
-        msg = ops.damp(new, msg, 0.5)
+        new = tensors.marginalize_tables(flat, tensors.sum_of_other_factors(flat, msg), "max")
+        msg = tensors.damp(new, msg, 0.5)
     with torch.no_grad():
         got = network(flat, "max", 6)[-1]
-    torch.testing.assert_close(got, ops.variable_log_beliefs(flat, msg), rtol=1e-12, atol=1e-9)
+    torch.testing.assert_close(got, tensors.variable_log_beliefs(flat, msg), rtol=1e-12, atol=1e-9)
 
 
 # ---- symmetries -----------------------------------------------------------------------------------------
@@ -290,7 +291,7 @@ def test_seed_gives_the_weights_and_leaves_the_generator_alone() -> None:
 
 
 def test_messages_of_hard_constraints_are_held_above_the_floor_of_bp() -> None:
-    from equifactor.solvers.messages.bp_engine import message_floor
+    from equifactor.numerics.table_ranges import message_floor
 
     graph = FactorGraph([2, 2], [([0, 1], [[0.0, -300.0], [-np.inf, 5.0]])], log=True)
     flat = compile(graph)

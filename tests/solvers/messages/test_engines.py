@@ -11,7 +11,7 @@ from equifactor import FactorGraph, OptionError, Status, compile, solve
 from equifactor.data import collection
 from equifactor.generators import ising_grid, random_graph, random_tree
 from equifactor.solvers.messages.binary_engine import BinaryEngine, applies_to
-from equifactor.solvers.messages.bp_engine import Settings
+from equifactor.solvers.messages.bp_engine import BpSettings
 from equifactor.solvers.messages.numba_engine import NumbaEngine
 
 LOOPY = {
@@ -73,7 +73,7 @@ def test_binary_residual_takes_the_same_steps(seed: int) -> None:
     Without damping, that is: a damped log message of two numbers is not normalised, and so has another residual.
     """
     flat = compile(random_graph(30, 60, arity=(1, 2), card=2, seed=seed))
-    settings = Settings("sum", "residual", 0.0, 1e-3, 0)
+    settings = BpSettings("sum", "residual", 0.0, 1e-3, 0)
     general, binary = NumbaEngine(flat, settings), BinaryEngine(flat, settings)
     for _ in range(5):
         np.testing.assert_allclose(binary.sweep(1), general.sweep(1), atol=1e-9)

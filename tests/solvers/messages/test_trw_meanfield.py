@@ -7,7 +7,7 @@ import pytest
 
 from equifactor import FactorGraph, Status, compile, solve
 from equifactor.generators import ising_grid, random_graph, random_tree
-from equifactor.solvers.messages.meanfield import _Field
+from equifactor.solvers.messages.meanfield import ProductField
 from equifactor.solvers.messages.trw import Reweighting
 
 
@@ -30,10 +30,10 @@ def test_ln_z_lies_between_the_two(zeros: float, iterations: int) -> None:
 def test_the_bound_of_trw_holds_at_random_messages() -> None:
     rng = np.random.default_rng(0)
     for graph in random_graph(5, 8, arity=(1, 3), count=100, seed=4):
-        state = Reweighting(compile(graph), 4, 0.0, 0)
-        pairs = state.layout.first_pair_state
-        state.msg[pairs:] = 3.0 * rng.normal(size=len(state.msg) - pairs)
-        assert state.bound()[0] >= solve(graph, "PR", "brute").log_z - 1e-9
+        trw = Reweighting(compile(graph), 4, 0.0, 0)
+        pairs = trw.layout.first_pair_state
+        trw.state.msg[pairs:] = 3.0 * rng.normal(size=len(trw.state.msg) - pairs)
+        assert trw.bound()[0] >= solve(graph, "PR", "brute").log_z - 1e-9
 
 
 def test_trw_is_exact_on_trees_and_tightens_with_iterations() -> None:
@@ -47,18 +47,18 @@ def test_trw_is_exact_on_trees_and_tightens_with_iterations() -> None:
 
 def test_trw_covers_every_factor() -> None:
     graph = random_graph(8, 60, arity=(2, 4), seed=1)
-    state = Reweighting(compile(graph), 2, 0.0, 0)
-    assert np.all((state.rho > 0) & (state.rho <= 1))
-    assert len(state.forests) > 2
-    arity = np.diff(state.layout.factors[:, 0])
-    held = sum(np.bincount(order[:, 0], minlength=len(arity)) for _, order in state.forests)
-    np.testing.assert_allclose(state.rho[arity > 1], held[arity > 1] / len(state.forests))
+    trw = Reweighting(compile(graph), 2, 0.0, 0)
+    assert np.all((trw.rho > 0) & (trw.rho <= 1))
+    assert len(trw.forests) > 2
+    arity = np.diff(trw.layout.factors[:, 0])
+    held = sum(np.bincount(order[:, 0], minlength=len(arity)) for _, order in trw.forests)
+    np.testing.assert_allclose(trw.rho[arity > 1], held[arity > 1] / len(trw.forests))
 
 
 def test_mean_field_never_falls() -> None:
     for zeros in (0.0, 0.3):
         graph = random_graph(10, 20, arity=(1, 3), card=(2, 3), zeros=zeros, seed=8)
-        field = _Field(compile(graph))
+        field = ProductField(compile(graph))
         for start in field.starts(3, np.random.default_rng(0)):
             q = start.copy()
             last = field.bound(q)

@@ -1,13 +1,13 @@
-"""The priority queue against a sorted list."""
+"""The heaps of kernels against a sorted list."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from equifactor.numerics.heaps import raise_key, set_key
 from equifactor.numerics.jit import kernel
-from equifactor.numerics.queue import raise_key, set_key
-from equifactor.solvers.messages.residual_schedule import new_queue
+from equifactor.solvers.messages.schedule_kernels import new_queue
 
 
 @kernel
