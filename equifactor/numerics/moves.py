@@ -3,6 +3,9 @@
 
 `arrays` is the `MoveArrays` of a graph and `state` the `MoveState` of one assignment; both are records of
 `equifactor.graph.move_model`. All values are finite, because zeros are penalties there.
+
+Records cost nothing here as long as loops use local names: an array that is taken out of its record inside a loop has
+its references counted each time, which made block moves over factors of three variables up to 38 % slower.
 """
 
 from equifactor.numerics.fastmath import get, put

@@ -43,7 +43,8 @@ def beam_steps(arrays, states, beam, pool, steps, possible, tie_zeros):
     `states` a `MoveState` of 2K assignments.
     """
     var_ptr, x, local, at = arrays.var_ptr, states.x, states.local, states.at
-    score, code, cache, size, keys = beam.score, beam.code, beam.cache, beam.size, beam.keys
+    score, code, depth, expanded = beam.score, beam.code, beam.depth, beam.expanded
+    cache, size, keys = beam.cache, beam.size, beam.keys
     origin, pool_score, pool_code = pool.origin, pool.score, pool.code
     width = len(cache)
     for step in range(steps):
@@ -57,9 +58,9 @@ def beam_steps(arrays, states, beam, pool, steps, possible, tie_zeros):
         changed = False
         for n in range(size[0]):
             k = cache[n]
-            if beam.expanded[k]:
+            if expanded[k]:
                 continue
-            beam.expanded[k] = True
+            expanded[k] = True
             for i in range(len(var_ptr) - 1):
                 first = var_ptr[i]
                 here = first + x[k, i]
@@ -114,12 +115,12 @@ def beam_steps(arrays, states, beam, pool, steps, possible, tie_zeros):
             gain = local[k, var_ptr[i] + b] - local[k, var_ptr[i] + x[k, i]]
             score[free] = score[k] + gain
             code[free] = pool_code[n]
-            beam.depth[free] = beam.depth[k] + 1
-            beam.expanded[free] = False
+            depth[free] = depth[k] + 1
+            expanded[free] = False
             state = MoveState(x[free], local[free], at[free])
             move(arrays, state, i, b)
-            if beam.depth[free] >= _REFRESH or (score[k] < possible and score[free] >= possible):
-                beam.depth[free] = 0
+            if depth[free] >= _REFRESH or (score[k] < possible and score[free] >= possible):
+                depth[free] = 0
                 score[free] = rebuild_inline(arrays, state)
             cache[n] = free
         size[0] = count
