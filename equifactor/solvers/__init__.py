@@ -1,1 +1,1 @@
-"""One solver per file; the file's name is the solver's name. `equifactor.registry` finds them by itself."""
+"""The solvers, one folder per family; the table in `equifactor.registry` names them all."""
