@@ -2,51 +2,42 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from equifactor import FactorGraph, graph_hash
 from equifactor.data import Instance
-from equifactor.io.files import write_text
 from equifactor.typing import FloatArray
 from experiments.map_splits import ModelSplit
+from experiments.run_store import Row, RunStore
 
-HASHES = "hashes.json"  # name of the file with the hashes of all models
 _DIGITS = 9  # decimals of log tables that count, since sums over factors come in different orders
 
 
-def compute_hashes(splits: Sequence[ModelSplit], folder: Path) -> None:
-    """Hash the models of the splits that are not hashed yet, into a file of the folder."""
-    known = _read_hashes(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+def compute_hashes(splits: Sequence[ModelSplit], store: RunStore) -> None:
+    """Hash the models of the splits that are not hashed yet, into the archive."""
     for split in splits:
-        new = [i for i in (*split.train, *split.test) if i.key not in known]
-        known |= {i.key: _hashes(i) for i in new}
-        if new:
-            write_text(folder / HASHES, json.dumps(known, indent=1) + "\n")
+        new = [i for i in (*split.train, *split.test) if _key(i) not in store.archived]
+        store.put({_key(i): _hashes(i) for i in new})
 
 
-def isomorphic_models(splits: Sequence[ModelSplit], folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
+def isomorphic_models(splits: Sequence[ModelSplit], store: RunStore) -> tuple[list[Row], list[str]]:
     """Per split: test models isomorphic to a training model, and those that are so up to unary tables.
 
     Compared is what evidence leaves (`remainder`). One model under two observations differs in unary tables only. The
     sentences name the collections that were not looked at.
     """
-    known, found, missing = _read_hashes(folder), [], []
+    found, missing = [], []
     for split in splits:
-        if any(i.key not in known for i in (*split.train, *split.test)):
+        train, test = ([store.archived.get(_key(i)) for i in models] for models in (split.train, split.test))
+        if None in train or None in test:
             missing.append(f"isomorphic models of {split.collection}: not looked for yet (--parts doubles)")
             continue
-        whole, larger = ({known[i.key][n] for i in split.train} for n in range(2))
         found.append(
             {
-                "collection": split.collection, "train": len(split.train), "test": len(split.test),
-                "isomorphic": [i.name for i in split.test if known[i.key][0] in whole],
-                "same_larger_tables": [i.name for i in split.test if known[i.key][1] in larger],
+                "collection": split.collection, "train": len(train), "test": len(test),
+                "isomorphic": _shared(split, store, "whole"), "same_larger_tables": _shared(split, store, "larger"),
             }
         )  # fmt: skip
     return found, missing
@@ -79,11 +70,21 @@ def _scaled(log_table: FloatArray) -> FloatArray:
     return log_table - top if np.isfinite(top) else log_table
 
 
-def _read_hashes(folder: Path) -> dict[str, Sequence[str]]:
-    path = folder / HASHES
-    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
+def _shared(split: ModelSplit, store: RunStore, part: str) -> list[str]:
+    """Names of the test models that have a hash in common with a training model."""
+    known = {store.archived[_key(i)][part] for i in split.train}
+    return [i.name for i in split.test if store.archived[_key(i)][part] in known]
 
 
-def _hashes(instance: Instance) -> tuple[str, str]:
+def _key(instance: Instance) -> str:
+    """Name under which the hashes of a model are archived."""
+    return f"hash | {instance.key}"
+
+
+def _hashes(instance: Instance) -> Row:
+    """Hashes of what evidence leaves of a model, with its unary tables and of the larger ones alone."""
     graph = instance.graph()
-    return graph_hash(remainder(graph), digits=_DIGITS), graph_hash(remainder(graph, unary=False), digits=_DIGITS)
+    return {
+        "whole": graph_hash(remainder(graph), digits=_DIGITS),
+        "larger": graph_hash(remainder(graph, unary=False), digits=_DIGITS),
+    }

@@ -62,7 +62,7 @@ class MapComparison:
             if "curve" in parts:
                 solve_curve(experiment, fixed, self.store, effort)
             if "doubles" in parts:
-                compute_hashes(fixed, self.store.folder)
+                compute_hashes(fixed, self.store)
         return trouble
 
     def collect(self) -> Row:
@@ -77,7 +77,7 @@ class MapComparison:
         answers = MapAnswers(store)
         rows, unsolved = complete_lines(judged, answers)
         curve, no_curve = curve_points(experiment, fixed, answers)
-        doubles, not_compared = isomorphic_models(fixed, store.folder)
+        doubles, not_compared = isomorphic_models(fixed, store)
         turned_away = [r for r in trainings if r.get("refused") and not r["tuning"]]
         refused = {(r["name"], r["part"]): f"{r['name']} on {r['part']}: {r['refused']}" for r in turned_away}
         missing = [*unable, *refused.values(), *untrained, *unsolved, *no_curve, *not_compared]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import math
@@ -10,14 +11,20 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from equifactor import OptionError, SolveError, Task
+import numpy as np
+
+from equifactor import ModelError, OptionError, SolveError, Task, metrics, solve
 from equifactor.clock import Clock
-from experiments.marginal_experiment import MarginalExperiment, NetworkLine, SolverLine
-from experiments.marginal_measures import best_candidate, measured, measured_on_family
+from experiments.marginal_experiment import GraphFamily, MarginalExperiment, NetworkLine, SolverLine
 from experiments.network_files import file_hash, parameters_of, shipped_file, steps_of, unpack_models
 from experiments.run_store import Row, RunStore
 from experiments.runner import device_name, finished_row
+
+if TYPE_CHECKING:
+    from equifactor.graph import FactorGraph
+    from equifactor.graph.marginals import Marginals
 
 DEFAULT_LR = 2e-3  # learning rate of experiments that do not tune it
 _VALIDATION_SHARE, _MOST_VALIDATION = 0.2, 1000  # early stopping looks at this share of the training graphs, at most
@@ -107,12 +114,12 @@ class MarginalRun:
             path.unlink(missing_ok=True)
             return found
         if self.experiment.families:
-            found["families"] = {f.name: measured_on_family(f, str(path), device) for f in self.experiment.families}
+            found["families"] = {f.name: _measured_on_family(f, str(path), device) for f in self.experiment.families}
         for factor in self.experiment.step_factors:
             count = max(1, round(factor * steps_of(path)))
-            answers = measured(self.experiment.test, f"{path}(iterations={count})", device)
+            answers = _measured(self.experiment.test, f"{path}(iterations={count})", device)
             found.setdefault("steps", {})[str(count)] = answers
-        return {**found, "parameters": parameters_of(path), **measured(self.experiment.test, str(path), device)}
+        return {**found, "parameters": parameters_of(path), **_measured(self.experiment.test, str(path), device)}
 
     def _train(self, line: NetworkLine, out: Path, device: str) -> Row:
         """Train within the budget of the experiment, the same for every network."""
@@ -186,16 +193,16 @@ def _with_rate(line: NetworkLine, experiment: MarginalExperiment, store: RunStor
 
 def _judge_solver(experiment: MarginalExperiment, line: SolverLine) -> Row:
     """A solver as it is, or for every family of graphs the best of its candidates on other graphs of the family."""
-    solver, tuned = best_candidate(line, experiment.tune)
-    found: Row = {"solver": solver, **measured(experiment.test, solver), **tuned}
+    solver, tuned = _best_candidate(line, experiment.tune)
+    found: Row = {"solver": solver, **_measured(experiment.test, solver), **tuned}
     families = {}
     for family in experiment.families:
-        best, _ = best_candidate(line, family.tune)
-        families[family.name] = {"solver": best, **measured_on_family(family, best)}
+        best, _ = _best_candidate(line, family.tune)
+        families[family.name] = {"solver": best, **_measured_on_family(family, best)}
     if families:
         found["families"] = families
     for count in _step_counts(line.solver, experiment.step_factors):
-        answers = measured(experiment.test, f"{solver}(iterations={count}, tolerance=0)")
+        answers = _measured(experiment.test, f"{solver}(iterations={count}, tolerance=0)")
         found.setdefault("steps", {})[str(count)] = answers
     return found
 
@@ -204,3 +211,52 @@ def _step_counts(solver: str, factors: Sequence[float]) -> list[int]:
     """Numbers of steps at which a network of the package is judged; none for other solvers."""
     path = shipped_file(solver, Task.MAR)
     return [max(1, round(f * steps_of(path))) for f in factors] if path.is_file() else []
+
+
+def _measured(generator: str, solver: str, device: str = "cpu") -> dict[str, float]:
+    """KL and RMSE on the graphs of a generator, with standard errors over graphs."""
+    graphs, exact = _graphs_and_answers(generator)
+    answers = [r.marginals for r in solve(list(graphs), "MAR", _without_tolerance(solver), device=device)]
+    if any(a is None for a in answers):
+        raise ValueError(f"{solver} left a graph without an answer")
+    given = [a for a in answers if a is not None]
+    kl = metrics.summarize([metrics.kl(p, q) for p, q in zip(exact, given, strict=True)])
+    rmse = metrics.pooled_rmse(exact, given)
+    return {"kl": kl.mean, "kl_stderr": kl.stderr, "rmse": rmse.mean, "rmse_stderr": rmse.stderr, "graphs": len(given)}
+
+
+def _measured_on_family(family: GraphFamily, solver: str, device: str = "cpu") -> dict[str, Any]:
+    """The same on a family; a sentence where the solver does not take its graphs."""
+    try:
+        return dict(_measured(family.test, solver, device))
+    except ModelError as error:
+        return {"kl": None, "refused": str(error)}
+
+
+def _best_candidate(line: SolverLine, generator: str) -> tuple[str, dict[str, Any]]:
+    """The candidate of the lowest KL on the graphs of a generator, and the KL of each; the solver where it has none."""
+    if not line.tune:
+        return line.solver, {}
+    kl = {solver: _measured(generator, solver)["kl"] for solver in line.tune}
+    return min(kl, key=lambda solver: kl[solver]), {"tuning_kl": kl}
+
+
+def _without_tolerance(solver: str) -> str:
+    """A model file runs exactly the steps it is asked for."""
+    if solver.endswith(".safetensors"):
+        return f"{solver}(tolerance=0)"
+    return solver.replace(".safetensors(", ".safetensors(tolerance=0, ")
+
+
+@functools.lru_cache(maxsize=32)  # every run of a process is judged on the same graphs
+def _graphs_and_answers(generator: str) -> tuple[Sequence[FactorGraph], list[Marginals]]:
+    from equifactor.graph.marginals import Marginals
+    from equifactor.training.data_sources import read_source
+    from equifactor.training.targets import with_targets
+
+    graphs, targets, left_out = with_targets(read_source(generator), Task.MAR)
+    if left_out:
+        raise ValueError(f"test graphs must all have an exact answer: {left_out[0]}")
+    if any(g.observed is not None for g in graphs):
+        raise ValueError(f"{generator}: test graphs must have no variable that is forced by zeros")
+    return graphs, [Marginals(np.asarray(t), g.structure.state_ptr) for g, t in zip(graphs, targets, strict=True)]

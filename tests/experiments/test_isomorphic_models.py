@@ -12,6 +12,7 @@ from equifactor.generators import ising_grid
 from experiments.experiment_config import load_map
 from experiments.isomorphic_models import compute_hashes, isomorphic_models, remainder
 from experiments.map_splits import splits_of
+from experiments.run_store import RunStore
 
 
 def test_doubles_are_found_under_other_numbers_and_other_evidence(make_folder, tmp_path: Path) -> None:
@@ -22,10 +23,11 @@ def test_doubles_are_found_under_other_numbers_and_other_evidence(make_folder, t
     fields = base.with_factor((0,), [0.3, 0.7])
     assert remainder(base.with_factor((), 3.0)) == remainder(base)
     folder = make_folder({"Grids": [base, ising_grid(2, 2, seed=1), renumbered, fields]})
+    store = RunStore(tmp_path)
     splits = splits_of(load_map("uai").selected(None, "Grids"), folder)[:1]
-    assert "not looked for yet" in isomorphic_models(splits, tmp_path)[1][0]
-    compute_hashes(splits, tmp_path)
-    (found,), words = isomorphic_models(splits, tmp_path)
+    assert "not looked for yet" in isomorphic_models(splits, store)[1][0]
+    compute_hashes(splits, store)
+    (found,), words = isomorphic_models(splits, store)
     assert not words
     assert found["isomorphic"] == ["g2"]
     assert found["same_larger_tables"] == ["g2", "g3"]
