@@ -1,6 +1,6 @@
 """Two checkouts on the same work, in turn: which rows are slower beyond the spread of repeated runs.
 
-Each round runs all rows in a new process per checkout, on one thread. A time is CPU time, the best of three after a
+Each round runs all rows in a new process per checkout, on one thread. A time is CPU time, the best of several after a
 first run that loads the kernels; the figure of a row is the best of all rounds. The exit status is 1 when a row is
 slower by more than the spread.
 
@@ -20,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+SECONDS = 0.1  # spent on a row in each round, and at least three runs
 EDGES = ("1e3", "1e5")  # sizes of `benchmarks.scaling`, which runs as each checkout has it
 
 
@@ -65,8 +66,8 @@ def measure_here(only: list[str]) -> dict[str, float]:
             if only and not any(word in name for word in only):
                 continue
             work()
-            times = []
-            for _ in range(3):
+            times: list[float] = []
+            while len(times) < 3 or sum(times) < SECONDS:
                 start = time.process_time()
                 work()
                 times.append(time.process_time() - start)

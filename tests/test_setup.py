@@ -53,6 +53,17 @@ def test_one_version_everywhere() -> None:
     assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
 
 
+def test_the_changelog_names_what_there_is() -> None:
+    latest = (ROOT / "CHANGELOG.md").read_text().split("\n## ")[1].split("\n### Removed")[0]
+    source = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "equifactor").rglob("*.py"))
+    for name in re.findall(r"`([^`]+)`", latest):
+        if re.fullmatch(r"[\w.]+(\(\))?", name) and "/" not in name and not (ROOT / name).exists():
+            words = [word for word in re.findall(r"\w+", name) if word not in ("equifactor", "jsonl", "xz")]
+            assert all(re.search(rf"\b{word}\b", source) for word in words), name
+        elif re.fullmatch(r"[\w./]+", name):
+            assert (ROOT / name).exists(), name
+
+
 def test_the_same_interpreters_everywhere() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     named = re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"]))

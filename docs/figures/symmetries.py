@@ -76,4 +76,3 @@ if __name__ == "__main__":
     rcParams["svg.hashsalt"] = "equifactor"  # the same file every time
     target = Path(__file__).with_suffix(".svg")
     draw().savefig(target, metadata={"Date": None})
-    draw().savefig(target.with_suffix(".png"), dpi=110, metadata={"Software": None})
