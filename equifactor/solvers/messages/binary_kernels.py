@@ -164,7 +164,7 @@ def sweep_binary_residual(count, pairs, total, damping, is_max, queue, tolerance
     """
     pairs, queue = BinaryPairs(*pairs), ResidualQueue(*queue)
     lam, var_of_edge, tables, graph_of_edge = pairs.lam, pairs.var_of_edge, pairs.tables, pairs.graph_of_edge
-    key, item, place = queue.key, queue.item, queue.place
+    around_ptr, around, key, item, place = queue
     num_factors = len(place)
     for _ in range(count):
         total[:] = pairs.unary  # from scratch in each sweep, which removes what rounding has added
@@ -186,7 +186,7 @@ def sweep_binary_residual(count, pairs, total, damping, is_max, queue, tolerance
             _commit(lam, total, var_of_edge, p + num_factors, new_1, damping)
             for e, moved in ((p, moved_0), (p + num_factors, moved_1)):
                 if (1.0 - damping) * moved > TINY:
-                    tell_others(queue, get(var_of_edge, e), p, (1.0 - damping) * moved)
+                    tell_others(around_ptr, around, key, item, place, get(var_of_edge, e), p, (1.0 - damping) * moved)
             set_key(key, item, place, p, damping * max(moved_0, moved_1))  # what damping has left to do
     for n in range(num_factors):
         g = graph_of_edge[item[n]]

@@ -39,7 +39,9 @@ def sweep_mean_field(layout, around, tables, q, penalty, hard):
         hard: whether violations are forbidden instead.
     """
     layout, around, tables = Layout(*layout), SlotsAround(*around), SplitTables(*tables)
-    var_ptr = layout.var_ptr
+    factors, slots, factor_of_slot = layout.factors, layout.slots, layout.factor_of_slot
+    var_ptr, around_ptr, around_slots = layout.var_ptr, around.ptr, around.slots
+    finite, zero = tables
     widest = 1
     for i in range(len(var_ptr) - 1):
         widest = max(widest, var_ptr[i + 1] - var_ptr[i])
@@ -50,8 +52,9 @@ def sweep_mean_field(layout, around, tables, q, penalty, hard):
         d = var_ptr[i + 1] - var_ptr[i]
         gain[:d] = 0.0
         harm[:d] = 0.0
-        for r in range(around.ptr[i], around.ptr[i + 1]):
-            _expect(layout, tables, around.slots[r], q, at, gain, harm)
+        for r in range(around_ptr[i], around_ptr[i + 1]):
+            s = around_slots[r]
+            _expect(factors, slots, finite, zero, factor_of_slot[s], s, q, at, gain, harm)
         least = harm[0]
         for x in range(1, d):
             least = min(least, harm[x])
@@ -77,10 +80,8 @@ def sweep_mean_field(layout, around, tables, q, penalty, hard):
 
 
 @inlined
-def _expect(layout, tables, s, q, at, gain, harm):
-    """Add to gain and harm what the factor of slot s is expected to give and to violate, at each state of the slot."""
-    factors, slots, finite, zero = layout.factors, layout.slots, tables.finite, tables.zero
-    p = layout.factor_of_slot[s]
+def _expect(factors, slots, finite, zero, p, s, q, at, gain, harm):
+    """Add to gain and harm what factor p is expected to give and to violate, at each state of its slot s."""
     first = factors[p, SLOT]
     arity = factors[p + 1, SLOT] - first
     start = factors[p, ENTRY]
@@ -114,6 +115,7 @@ def evidence_lower_bound(layout, tables, q):
     """Sum of expected logs plus entropies, a lower bound on ln Z; -inf where a zero entry has any probability."""
     layout, tables = Layout(*layout), SplitTables(*tables)
     factors, slots = layout.factors, layout.slots
+    finite, zero = tables
     at = np.empty(max(1, layout.max_arity), np.int64)
     bound = 0.0
     for p in range(len(factors) - 1):
@@ -127,9 +129,9 @@ def evidence_lower_bound(layout, tables, q):
                 v = q[slots[first + j, STATE] + at[j] - slots[first + j, MSG]]
                 w *= v
                 possible = possible and v > 0.0
-            if possible and tables.zero[t] > 0.0:
+            if possible and zero[t] > 0.0:
                 return -math.inf
-            bound += w * tables.finite[t]
+            bound += w * finite[t]
             step(slots, first, k, at)
     for x in range(len(q)):
         if q[x] > 0.0:

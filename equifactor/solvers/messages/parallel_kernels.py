@@ -131,7 +131,8 @@ def _receive_scaled(slots, msg, total, zeros, q, q_, arity):
 @reordering_kernel
 def _sum_tables(which, layout, phi, wide, state, least):
     """Normalised linear messages of some factors; those that underflow may have spoilt are marked by -1 and counted."""
-    factors, slots, q, out = layout.factors, layout.slots, state.q, state.out
+    factors, slots = layout.factors, layout.slots
+    q, out, at, before = state.q, state.out, state.at, state.before
     num_bad = 0
     for p in which:
         first, last = factors[p, SLOT], factors[p + 1, SLOT]
@@ -151,7 +152,7 @@ def _sum_tables(which, layout, phi, wide, state, least):
                     put(out, m2 + y, get(out, m2 + y) + t * weight)
                 put(out, m1 + x, dot)
         else:
-            sum_products(slots, first, last, phi, entry, factors[p + 1, ENTRY], q, out, state.at, state.before)
+            sum_products(slots, first, last, phi, entry, factors[p + 1, ENTRY], q, out, at, before)
         bad = wide[p]
         for s in range(first, last):
             m, d = slots[s, MSG], slots[s, CARD]
@@ -173,18 +174,20 @@ def _sum_tables(which, layout, phi, wide, state, least):
 @fast_kernel
 def _repair(layout, log_phi, state):
     """The slow path for the marked factors: log messages into q, with `out` as scratch."""
-    factors, slots, q, out = layout.factors, layout.slots, state.q, state.out
+    factors, slots = layout.factors, layout.slots
+    msg, total, zeros, q, out = state.msg, state.total, state.zeros, state.q, state.out
     for p in range(len(factors) - 1):
         first, last = factors[p, SLOT], factors[p + 1, SLOT]
         if last - first >= 2 and out[slots[first, MSG]] < 0.0:
-            receive_all(slots, first, last, state.msg, state.total, state.zeros, out)
+            receive_all(slots, first, last, msg, total, zeros, out)
             log_messages(slots, first, last, log_phi, factors[p, ENTRY], factors[p + 1, ENTRY], out, q)
 
 
 @fast_kernel
 def _max_messages(layout, tables, state):
     """Normalised log messages of all factors of two variables and more, max semiring, into `out`."""
-    factors = layout.factors
+    factors, slots, log_phi = layout.factors, layout.slots, tables.log_phi
+    msg, total, zeros, q, out, at, before = state
     for p in range(len(factors) - 1):
         if factors[p + 1, SLOT] - factors[p, SLOT] >= 2:
-            update_max(layout, tables, state, p)
+            update_max(factors, slots, log_phi, p, msg, total, zeros, q, out, at, before)

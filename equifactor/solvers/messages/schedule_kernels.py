@@ -88,21 +88,23 @@ def sweep_in_order(layout, tables, phi, weight, state, damping, floor, order, ch
     """
     layout, tables, state = Layout(*layout), Tables(*tables), MessageState(*state)
     factors, slots, graph_of_factor = layout.factors, layout.slots, layout.graph_of_factor
+    log_phi, wide = tables.log_phi, tables.wide
+    msg, total, zeros, q, out, at, before = state
     if weight is None:
-        add_up(layout.edges, state.msg, state.total, state.zeros)
+        add_up(layout.edges, msg, total, zeros)
     else:
-        add_up_weighted(layout, weight, state.msg, state.total, state.zeros)
+        add_up_weighted(layout, weight, msg, total, zeros)
     for p in order:
         first, last = factors[p, SLOT], factors[p + 1, SLOT]
         if last - first < 2:
             continue
-        update_factor(layout, tables, phi, state, p)
+        update_factor(factors, slots, log_phi, phi, wide, p, msg, total, zeros, q, out, at, before)
         g = graph_of_factor[p]
-        change[g] = max(change[g], _message_change(first, last, slots, state.msg, state.out))
+        change[g] = max(change[g], _message_change(first, last, slots, msg, out))
         if weight is None:
-            _store_and_add(slots, first, last, state, damping, floor, 1.0, 1)
+            _store_and_add(slots, first, last, msg, out, total, zeros, damping, floor, 1.0, 1)
         else:
-            _store_and_add(slots, first, last, state, damping, floor, weight[p], 2)
+            _store_and_add(slots, first, last, msg, out, total, zeros, damping, floor, weight[p], 2)
 
 
 @fast_kernel
@@ -117,8 +119,10 @@ def sweep_residual(layout, tables, phi, state, damping, floor, queue, tolerance,
     """
     layout, tables, state, queue = Layout(*layout), Tables(*tables), MessageState(*state), ResidualQueue(*queue)
     factors, slots, graph_of_factor = layout.factors, layout.slots, layout.graph_of_factor
-    key, item, place = queue.key, queue.item, queue.place
-    add_up(layout.edges, state.msg, state.total, state.zeros)
+    log_phi, wide = tables.log_phi, tables.wide
+    msg, total, zeros, q, out, at, before = state
+    around_ptr, around, key, item, place = queue
+    add_up(layout.edges, msg, total, zeros)
     updates = 0
     for n in range(len(place)):
         updates += key[n] > NEG_INF
@@ -127,32 +131,32 @@ def sweep_residual(layout, tables, phi, state, damping, floor, queue, tolerance,
             for p in range(len(place)):
                 first, last = factors[p, SLOT], factors[p + 1, SLOT]
                 if last - first >= 2:
-                    update_factor(layout, tables, phi, state, p)
-                    set_key(key, item, place, p, _message_change(first, last, slots, state.msg, state.out))
+                    update_factor(factors, slots, log_phi, phi, wide, p, msg, total, zeros, q, out, at, before)
+                    set_key(key, item, place, p, _message_change(first, last, slots, msg, out))
             if key[0] <= tolerance:
                 break
         p = item[0]
-        update_factor(layout, tables, phi, state, p)
+        update_factor(factors, slots, log_phi, phi, wide, p, msg, total, zeros, q, out, at, before)
         residual = 0.0
         for s in range(factors[p, SLOT], factors[p + 1, SLOT]):
-            moved = _message_change(s, s + 1, slots, state.msg, state.out)
+            moved = _message_change(s, s + 1, slots, msg, out)
             residual = max(residual, moved)
             if moved > TINY:
-                tell_others(queue, slots[s, VAR], p, (1.0 - damping) * moved)
+                tell_others(around_ptr, around, key, item, place, slots[s, VAR], p, (1.0 - damping) * moved)
         set_key(key, item, place, p, damping * residual)  # what damping has left to do
-        _store_and_add(slots, factors[p, SLOT], factors[p + 1, SLOT], state, damping, floor, 1.0, 1)
+        _store_and_add(slots, factors[p, SLOT], factors[p + 1, SLOT], msg, out, total, zeros, damping, floor, 1.0, 1)
     for n in range(updates):
         g = graph_of_factor[item[n]]
         change[g] = max(change[g], key[n])
 
 
 @inlined
-def tell_others(queue, i, p, moved):
+def tell_others(around_ptr, around, key, item, place, i, p, moved):
     """Raise the priority of the factors of variable i other than p by how far their incoming message has moved."""
-    for r in range(get(queue.around_ptr, i), get(queue.around_ptr, i + 1)):
-        b = get(queue.around, r)
+    for r in range(get(around_ptr, i), get(around_ptr, i + 1)):
+        b = get(around, r)
         if b != p:
-            raise_key(queue.key, queue.item, queue.place, b, moved)
+            raise_key(key, item, place, b, moved)
 
 
 @inlined
@@ -175,12 +179,11 @@ def _damped(old, new, damping):
 
 
 @inlined
-def _store_and_add(slots, first, last, state, damping, floor, weight, per_zero):
+def _store_and_add(slots, first, last, msg, out, total, zeros, damping, floor, weight, per_zero):
     """Write the damped messages of one factor and bring the sums of its variables up to date.
 
     A message counts `weight` times in `total`, and a zero `per_zero` times in `zeros`.
     """
-    msg, total, zeros, out = state.msg, state.total, state.zeros, state.out
     for s in range(first, last):
         m, first_state = slots[s, MSG], slots[s, STATE]
         for x in range(slots[s, CARD]):

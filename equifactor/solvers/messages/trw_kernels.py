@@ -103,7 +103,9 @@ def forest_log_z(forest, layout, log_phi, msg, log_b_v, log_z):
     Exact, by elimination towards the roots; log_b_v [X] is -inf at the states that are ruled out. Cost O(T).
     """
     forest, layout = Forest(*forest), Layout(*layout)
-    factors, slots, var_ptr, order = layout.factors, layout.slots, layout.var_ptr, forest.order
+    factors, slots, var_ptr = layout.factors, layout.slots, layout.var_ptr
+    is_root, order = forest
+    graph_of_var = layout.graph_of_var
     up = log_b_v.copy()
     widest = 1
     for i in range(len(var_ptr) - 1):
@@ -131,11 +133,11 @@ def forest_log_z(forest, layout, log_phi, msg, log_b_v, log_z):
         for x in range(d):
             up[state + x] += NEG_INF if top[x] == NEG_INF else top[x] + math.log(scaled[x])
     for i in range(len(var_ptr) - 1):
-        if forest.is_root[i]:
+        if is_root[i]:
             best, mass = NEG_INF, 0.0
             for x in range(var_ptr[i], var_ptr[i + 1]):
                 best = max(best, up[x])
             if best > NEG_INF:
                 for x in range(var_ptr[i], var_ptr[i + 1]):
                     mass += math.exp(up[x] - best)
-            log_z[layout.graph_of_var[i]] += NEG_INF if best == NEG_INF else best + math.log(mass)
+            log_z[graph_of_var[i]] += NEG_INF if best == NEG_INF else best + math.log(mass)

@@ -25,16 +25,18 @@ def decode_in_order(order, layout, around, log_phi, total, values, states):
         states: [V] -1 at the start, filled in place.
     """
     layout, around = Layout(*layout), SlotsAround(*around)
-    score, zeros = _scratch(layout)
+    factors, slots, factor_of_slot = layout.factors, layout.slots, layout.factor_of_slot
+    var_ptr, around_ptr, around_slots = layout.var_ptr, around.ptr, around.slots
+    score, zeros = _scratch(var_ptr)
     best = np.empty_like(score)
     at = np.empty(max(1, layout.max_arity), np.int64)
     for i in order:
-        state = layout.var_ptr[i]
-        d = layout.var_ptr[i + 1] - state
+        d = var_ptr[i + 1] - var_ptr[i]
         _begin(score, zeros, d)
-        _add_row(score, zeros, total, state, 1, d)
-        for r in range(around.ptr[i], around.ptr[i + 1]):
-            _conditional_maxima(layout, log_phi, values, states, around.slots[r], at, best)
+        _add_row(score, zeros, total, var_ptr[i], 1, d)
+        for r in range(around_ptr[i], around_ptr[i + 1]):
+            s = around_slots[r]
+            _conditional_maxima(factors, slots, log_phi, values, states, factor_of_slot[s], s, at, best)
             _add_row(score, zeros, best, 0, 1, d)
         chosen = 0
         for x in range(1, d):
@@ -57,8 +59,9 @@ def polish(layout, around, log_phi, unary, states):
         states: [V] an assignment, changed in place.
     """
     layout, around = Layout(*layout), SlotsAround(*around)
-    factors, slots, var_ptr = layout.factors, layout.slots, layout.var_ptr
-    score, zeros = _scratch(layout)
+    factors, slots, factor_of_slot = layout.factors, layout.slots, layout.factor_of_slot
+    var_ptr, around_ptr, around_slots = layout.var_ptr, around.ptr, around.slots
+    score, zeros = _scratch(var_ptr)
     moves = 0
     moved = True
     while moved:
@@ -67,9 +70,9 @@ def polish(layout, around, log_phi, unary, states):
             d = var_ptr[i + 1] - var_ptr[i]
             _begin(score, zeros, d)
             _add_row(score, zeros, unary, var_ptr[i], 1, d)
-            for r in range(around.ptr[i], around.ptr[i + 1]):
-                s = around.slots[r]
-                p = layout.factor_of_slot[s]
+            for r in range(around_ptr[i], around_ptr[i + 1]):
+                s = around_slots[r]
+                p = factor_of_slot[s]
                 entry, stride, own = factors[p, ENTRY], 1, 1
                 for k in range(factors[p + 1, SLOT] - 1, factors[p, SLOT] - 1, -1):
                     if k == s:
@@ -91,11 +94,11 @@ def polish(layout, around, log_phi, unary, states):
 
 
 @inlined
-def _scratch(layout):
+def _scratch(var_ptr):
     """Scores and numbers of zeros for the states of one variable."""
     widest = 1
-    for i in range(len(layout.var_ptr) - 1):
-        widest = max(widest, layout.var_ptr[i + 1] - layout.var_ptr[i])
+    for i in range(len(var_ptr) - 1):
+        widest = max(widest, var_ptr[i + 1] - var_ptr[i])
     return np.empty(widest), np.empty(widest, np.int64)
 
 
@@ -117,10 +120,8 @@ def _add_row(score, zeros, values, first, stride, d):
 
 
 @inlined
-def _conditional_maxima(layout, log_phi, values, states, s, at, best):
+def _conditional_maxima(factors, slots, log_phi, values, states, p, s, at, best):
     """best [d] over the states of slot s; other slots that are fixed keep their state, the rest is maximised."""
-    factors, slots = layout.factors, layout.slots
-    p = layout.factor_of_slot[s]
     first, last = factors[p, SLOT], factors[p + 1, SLOT]
     m, d = slots[s, MSG], slots[s, CARD]
     for x in range(d):
