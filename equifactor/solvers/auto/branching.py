@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.graph import compile
-from equifactor.solvers.elimination.shrink import Shrunk, shrink
+from equifactor.solvers.elimination.shrink import ShrunkGraph, shrink
 from equifactor.solvers.optimise.ascent import VariableAscent
 from equifactor.solvers.optimise.branch_and_bound import BranchAndBound
 
@@ -42,7 +42,7 @@ class Branching:
         self.gap = gap
         self.clock = clock
         self.ascent = plain
-        self.shrunk: Shrunk | None = None  # the graph of the search, where it is not that of the mix
+        self.shrunk: ShrunkGraph | None = None  # the graph of the search, where it is not that of the mix
         smaller = shrink(graph)
         if smaller is not None and smaller.graph.num_vars < graph.num_vars:
             self.shrunk = smaller

@@ -10,7 +10,7 @@ from equifactor.graph import compile
 from equifactor.graph.search_model import SearchModel
 from equifactor.result import Estimate, Status, impossible
 from equifactor.solvers.auto.branching import Branching
-from equifactor.solvers.elimination.shrink import Shrunk, shrink
+from equifactor.solvers.elimination.shrink import ShrunkGraph, shrink
 from equifactor.solvers.messages.bp_engine import Settings, new_engine
 from equifactor.solvers.messages.sequential_decoding import sequential_states
 from equifactor.solvers.optimise.annealing import LocalSearch
@@ -31,7 +31,7 @@ _SWEEPS = 300  # after which branch and bound begins although the bound still fa
 _PATIENCE = 400  # search phases without success after which it counts as done
 
 
-def without_cheap_variables(graph: FactorGraph) -> Shrunk | None:
+def without_cheap_variables(graph: FactorGraph) -> ShrunkGraph | None:
     """The graph that the mix works on; None when no assignment is possible.
 
     A graph of pairs stays one of pairs: cycles of pairs give the best bounds there.
@@ -51,7 +51,7 @@ class MapMix:
         gap: relative gap between bound and score that counts as none.
     """
 
-    def __init__(self, shrunk: Shrunk, context: SolveContext, gap: float) -> None:
+    def __init__(self, shrunk: ShrunkGraph, context: SolveContext, gap: float) -> None:
         self.shrunk = shrunk
         self.context = context
         self.gap = gap
@@ -106,7 +106,7 @@ class MapMix:
 
     def _renew_score(self) -> None:
         """The log score of the best assignment in full precision, -inf when it has probability zero."""
-        self.score = self.shrunk.source.log_score(self.shrunk.assignment(self.search.best))
+        self.score = self.shrunk.original.log_score(self.shrunk.assignment(self.search.best))
 
     def _start(self) -> IntArray:
         """The better decoding of damped max-product messages."""
@@ -176,7 +176,7 @@ class MapMix:
 
     def _estimate(self, status: Status | None) -> Estimate:
         assignment = self.shrunk.assignment(self.search.best)
-        score = self.shrunk.source.log_score(assignment)
+        score = self.shrunk.original.log_score(assignment)
         bound = max(self.bound, score) if np.isfinite(self.bound) else None
         gap = None if bound is None else bound - score
         shown = "no bound" if gap is None else f"gap {gap:.3g}"

@@ -36,7 +36,7 @@ class TorchBatch:
         self.device = torch.device(device)
         self.dtype = getattr(torch, dtype)
         self.steps = steps
-        r, order = steps.reduction, steps.found
+        r, order = steps.reduced.graph.structure, steps.found
         self.card = r.card.tolist()
         self.order = order.variables.tolist()
         self.parent = order.parent.tolist()

@@ -9,7 +9,7 @@ import numpy as np
 from equifactor.graph import compile
 from equifactor.graph.search_model import SearchModel
 from equifactor.result import Estimate, Status, impossible
-from equifactor.solvers.elimination.shrink import MOST_ENTRIES, Shrunk, shrink
+from equifactor.solvers.elimination.shrink import MOST_ENTRIES, ShrunkGraph, shrink
 from equifactor.solvers.optimise.annealing import LocalSearch
 from equifactor.solvers.optimise.ascent import VariableAscent
 from equifactor.solvers.optimise.branch_and_bound import BranchAndBound
@@ -42,7 +42,7 @@ def prove(
     if shrunk is None:
         return impossible()
     if not shrunk.graph.num_vars:
-        return shrunk.estimate()
+        return shrunk.optimum()
     ascent = VariableAscent(compile(shrunk.graph))
     best = np.zeros(shrunk.graph.num_vars, np.int64)
     falls: list[float] = []
@@ -65,9 +65,9 @@ def prove(
     return _estimate(shrunk, search, context)
 
 
-def _estimate(shrunk: Shrunk, search: BranchAndBound, context: SolveContext) -> Estimate:
+def _estimate(shrunk: ShrunkGraph, search: BranchAndBound, context: SolveContext) -> Estimate:
     assignment = shrunk.assignment(search.best)
-    score = shrunk.source.log_score(assignment)
+    score = shrunk.original.log_score(assignment)
     if search.finished and np.isneginf(score):
         return impossible()
     return Estimate(
