@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from equifactor.typing import FloatArray
 
 
-_CHUNK_ENTRIES = 2**21  # table entries copied at a time on the CPU: 16 MiB
-_CHUNK_WORK = 2**25  # cluster entries between two looks at the clock: about 0.3 s
+_CHUNK_ENTRIES = 2**21  # The CPU copies this many table entries at a time: 16 MiB.
+_CHUNK_WORK = 2**25  # This many cluster entries, about 0.3 s, lie between two looks at the clock.
 
 
 def exact_marginals(
@@ -67,7 +67,7 @@ def exact_marginals(
 
 
 def same_structure(g: FactorGraph, h: FactorGraph) -> bool:
-    """One structure object and one set of observed variables: a plan for one is a plan for the other."""
+    """Whether two graphs share their structure and the set of observed variables, and so a plan."""
     if g.structure is not h.structure or (g.observed is None) != (h.observed is None):
         return False
     return (

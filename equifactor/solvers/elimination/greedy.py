@@ -87,7 +87,7 @@ def begin(outcome):
     outcome.largest[:] = 0.0
 
 
-@kernel
+@inlined
 def give_up(v, message_bits, own_bits, limits, outcome):
     """Account for the cluster of variable v; whether its component is given up for it."""
     entries, kept, largest = outcome.entries, outcome.kept, outcome.largest

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from equifactor.numerics.jit import kernel
+from equifactor.numerics.jit import inlined, kernel
 from equifactor.numerics.randomness import random_unit
 from equifactor.solvers.elimination.greedy import (
     MOST_BITS,
@@ -169,7 +169,7 @@ def _hand_over(new, scope, gone, owners):
     return cost
 
 
-@kernel
+@inlined
 def _price(i, stamp, tables, scopes, owners, bits, seen, balance, noise, rng):
     """Price of variable i, and what it cost to find out."""
     first, last, table_bits = tables.first, tables.last, tables.bits
@@ -188,7 +188,7 @@ def _price(i, stamp, tables, scopes, owners, bits, seen, balance, noise, rng):
         cost += last[t] - first[t]
     growth = 2.0 ** min(message_bits, MOST_BITS) - balance * replaced
     price = math.log2(1.0 + abs(growth))
-    r = 1.0 - random_unit(rng)  # in (0, 1]
+    r = 1.0 - random_unit(rng)  # It lies in (0, 1].
     if noise > 0.0:
         price += noise * math.log(1e-9 - math.log(r)) * (1.0 if growth >= 0.0 else -1.0)
     return (price if growth >= 0.0 else -price) + SPREAD * r, cost
