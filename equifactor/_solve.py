@@ -14,7 +14,7 @@ from equifactor.clock import Clock
 from equifactor.errors import OptionError, SolveError
 from equifactor.graph import FactorGraph
 from equifactor.graph.factor_graph import as_graphs
-from equifactor.graph.possible_states import reduce_graphs
+from equifactor.graph.reduction import without_impossible_states
 from equifactor.graph.scores import log_scores
 from equifactor.registry import parse_solver
 from equifactor.result import Estimate, Result, Status, Task, impossible
@@ -125,10 +125,10 @@ def _run(method: Solver, graphs: list[FactorGraph], task: Task, context: SolveCo
     """Run the method on the graphs that can have an answer; the others are impossible by inspection."""
     if not graphs or _is_plain(graphs):
         return method.run(graphs, task, context) if graphs else []
-    reduced = reduce_graphs(graphs)
+    reduced = without_impossible_states(graphs)
     possible = [r for r in reduced if r is not None]
     found = iter(method.run([r.graph for r in possible], task, context) if possible else ())
-    return [impossible() if r is None else r.restored(next(found)) for r in reduced]
+    return [impossible() if r is None else r.estimate(next(found)) for r in reduced]
 
 
 def _is_plain(graphs: list[FactorGraph]) -> bool:

@@ -25,12 +25,12 @@ def _bp(
     that are left are passed, and counted.
     """
     from equifactor.graph import compile
-    from equifactor.graph.possible_states import reduce_graphs
+    from equifactor.graph.reduction import without_impossible_states
     from equifactor.solver import SolveContext
     from equifactor.solvers.messages.bp_engine import BpSettings, new_engine
 
     model = Model.load(request["model"])
-    (reduced,) = reduce_graphs([_graph(model)])
+    (reduced,) = without_impossible_states([_graph(model)])
     if reduced is None:
         return {"skip": "the model has no possible assignment"}
     flat = compile(reduced.graph)

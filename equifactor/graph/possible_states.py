@@ -1,109 +1,21 @@
-"""What zeros exclude: states that no assignment can have leave the graph before any solver sees them."""
+"""Which states the zeros of the tables leave possible: the search, on index arrays alone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.graph.factor_graph import FactorGraph
-from equifactor.graph.marginals import Marginals
 from equifactor.graph.pointers import ptr_of
-from equifactor.graph.slicing import slice_tables
-from equifactor.graph.structure import Structure
 
 if TYPE_CHECKING:
-    from equifactor.result import Estimate
-    from equifactor.typing import BoolArray, FloatArray, IntArray
+    from equifactor.graph.structure import Structure
+    from equifactor.typing import BoolArray, IntArray
 
 
-_MOST_SWEEPS = 1000  # what a chain of implications longer than this excludes is left to the solver
-_MOST_ENTRIES = 2**24  # of the tables looked at together
-
-
-@dataclass(frozen=True, eq=False)
-class Reduced:
-    """A graph without the states that zeros exclude, and the way back to the original.
-
-    `possible` [X] marks the states of the original that are left, None where all are. A variable with one of them is
-    observed and keeps its states, so that what is observed reads the same in both graphs.
-    """
-
-    graph: FactorGraph
-    original: FactorGraph
-    possible: BoolArray | None = None
-
-    def left_of(self, values: FloatArray) -> FloatArray:
-        """Numbers [X] of the original's states at those that are left."""
-        return values if self.possible is None else values[self.possible]
-
-    def restored(self, estimate: Estimate) -> Estimate:
-        """The same answer over the states of the original."""
-        if self.possible is None:
-            return estimate
-        changed: dict[str, Any] = {}
-        if estimate.marginals is not None:
-            values = np.zeros(len(self.possible))
-            values[self.possible] = estimate.marginals.values
-            changed["marginals"] = Marginals(values, self.original.structure.state_ptr)
-        if estimate.assignment is not None:
-            first = self.graph.structure.state_ptr[:-1]
-            state = np.flatnonzero(self.possible)[first + estimate.assignment]
-            changed["assignment"] = state - self.original.structure.state_ptr[:-1]
-        return replace(estimate, **changed) if changed else estimate
-
-
-def reduce_graphs(graphs: Sequence[FactorGraph]) -> list[Reduced | None]:
-    """Each graph without impossible states; None where no assignment is possible by inspection.
-
-    A state is impossible when some factor is zero for it whatever states the factor's other variables still have.
-    Striking it out may make others impossible, so it goes on until nothing moves (arc consistency; for clauses unit
-    propagation). No table then carries rows of zeros, and a network does not mistake them for strong opinions.
-    Graphs that lose the same states of one structure share the smaller structure too.
-    """
-    known: dict[Any, Structure] = {}
-    return [_reduce(graph, known) for graph in graphs]
-
-
-def _reduce(graph: FactorGraph, known: dict[Any, Structure]) -> Reduced | None:
-    s = graph.structure
-    zero = np.isneginf(graph.log_phi)
-    if not s.has_single_states and not zero.any():
-        return Reduced(graph, graph)
-    possible = possible_states(s, zero)
-    if possible is None:
-        return None
-    reduced = _observe_forced(graph, possible)
-    s = reduced.structure
-    if reduced.observed is not None:
-        possible[np.repeat(reduced.observed >= 0, s.card)] = True
-    whole = bool(possible.all())
-    if whole and reduced is graph:
-        return Reduced(graph, graph)
-    # By the structure that came in, which the caller holds: the id of a sliced one is free again when it is dropped.
-    free = None if reduced.observed is None else (reduced.observed < 0).tobytes()
-    key = id(graph.structure), free, possible.tobytes()
-    if key not in known:
-        known[key] = s if whole else _without(s, possible)
-    log_phi = reduced.log_phi if whole else reduced.log_phi[kept_entries(s, possible)]
-    smaller = FactorGraph.trusted(known[key], log_phi, reduced.observed, graph.name)
-    return Reduced(smaller, graph, None if whole else possible)
-
-
-def _observe_forced(graph: FactorGraph, possible: BoolArray) -> FactorGraph:
-    """The graph with every variable observed that has one state left."""
-    s = graph.structure
-    observed = np.full(s.num_vars, -1) if graph.observed is None else graph.observed.copy()
-    count = state_counts(s, possible)
-    forced = np.flatnonzero((count == 1) & (observed < 0))
-    if not len(forced):
-        return graph
-    first = np.flatnonzero(possible)[np.cumsum(count) - count]  # the lowest state left of each variable
-    observed[forced] = first[forced] - s.state_ptr[forced]
-    structure, log_phi = slice_tables(s, graph.log_phi, observed)
-    return FactorGraph.trusted(structure, log_phi, observed, graph.name)
+_MOST_SWEEPS = 1000  # What a longer chain of implications excludes is left to the solver.
+_MOST_ENTRIES = 2**24  # Tables of one shape are looked at together, up to this many entries.
 
 
 def possible_states(s: Structure, zero: BoolArray) -> BoolArray | None:
@@ -126,7 +38,7 @@ def possible_states(s: Structure, zero: BoolArray) -> BoolArray | None:
         lost = np.unique(np.concatenate([tables[n].without_support(rows, possible) for n, rows in near]))
         if not len(lost):
             break
-        possible[lost] = False  # all at once: what is struck out does not depend on the order of factors
+        possible[lost] = False  # All at once: what is struck out does not depend on the order of factors.
         variables = np.searchsorted(s.state_ptr, lost, side="right") - 1
         np.subtract.at(left, variables, 1)
         if not left[variables].all():
@@ -148,7 +60,7 @@ class _Tables:
         self.allowed = ~zero[_entries(s, members)].reshape(-1, *self.shape)
 
     def without_support(self, rows: IntArray, possible: BoolArray) -> IntArray:
-        """Possible states that these of the factors no longer allow; some more than once."""
+        """Possible states that the factors of these rows no longer allow; a state may be listed more than once."""
         allowed = self.allowed[rows] & _all_possible(self.first[rows], self.shape, possible)
         lost = []
         for j, d in enumerate(self.shape):
@@ -162,7 +74,7 @@ class _Around:
     """Which factors with zeros are around a variable."""
 
     def __init__(self, s: Structure, tables: Sequence[_Tables]) -> None:
-        self.start = np.cumsum([0, *(len(group.first) for group in tables)])  # rows of all tables, one after the other
+        self.start = ptr_of([len(group.first) for group in tables])  # The rows of all tables lie one after the other.
         variables = np.concatenate([group.variables.ravel() for group in tables])
         arity = np.repeat([len(group.shape) for group in tables], np.diff(self.start))
         order = np.argsort(variables, kind="stable")
@@ -199,16 +111,6 @@ def kept_entries(s: Structure, possible: BoolArray) -> BoolArray:
     return kept
 
 
-def _without(s: Structure, possible: BoolArray) -> Structure:
-    """The structure over the states that are left."""
-    names = s.state_names
-    if names is not None:
-        ends = zip(names, s.state_ptr[:-1].tolist(), s.state_ptr[1:].tolist(), strict=True)
-        names = tuple(own and tuple(np.array(own)[possible[a:b]].tolist()) for own, a, b in ends)
-    card = state_counts(s, possible)
-    return Structure.build(card, s.scope_ptr, s.scope_vars, variable_names=s.variable_names, state_names=names)
-
-
 def _by_shape(s: Structure, factors: IntArray) -> Iterator[IntArray]:
     """The factors in groups of one shape, large ones in parts: temporaries stay near 2^24 entries."""
     for arity in np.unique(s.arity[factors]).tolist():
@@ -222,7 +124,7 @@ def _by_shape(s: Structure, factors: IntArray) -> Iterator[IntArray]:
 
 
 def _entries(s: Structure, members: IntArray) -> IntArray:
-    """[N, size] where the tables of factors of one shape are."""
+    """[N, size] entries of the tables of factors that have one shape."""
     return s.table_ptr[members][:, None] + np.arange(s.table_ptr[members[0] + 1] - s.table_ptr[members[0]])
 
 

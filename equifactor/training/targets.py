@@ -15,7 +15,7 @@ import numpy as np
 from equifactor._solve import solve
 from equifactor.clock import Clock
 from equifactor.errors import FormatError, OptionError
-from equifactor.graph.possible_states import Reduced, reduce_graphs
+from equifactor.graph.reduction import ReducedGraph, without_impossible_states
 from equifactor.io.files import write_bytes
 from equifactor.result import Task
 
@@ -38,11 +38,11 @@ def with_targets(
     Targets for MAR are marginals [X] of the free variables; for MAP one number [1]. Graphs of one structure are solved
     together; answers for models from files are kept in the user's cache folder.
     """
-    kept_graphs: list[Reduced] = []
+    kept_graphs: list[ReducedGraph] = []
     left_out: list[str] = []
     instances: list[Instance | None] = []
     given = list(source.graphs)
-    for graph, reduced, instance in zip(given, reduce_graphs(given), source.instances, strict=True):
+    for graph, reduced, instance in zip(given, without_impossible_states(given), source.instances, strict=True):
         if reduced is None:
             left_out.append(f"{graph.name}: every assignment has probability zero")
         elif not len(reduced.graph.free_vars):
@@ -61,7 +61,7 @@ def with_targets(
 
 
 def _marginals(
-    reduced: list[Reduced], instances: list[Instance | None], report: Progress | None
+    reduced: list[ReducedGraph], instances: list[Instance | None], report: Progress | None
 ) -> list[FloatArray | None]:
     graphs = [r.graph for r in reduced]
     answers: list[FloatArray | None] = [None] * len(graphs)
@@ -70,7 +70,7 @@ def _marginals(
             continue
         published = instance.marginals()
         if published is not None and len(published.values) == reduced[n].original.structure.state_ptr[-1]:
-            answers[n] = _free(graph, reduced[n].left_of(published.values))
+            answers[n] = _free(graph, reduced[n].values_of_kept(published.values))
         else:
             answers[n] = _cached(graph, "MAR", _exact)
         if report:

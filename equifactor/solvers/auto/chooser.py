@@ -75,7 +75,7 @@ class Auto(Solver):
             return _unless_stopped(brute.run(group, task, context), brute, f"there are {states:,} joint states")
         solver = Exact(memory_limit=self.memory_limit)
         plan = solver.plan(group[0], task, context)
-        if plan.reduction.impossible:
+        if plan.impossible:
             return solver.run(group, task, context)
         budget = _UNLIMITED if context.clock.time_limit is None else _SHARE * context.clock.left
         if not plan.finished:
@@ -120,7 +120,7 @@ class Auto(Solver):
         if shrunk is None:
             return impossible()
         if not shrunk.graph.num_vars:
-            estimate = shrunk.estimate()
+            estimate = shrunk.optimum()
             late = context.clock.status  # The answer is the same, but whoever set a deadline wants to know.
             estimate = estimate if late is None else replace(estimate, status=late)
             return _say(estimate, "elimination", "every variable was cheap to eliminate")

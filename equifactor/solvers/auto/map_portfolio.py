@@ -10,7 +10,7 @@ from equifactor.graph import compile
 from equifactor.graph.move_model import MoveModel
 from equifactor.result import Estimate, Status, impossible
 from equifactor.solvers.auto.branch_worker import BranchWorker
-from equifactor.solvers.elimination.shrink import Shrunk, shrink
+from equifactor.solvers.elimination.shrink import ShrunkGraph, shrink
 from equifactor.solvers.messages.bp_engine import BpSettings, new_engine
 from equifactor.solvers.messages.sequential_decoding import sequential_states
 from equifactor.solvers.optimise.ascent import VariableAscent
@@ -35,7 +35,7 @@ _SWEEPS = 300  # Branch and bound begins after this many sweeps although the bou
 _PATIENCE = 400  # The search counts as done after this many phases without success.
 
 
-def without_cheap_variables(graph: FactorGraph) -> Shrunk | None:
+def without_cheap_variables(graph: FactorGraph) -> ShrunkGraph | None:
     """The graph that the portfolio works on; None when no assignment is possible.
 
     A graph of pairs stays one of pairs: cycles of pairs give the best bounds there.
@@ -55,7 +55,7 @@ class MapPortfolio:
         gap: the relative gap between bound and score that counts as none.
     """
 
-    def __init__(self, shrunk: Shrunk, context: SolveContext, gap: float) -> None:
+    def __init__(self, shrunk: ShrunkGraph, context: SolveContext, gap: float) -> None:
         self.shrunk = shrunk
         self.context = context
         self.gap = gap
@@ -110,7 +110,7 @@ class MapPortfolio:
 
     def _renew_score(self) -> None:
         """The log score of the best assignment in full precision, -inf when it has probability zero."""
-        self.score = self.shrunk.source.log_score(self.shrunk.assignment(self.search.best))
+        self.score = self.shrunk.original.log_score(self.shrunk.assignment(self.search.best))
 
     def _start(self) -> IntArray:
         """The better decoding of damped max-product messages."""
@@ -179,7 +179,7 @@ class MapPortfolio:
 
     def _estimate(self, status: Status | None) -> Estimate:
         assignment = self.shrunk.assignment(self.search.best)
-        score = self.shrunk.source.log_score(assignment)
+        score = self.shrunk.original.log_score(assignment)
         bound = max(self.bound, score) if np.isfinite(self.bound) else None
         gap = None if bound is None else bound - score
         shown = "no bound" if gap is None else f"gap {gap:.3g}"

@@ -1,19 +1,26 @@
 # mypy: ignore-errors
-"""Tables of an elimination: filling them from factors, scaling them, moving them between the domains."""
+"""Tables of an elimination: filling them from factors, scaling them, moving them between the domains.
+
+The arguments `groups` and `tables` are the records of `program.py`; see `elimination_kernels.py`.
+"""
 
 import math
 
 from equifactor.numerics.fastmath import bits_of, from_bits, get, put
 from equifactor.numerics.jit import fast_kernel
+from equifactor.solvers.elimination.program import FactorGroups, Tables
 
 NEG_INF = -math.inf
-WIDE = 600.0  # natural-log range of a table above which it is kept in logs
-_INFINITY = 0x7FF0000000000000  # bits of the floating-point infinity
+WIDE = 600.0  # A table whose natural logs span more than this is kept in logs.
+_INFINITY = 0x7FF0000000000000  # These are the bits of the floating-point infinity.
 
 
 @fast_kernel
-def fill_groups(log_phi, table_ptr, members, member_ptr, step_ptr, steps, axis_ptr, axis_dim, op_start, arena, digit):
+def fill_groups(log_phi, groups, op_start, arena, digit):
     """Sum the log tables of each group's factors into its table."""
+    groups = FactorGroups(*groups)
+    member_ptr, axis_ptr, axis_dim = groups.member_ptr, groups.axis_ptr, groups.axis_dim
+    members, steps, step_ptr, table_ptr = groups.members, groups.steps, groups.step_ptr, groups.table_ptr
     for g in range(len(member_ptr) - 1):
         first, num_axes = axis_ptr[g], axis_ptr[g + 1] - axis_ptr[g]
         row = axis_dim[first + num_axes - 1]
@@ -46,8 +53,11 @@ def fill_groups(log_phi, table_ptr, members, member_ptr, step_ptr, steps, axis_p
 
 
 @fast_kernel
-def scale_log(arena, start, size, op, is_log, low):
-    """Take the largest entry out of a log table and make it linear if its range allows; what was taken out."""
+def scale_log(op, start, size, arena, is_log, low):
+    """Take the largest entry out of the log table of operand `op`, and make it linear if its range allows.
+
+    Returns what was taken out.
+    """
     top, least = NEG_INF, 0.0
     for t in range(start, start + size):
         top = max(top, arena[t])
@@ -67,20 +77,27 @@ def scale_log(arena, start, size, op, is_log, low):
 
 
 @fast_kernel
-def scale_groups(op_start, op_size, num_groups, arena, is_log, low, scale):
-    """Make the tables of all groups ready for sums; what is taken out adds to scale[0]. False if one is all zero."""
+def scale_groups(num_groups, tables):
+    """Make the tables of all groups ready for sums; what is taken out goes to scale[0]. False if one is all zero."""
+    tables = Tables(*tables)
+    start, size, arena, is_log, low = tables.start, tables.size, tables.arena, tables.is_log, tables.low
+    total = 0.0
     for g in range(num_groups):
-        taken = scale_log(arena, op_start[g], op_size[g], g, is_log, low)
+        taken = scale_log(g, start[g], size[g], arena, is_log, low)
         if taken == NEG_INF:
             return False
-        scale[0] += taken
+        total += taken
+    tables.scale[0] = total
     return True
 
 
 @fast_kernel
-def scale_linear(arena, start, size, op, is_log, low):
-    """Divide a linear message by a power of two (exactly) so that its largest entry is in [1/2, 1)."""
-    top, least = 0, _INFINITY  # positive numbers are ordered like their bits, and integers are compared in lanes
+def scale_linear(op, start, size, arena, is_log, low):
+    """Divide the linear message of operand `op` by a power of two so that its largest entry is in [1/2, 1).
+
+    The division is exact. Returns the log of what was taken out.
+    """
+    top, least = 0, _INFINITY  # Positive numbers are ordered like their bits, and integers are compared in lanes.
     for t in range(size):
         b = bits_of(get(arena, start + t))
         top = max(top, b)
@@ -98,14 +115,14 @@ def scale_linear(arena, start, size, op, is_log, low):
 
 @fast_kernel
 def to_log(arena, start, size):
-    """A linear table to logs, in place."""
+    """Turn a linear table into logs, in place."""
     for t in range(start, start + size):
         arena[t] = math.log(arena[t]) if arena[t] > 0.0 else NEG_INF
 
 
 @fast_kernel
 def normalise(state_start, dim, p):
-    """Probabilities to sum 1 exactly up to rounding: the way down has multiplied many of them."""
+    """Scale the probabilities of every variable to sum 1 again: the way down has multiplied many of them."""
     for n in range(len(dim)):
         total = 0.0
         for x in range(state_start[n], state_start[n] + dim[n]):

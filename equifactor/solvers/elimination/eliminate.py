@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
     Report = Callable[[int, int], None]
 
-_BUDGET = 2**25  # operations between two looks at the clock: about 30 ms
+_BUDGET = 2**25  # A pass makes this many operations, about 30 ms, between two looks at the clock.
 
 
 class Sums(NamedTuple):
-    """ln Z and, where they were asked for, the probabilities [x] of all states left."""
+    """ln Z and, where they were asked for, the probabilities [x] of all states."""
 
     log_z: float
     p: FloatArray | None
 
 
 class Best(NamedTuple):
-    """The best log score and its states [v]."""
+    """The best log score and the states [v] that have it."""
 
     score: float
     states: IntArray
@@ -38,79 +38,72 @@ def sum_out(
 ) -> Sums | None:
     """ln Z, and all marginals by a downward pass; None when the clock stopped the work."""
     from equifactor.solvers.elimination import elimination_kernels as kernels
-    from equifactor.solvers.elimination.cluster_tables import normalise, scale_groups
+    from equifactor.solvers.elimination.cluster_tables import fill_groups, normalise, scale_groups
 
-    count = len(program.dim)
-    start, length = program.starts(reuse=not marginals)
-    arena, is_log, low = np.empty(length), np.zeros(len(start), bool), np.zeros(len(start))
-    scale, mode = np.zeros(1 + count), np.zeros(count, np.int64)
-    work = program.workspace()
-    constant = float(log_phi[program.constants].sum())
-    _fill(program, log_phi, start, arena)
-    tables = program.op_size, program.num_groups, arena, is_log, low, scale
-    if constant == -math.inf or not scale_groups(start, *tables):
+    clusters, groups = program.clusters, program.groups
+    tables, work = program.tables(reuse=not marginals), program.workspace(marginals)
+    records = tuple(clusters), tuple(tables), tuple(work)
+    count = len(clusters.dim)
+    constant = float(log_phi[groups.constants].sum())
+    fill_groups(log_phi, tuple(groups), tables.start, tables.arena, work.digit)
+    if constant == -math.inf or not scale_groups(program.num_groups, records[1]):
         return Sums(-math.inf, None)
-    shared = (*program.geometry, start, program.op_size, arena)
     n = block = 0
     while n < count:
         if clock.stopped:
             return None
-        n, block = kernels.collect(n, block, _BUDGET, *shared, is_log, low, mode, scale, *work)
+        n, block = kernels.collect(n, block, _BUDGET, *records)
         if n < 0:
             return Sums(-math.inf, None)
         if report:
             report(n, 2 * count if marginals else count)
-    roots = np.flatnonzero(program.parent < 0) + program.num_groups
-    at_root = arena[start[roots]]
-    log_z = constant + float(scale.sum()) + float(np.where(is_log[roots], at_root, np.log(at_root)).sum())
+    roots = np.flatnonzero(clusters.parent < 0) + program.num_groups
+    at_root = tables.arena[tables.start[roots]]
+    log_z = constant + float(tables.scale.sum())
+    log_z += float(np.where(tables.is_log[roots], at_root, np.log(at_root)).sum())
     if not marginals:
         return Sums(log_z, None)
 
-    p = np.empty(int(program.dim.sum()))
-    scratch = np.empty(program.scratch_size), np.empty(len(work[2]), np.int64)
+    p = np.empty(int(clusters.dim.sum()))
     n, block = count - 1, 0
     while n >= 0:
         if clock.stopped:
             return None
-        n, block = kernels.distribute(
-            n, block, _BUDGET, *shared, mode, program.state_start, p, *scratch, *work
-        )  # fmt: skip
+        n, block = kernels.distribute(n, block, _BUDGET, *records, p)
         if report:
             report(2 * count - 1 - n, 2 * count)
-    normalise(program.state_start, program.dim, p)
+    normalise(clusters.state_start, clusters.dim, p)
     return Sums(log_z, p)
 
 
 def maximise(program: Program, log_phi: FloatArray, clock: Clock, *, report: Report | None = None) -> Best | None:
     """The best log score (`-inf` when all are) and an assignment that has it; None when the clock stopped the work."""
     from equifactor.solvers.elimination import elimination_kernels as kernels
+    from equifactor.solvers.elimination.cluster_tables import fill_groups
 
-    count = len(program.dim)
+    clusters, groups = program.clusters, program.groups
     start, length = program.starts(reuse=True)
-    arena = np.empty(length)
-    _fill(program, log_phi, start, arena)
+    arena, work = np.empty(length), program.workspace(marginals=False)
+    count = len(clusters.dim)
     sizes = program.message_sizes
     choice_start = np.cumsum(sizes) - sizes
-    choice = np.empty(int(sizes.sum()), np.uint8 if program.dim.max(initial=1) <= 256 else np.int32)
-    roots = np.flatnonzero(program.parent < 0)
-    shared = (*program.geometry, start, program.op_size, arena)
-    work = program.workspace()
-    score = float(log_phi[program.constants].sum())
+    choice = np.empty(int(sizes.sum()), np.uint8 if clusters.dim.max(initial=1) <= 256 else np.int32)
+    fill_groups(log_phi, tuple(groups), start, arena, work.digit)
     n = block = 0
     while n < count:
         if clock.stopped:
             return None
-        n, block = kernels.maximise(n, block, _BUDGET, *shared, choice, choice_start, *work)
+        n, block = kernels.maximise(
+            n, block, _BUDGET, tuple(clusters), tuple(work), start, arena, choice, choice_start
+        )  # fmt: skip
         if report:
             report(n, count)
-    score += float(arena[start[roots + program.num_groups]].sum())
+    roots = np.flatnonzero(clusters.parent < 0) + program.num_groups
+    score = float(log_phi[groups.constants].sum()) + float(arena[start[roots]].sum())
+    by_place = np.zeros(count, np.int64)
+    kernels.trace_back(
+        np.arange(count), clusters.sep_ptr, program.separators, choice_start, choice, clusters.dim, by_place
+    )
     states = np.empty(count, np.int64)
-    states[program.variables] = kernels.trace_back(program.dim, *program.separators, choice, choice_start)
+    states[program.variables] = by_place
     return Best(score, states)
-
-
-def _fill(program: Program, log_phi: FloatArray, start: IntArray, arena: FloatArray) -> None:
-    from equifactor.solvers.elimination.cluster_tables import fill_groups
-
-    digit = np.empty(int(np.diff(program.separators[0]).max(initial=0)) + 1, np.int64)
-    fill_groups(log_phi, program.table_ptr, *program.groups, start, arena, digit)

@@ -1,86 +1,75 @@
 # mypy: ignore-errors
 """The passes of an elimination over its clusters, block by block: a cluster table is never held as a whole.
 
-Every cluster multiplies its operands (see `kernels.program`) and removes its own variable. Sums are taken in the linear
-domain, every message scaled to a largest entry in [1/2, 1). Products of non-negative numbers lose nothing but range, so
-they are watched: where a positive product falls below `SAFE`, the cluster is counted again in the log domain, and its
-message stays there until its range allows otherwise. Both give the same digits.
+Every cluster multiplies its operands (see `program_kernels.py`) and removes its own variable. Sums are taken in the
+linear domain, every message scaled to a largest entry in [1/2, 1). Products of non-negative numbers lose nothing but
+range, so they are watched: where a positive product falls below `SAFE`, the cluster is counted again in the log domain,
+and its message stays there until its range allows otherwise. Both give the same digits.
 
 Each pass runs for about `budget` operations and returns where it got, so that the caller can look at the clock.
+
+The arguments `clusters`, `groups`, `tables` and `work` are the records of `program.py`, handed over as plain
+tuples and each pass makes records again: Numba takes five times as long to recognise a NamedTuple. Fields that loops
+use are unpacked first, because every look at a field of a record counts references.
 """
 
 import math
 
-import numpy as np
-
-from equifactor.numerics.jit import fast_kernel
+from equifactor.numerics.jit import fast_kernel, inlined
 from equifactor.solvers.elimination.cluster_block import (
     SAFE,
     add,
     add_rows,
     advance,
     best_of_rows,
-    block_shape,
     condition,
     exp_rows,
     log_sum_rows,
     multiply,
     multiply_watched,
-    prepare,
+    open_cluster,
     scatter,
     sum_rows,
 )
-from equifactor.solvers.elimination.cluster_tables import scale_linear, scale_log, to_log
+from equifactor.solvers.elimination.cluster_tables import (
+    fill_groups,
+    normalise,
+    scale_groups,
+    scale_linear,
+    scale_log,
+    to_log,
+)
+from equifactor.solvers.elimination.program import Clusters, FactorGroups, Tables, Workspace
 
 NEG_INF = -math.inf
-LINEAR, WATCHED, LOG = 0, 1, 2  # how a cluster is counted
+LINEAR, WATCHED, LOG = 0, 1, 2  # These are the ways to count a cluster.
+_ALL = 2**62  # No pass uses up this budget.
 
 
 @fast_kernel
-def _choose_mode(n, in_ptr, in_op, is_log, low):
-    """Linear while no product can be lost; watched when one could; log when an operand is."""
-    least = 1.0
-    for r in range(in_ptr[n], in_ptr[n + 1]):
-        if is_log[in_op[r]]:
-            return LOG
-        least *= low[in_op[r]]
-    return LINEAR if least > SAFE else WATCHED
-
-
-@fast_kernel
-def _all_to_log(n, in_ptr, in_op, op_start, op_size, arena, is_log):
-    for r in range(in_ptr[n], in_ptr[n + 1]):
-        op = in_op[r]
-        if not is_log[op]:
-            to_log(arena, op_start[op], op_size[op])
-            is_log[op] = True
-
-
-@fast_kernel
-def collect(
-    n, block, budget, dim, sep_ptr, axis_dim, in_ptr, in_op, stride_ptr, strides, op_start, op_size, arena, is_log, low,
-    mode, scale, buffer, offsets, kind, base, digit,
-):  # fmt: skip
+def collect(n, block, budget, clusters, tables, work):
     """Upward pass from block `block` of cluster n: messages into the arena, what was divided out into scale [1+v].
 
     Returns the next cluster and block, or (-1, 0) when the sum of all scores is zero.
     """
-    num_vars = len(dim)
-    num_groups = len(op_size) - num_vars
+    clusters, tables, work = Clusters(*clusters), Tables(*tables), Workspace(*work)
+    num_vars = len(clusters.dim)
+    num_groups = len(tables.size) - num_vars
+    dim, sep_ptr, axis_dim = clusters.dim, clusters.sep_ptr, clusters.axis_dim
+    in_ptr, in_op, stride_ptr, strides = clusters.in_ptr, clusters.in_op, clusters.stride_ptr, clusters.strides
+    buffer, offsets, kind, base, digit = work.buffer, work.offsets, work.kind, work.base, work.digit
+    arena, start, size = tables.arena, tables.start, tables.size
+    is_log, low, mode, scale = tables.is_log, tables.low, tables.mode, tables.scale
     spent = 0
     while n < num_vars and spent < budget:
         d, num_in = dim[n], in_ptr[n + 1] - in_ptr[n]
-        rows, split, blocks = block_shape(n, dim, sep_ptr, axis_dim)
-        if block == 0 and mode[n] != LOG:
-            mode[n] = _choose_mode(n, in_ptr, in_op, is_log, low)
-        if block == 0 and mode[n] == LOG:
-            _all_to_log(n, in_ptr, in_op, op_start, op_size, arena, is_log)
-        prepare(
-            n, block, rows, split, dim, sep_ptr, axis_dim, in_ptr, in_op, stride_ptr, strides, op_start, offsets, kind,
-            base, digit,
-        )  # fmt: skip
+        if block == 0:
+            _choose_mode(n, in_ptr, in_op, start, size, arena, is_log, low, mode)
+        rows, split, blocks = open_cluster(
+            n, block, dim, sep_ptr, axis_dim, in_ptr, in_op, stride_ptr, strides, start, offsets, kind, base, digit
+        )
         op = num_groups + n
-        out = op_start[op]
+        out = start[op]
         lost = 0
         while block < blocks and spent < budget and lost == 0:
             if mode[n] == LOG:
@@ -92,7 +81,7 @@ def collect(
                 else:
                     lost = multiply_watched(num_in, rows, d, arena, offsets, base, buffer)
                 sum_rows(rows, d, buffer, arena, out + block * rows)
-            advance(n, split, sep_ptr, axis_dim, num_in, stride_ptr, strides, base, digit)
+            advance(n, split, num_in, sep_ptr, axis_dim, stride_ptr, strides, base, digit)
             block += 1
             spent += rows * d * (num_in + 1)
         if lost > 0:
@@ -100,9 +89,9 @@ def collect(
             block = 0
         elif block == blocks:
             if mode[n] == LOG:
-                taken = scale_log(arena, out, op_size[op], op, is_log, low)
+                taken = scale_log(op, out, size[op], arena, is_log, low)
             else:
-                taken = scale_linear(arena, out, op_size[op], op, is_log, low)
+                taken = scale_linear(op, out, size[op], arena, is_log, low)
             if taken == NEG_INF:
                 return -1, 0
             scale[1 + n] = taken
@@ -112,40 +101,53 @@ def collect(
 
 
 @fast_kernel
-def distribute(
-    n, block, budget, dim, sep_ptr, axis_dim, in_ptr, in_op, stride_ptr, strides, op_start, op_size, arena, mode,
-    state_start, p, scratch, scratch_start, buffer, offsets, kind, base, digit,
-):  # fmt: skip
+def _choose_mode(n, in_ptr, in_op, start, size, arena, is_log, low, mode):
+    """Linear while no product can be lost, watched when one could, log when an operand is; then all operands become so.
+
+    A cluster that was found to lose products stays in logs.
+    """
+    first, last = in_ptr[n], in_ptr[n + 1]
+    least = 1.0
+    in_logs = mode[n] == LOG
+    for r in range(first, last):
+        in_logs = in_logs or is_log[in_op[r]]
+        least *= low[in_op[r]]
+    mode[n] = LOG if in_logs else LINEAR if least > SAFE else WATCHED
+    for r in range(first, last if in_logs else first):
+        op = in_op[r]
+        if not is_log[op]:
+            to_log(arena, start[op], size[op])
+            is_log[op] = True
+
+
+@fast_kernel
+def distribute(n, block, budget, clusters, tables, work, p):
     """Downward pass from block `block` of cluster n to cluster 0: probabilities of every state into p [x].
 
     A message slot is overwritten by the probabilities of its separator. With those, P(s), a cluster's own products give
     P(s, x) = P(s) q(s, x) / sum_x q(s, x): nothing is divided by a message, and what underflows has no probability.
     """
-    num_vars = len(dim)
-    num_groups = len(op_size) - num_vars
+    clusters, tables, work = Clusters(*clusters), Tables(*tables), Workspace(*work)
+    num_groups = len(tables.size) - len(clusters.dim)
+    dim, sep_ptr, axis_dim = clusters.dim, clusters.sep_ptr, clusters.axis_dim
+    in_ptr, in_op, stride_ptr, strides = clusters.in_ptr, clusters.in_op, clusters.stride_ptr, clusters.strides
+    buffer, offsets, kind, base, digit = work.buffer, work.offsets, work.kind, work.base, work.digit
+    scratch, scratch_start = work.scratch, work.scratch_start
+    arena, start, size, mode, state_start = tables.arena, tables.start, tables.size, tables.mode, clusters.state_start
     spent = 0
     while n >= 0 and spent < budget:
         d, num_in = dim[n], in_ptr[n + 1] - in_ptr[n]
-        rows, split, blocks = block_shape(n, dim, sep_ptr, axis_dim)
-        prepare(
-            n, block, rows, split, dim, sep_ptr, axis_dim, in_ptr, in_op, stride_ptr, strides, op_start, offsets, kind,
-            base, digit,
-        )  # fmt: skip
-        above = op_start[num_groups + n]
+        rows, split, blocks = open_cluster(
+            n, block, dim, sep_ptr, axis_dim, in_ptr, in_op, stride_ptr, strides, start, offsets, kind, base, digit
+        )
+        above = start[num_groups + n]
         first_state = state_start[n]
         if block == 0:
             if sep_ptr[n + 1] == sep_ptr[n]:
                 arena[above] = 1.0
             for x in range(d):
                 p[first_state + x] = 0.0
-            end = 0
-            for e in range(num_in):
-                op = in_op[in_ptr[n] + e]
-                scratch_start[e] = end
-                if op >= num_groups:
-                    for t in range(end, end + op_size[op]):
-                        scratch[t] = 0.0
-                    end += op_size[op]
+            _clear_scratch(in_ptr[n], in_ptr[n + 1], in_op, num_groups, size, scratch, scratch_start)
         while block < blocks and spent < budget:
             if mode[n] == LOG:
                 add(num_in, rows, d, arena, offsets, kind, base, buffer)
@@ -157,43 +159,54 @@ def distribute(
             for e in range(num_in):
                 op = in_op[in_ptr[n] + e]
                 if op >= num_groups:
-                    to = scratch_start[e] + base[e] - op_start[op]
+                    to = scratch_start[e] + base[e] - start[op]
                     scatter(rows, d, buffer, scratch, to, offsets, e * rows, kind[e])
-            advance(n, split, sep_ptr, axis_dim, num_in, stride_ptr, strides, base, digit)
+            advance(n, split, num_in, sep_ptr, axis_dim, stride_ptr, strides, base, digit)
             block += 1
             spent += 2 * rows * d * (num_in + 1)
         if block == blocks:
             for e in range(num_in):
                 op = in_op[in_ptr[n] + e]
                 if op >= num_groups:
-                    for t in range(op_size[op]):
-                        arena[op_start[op] + t] = scratch[scratch_start[e] + t]
+                    for t in range(size[op]):
+                        arena[start[op] + t] = scratch[scratch_start[e] + t]
             n -= 1
             block = 0
     return n, block
 
 
+@inlined
+def _clear_scratch(first, last, in_op, num_groups, size, scratch, scratch_start):
+    """Zero the places where the probabilities of the separators below the operands in_op[first:last] are summed."""
+    end = 0
+    for r in range(first, last):
+        scratch_start[r - first] = end
+        if in_op[r] >= num_groups:
+            for t in range(end, end + size[in_op[r]]):
+                scratch[t] = 0.0
+            end += size[in_op[r]]
+
+
 @fast_kernel
-def maximise(
-    n, block, budget, dim, sep_ptr, axis_dim, in_ptr, in_op, stride_ptr, strides, op_start, op_size, arena, choice,
-    choice_start, buffer, offsets, kind, base, digit,
-):  # fmt: skip
+def maximise(n, block, budget, clusters, work, start, arena, choice, choice_start):
     """Upward pass for the best score, from block `block` of cluster n: the best state of each row into `choice`."""
-    num_vars = len(dim)
-    num_groups = len(op_size) - num_vars
+    clusters, work = Clusters(*clusters), Workspace(*work)
+    num_vars = len(clusters.dim)
+    num_groups = len(start) - num_vars
+    dim, sep_ptr, axis_dim = clusters.dim, clusters.sep_ptr, clusters.axis_dim
+    in_ptr, in_op, stride_ptr, strides = clusters.in_ptr, clusters.in_op, clusters.stride_ptr, clusters.strides
+    buffer, offsets, kind, base, digit = work.buffer, work.offsets, work.kind, work.base, work.digit
     spent = 0
     while n < num_vars and spent < budget:
         d, num_in = dim[n], in_ptr[n + 1] - in_ptr[n]
-        rows, split, blocks = block_shape(n, dim, sep_ptr, axis_dim)
-        prepare(
-            n, block, rows, split, dim, sep_ptr, axis_dim, in_ptr, in_op, stride_ptr, strides, op_start, offsets, kind,
-            base, digit,
-        )  # fmt: skip
-        out = op_start[num_groups + n]
+        rows, split, blocks = open_cluster(
+            n, block, dim, sep_ptr, axis_dim, in_ptr, in_op, stride_ptr, strides, start, offsets, kind, base, digit
+        )
+        out = start[num_groups + n]
         while block < blocks and spent < budget:
             add(num_in, rows, d, arena, offsets, kind, base, buffer)
             best_of_rows(rows, d, buffer, arena, out + block * rows, choice, choice_start[n] + block * rows)
-            advance(n, split, sep_ptr, axis_dim, num_in, stride_ptr, strides, base, digit)
+            advance(n, split, num_in, sep_ptr, axis_dim, stride_ptr, strides, base, digit)
             block += 1
             spent += rows * d * (num_in + 1)
         if block == blocks:
@@ -203,12 +216,51 @@ def maximise(
 
 
 @fast_kernel
-def trace_back(dim, sep_ptr, sep, choice, choice_start):
-    """Best state of every cluster's variable, from the roots down."""
-    states = np.zeros(len(dim), np.int64)
-    for n in range(len(dim) - 1, -1, -1):
+def trace_back(eliminated, scope_ptr, scope, choice_start, choice, card, states):
+    """Fill in the states of the eliminated variables, the last one first.
+
+    Variable eliminated[n] depends on the variables scope[scope_ptr[n]:scope_ptr[n+1]], which are eliminated later or
+    not at all; its best state for each of their states, in C order, begins at choice[choice_start[n]].
+    """
+    for n in range(len(eliminated) - 1, -1, -1):
         row = 0
-        for r in range(sep_ptr[n], sep_ptr[n + 1]):
-            row = row * dim[sep[r]] + states[sep[r]]
-        states[n] = choice[choice_start[n] + row]
-    return states
+        for r in range(scope_ptr[n], scope_ptr[n + 1]):
+            row = row * card[scope[r]] + states[scope[r]]
+        states[eliminated[n]] = choice[choice_start[n] + row]
+
+
+@fast_kernel
+def run_batch(log_phi, with_p, p, log_z, groups, clusters, tables, work):
+    """Eliminate many graphs of one structure, one after the other in the same memory.
+
+    log_phi [N, t] becomes log_z [N] and, where asked for, probabilities p [N, x]; where log_z is -inf, p is zero.
+    """
+    groups, clusters = FactorGroups(*groups), Clusters(*clusters)
+    tables, work = Tables(*tables), Workspace(*work)
+    num_vars = len(clusters.dim)
+    num_groups = len(tables.size) - num_vars
+    for g in range(len(log_phi)):
+        tables.scale[:] = 0.0
+        tables.mode[:] = 0
+        fill_groups(log_phi[g], groups, tables.start, tables.arena, work.digit)
+        total = 0.0
+        for c in range(len(groups.constants)):
+            total += log_phi[g, groups.constants[c]]
+        possible = total > NEG_INF and scale_groups(num_groups, tables)
+        if possible:
+            n, _ = collect(0, 0, _ALL, clusters, tables, work)
+            possible = n >= 0
+        if not possible:
+            log_z[g] = NEG_INF
+            p[g, :] = 0.0
+            continue
+        total += tables.scale[0]
+        for n in range(num_vars):
+            total += tables.scale[1 + n]
+            if clusters.parent[n] < 0:
+                value = tables.arena[tables.start[num_groups + n]]
+                total += value if tables.is_log[num_groups + n] else math.log(value)
+        log_z[g] = total
+        if with_p:
+            distribute(num_vars - 1, 0, _ALL, clusters, tables, work, p[g])
+            normalise(clusters.state_start, clusters.dim, p[g])

@@ -19,9 +19,10 @@ from equifactor.solvers.elimination.plan import Plan, format_bytes, plan
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
+    from equifactor.graph.reduction import ReducedGraph
 
-_WORK_PER_SECOND = 5e7  # list operations of the planner, at the slow end
-_HOPE = 3.0  # a plan is run although its estimate is so many times the time left: the estimate may be off
+_WORK_PER_SECOND = 5e7  # The planner makes at least this many list operations.
+_HOPE = 3.0  # A plan is run although its estimate is this many times the time left: the estimate may be off.
 
 
 @register("exact")
@@ -58,25 +59,26 @@ class Exact(GraphSolver):
 
     def run_plan(self, graph: FactorGraph, steps: Plan, task: Task, context: SolveContext) -> Estimate:
         """Run a plan of this graph, unless it is over the memory limit or cannot end before the deadline."""
-        if steps.reduction.impossible:
+        if steps.impossible:
             return impossible()
         refusal = self._refusal(steps, task, context)
         if refusal is not None:
             return refusal
         if context.device != "cpu" and task is not Task.MAP:
             return self._run_batch([graph], steps, task, context)[0]
-        log_phi = steps.reduction.log_phi(graph)
+        reduced = steps.reduced.applied_to(graph)
+        log_phi = reduced.graph.log_phi
         if task is Task.MAP:
             best = maximise(steps.program, log_phi, context.clock, report=context.report)
-            return _stopped(steps, context) if best is None else _best(graph, steps, best)
+            return _stopped(steps, context) if best is None else _best(reduced, steps, best)
         sums = sum_out(steps.program, log_phi, context.clock, marginals=task is Task.MAR, report=context.report)
-        return _stopped(steps, context) if sums is None else _sums(graph, steps, sums)
+        return _stopped(steps, context) if sums is None else _sums(reduced, steps, sums)
 
     def _run_group(self, group: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
         steps = (
             plan_structure(group[0], self.memory_limit, task) if len(group) > 1 and not context.clock.stopped else None
         )
-        # zeros that only single graphs have may bring those below the limit: then each is planned by itself
+        # Zeros that only single graphs have may bring those below the limit: then each is planned by itself.
         if steps is None or self._refusal(steps, task, context) is not None:
             return [self.run_one(graph, task, context) for graph in group]
         if task is Task.MAP:
@@ -94,7 +96,8 @@ class Exact(GraphSolver):
             first = len(answers)
             for n in range(len(log_z)):
                 row = p[n] if task is Task.MAR else None
-                answers.append(_sums(group[first + n], steps, Sums(float(log_z[n]), row)))
+                reduced = steps.reduced.applied_to(group[first + n])
+                answers.append(_sums(reduced, steps, Sums(float(log_z[n]), row)))
         return answers + [_stopped(steps, context) for _ in range(len(group) - len(answers))]
 
     def _refusal(self, steps: Plan, task: Task, context: SolveContext) -> Estimate | None:
@@ -133,12 +136,12 @@ def _stopped(steps: Plan, context: SolveContext) -> Estimate:
     return Estimate(status=context.clock.status or Status.TIME_LIMIT, stats=_stats(steps))
 
 
-def _sums(graph: FactorGraph, steps: Plan, sums: Sums) -> Estimate:
+def _sums(reduced: ReducedGraph, steps: Plan, sums: Sums) -> Estimate:
     if np.isneginf(sums.log_z):
         return impossible()
     return Estimate(
         status=Status.EXACT,
-        marginals=None if sums.p is None else steps.reduction.marginals(graph, sums.p),
+        marginals=None if sums.p is None else reduced.marginals(sums.p),
         log_z=sums.log_z,
         lower_bound=sums.log_z,
         upper_bound=sums.log_z,
@@ -146,11 +149,11 @@ def _sums(graph: FactorGraph, steps: Plan, sums: Sums) -> Estimate:
     )
 
 
-def _best(graph: FactorGraph, steps: Plan, best: Best) -> Estimate:
+def _best(reduced: ReducedGraph, steps: Plan, best: Best) -> Estimate:
     if np.isneginf(best.score):
         return impossible()
-    assignment = steps.reduction.assignment(graph, best.states)
-    score = graph.log_score(assignment)  # summed in the order of the model, as everywhere else
+    assignment = reduced.assignment(best.states)
+    score = reduced.original.log_score(assignment)  # The sum is in the order of the model, as everywhere else.
     return Estimate(
         status=Status.OPTIMAL, assignment=assignment, lower_bound=score, upper_bound=score, stats=_stats(steps)
     )

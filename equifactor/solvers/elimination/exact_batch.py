@@ -9,17 +9,17 @@ import numpy as np
 
 from equifactor.clock import Clock
 from equifactor.errors import ModelError, SolveError
+from equifactor.graph.reduction import without_observed
 from equifactor.result import Task
 from equifactor.solvers.elimination.plan import Plan, format_bytes, plan
-from equifactor.solvers.elimination.reduction import reduce_structure
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
     from equifactor.typing import FloatArray
 
 
-_CHUNK_ENTRIES = 2**21  # table entries copied at a time on the CPU: 16 MiB
-_CHUNK_WORK = 2**25  # cluster entries between two looks at the clock: about 0.3 s
+_CHUNK_ENTRIES = 2**21  # The CPU copies this many table entries at a time: 16 MiB.
+_CHUNK_WORK = 2**25  # This many cluster entries, about 0.3 s, lie between two looks at the clock.
 
 
 def exact_marginals(
@@ -67,7 +67,7 @@ def exact_marginals(
 
 
 def same_structure(g: FactorGraph, h: FactorGraph) -> bool:
-    """One structure object and one set of observed variables: a plan for one is a plan for the other."""
+    """Whether two graphs share their structure and the set of observed variables, and so a plan."""
     if g.structure is not h.structure or (g.observed is None) != (h.observed is None):
         return False
     return (
@@ -80,7 +80,7 @@ def same_structure(g: FactorGraph, h: FactorGraph) -> bool:
 
 def plan_structure(graph: FactorGraph, memory_limit: float | None = None, task: Task = Task.MAR) -> Plan:
     """A plan that holds for any tables over the graph's structure: no zero is relied on."""
-    return plan(reduce_structure(graph.structure, graph.observed), memory_limit=memory_limit, task=task)
+    return plan(without_observed(graph), memory_limit=memory_limit, task=task)
 
 
 def batch_sums(
@@ -113,28 +113,18 @@ def batch_sums(
 
 
 def _tables(graphs: Sequence[FactorGraph], steps: Plan) -> FloatArray:
-    return np.stack([steps.reduction.log_phi(g) for g in graphs])
+    """[n, t] tables of the graphs; `Exact` runs single graphs on a GPU too, along plans that rely on their zeros."""
+    return np.stack([steps.reduced.applied_to(g).graph.log_phi for g in graphs])
 
 
 def _numba_sums(log_phi: FloatArray, steps: Plan, marginals: bool) -> tuple[FloatArray, FloatArray]:
-    from equifactor.solvers.elimination.batch_kernels import run_batch
+    from equifactor.solvers.elimination.elimination_kernels import run_batch
 
     program = steps.program
-    start, length = program.starts(reuse=not marginals)
-    count, operands = len(program.dim), len(start)
-    work = program.workspace()
-    p = np.zeros((len(log_phi), int(program.dim.sum())))
+    p = np.zeros((len(log_phi), int(program.clusters.dim.sum())))
     log_z = np.empty(len(log_phi))
-    scratch = np.empty(program.scratch_size), np.empty(len(work[2]), np.int64)
-    tables = (
-        np.empty(length),
-        np.zeros(operands, bool),
-        np.zeros(operands),
-        np.zeros(count, np.int64),
-        np.zeros(1 + count),
-    )
+    tables, work = program.tables(reuse=not marginals), program.workspace(marginals)
     run_batch(
-        log_phi, p, log_z, marginals, program.table_ptr, *program.groups, *program.geometry, start, program.op_size,
-        *tables, program.parent, program.constants, program.state_start, *scratch, *work,
+        log_phi, marginals, p, log_z, tuple(program.groups), tuple(program.clusters), tuple(tables), tuple(work)
     )  # fmt: skip
     return p, log_z

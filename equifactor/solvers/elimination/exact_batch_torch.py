@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from equifactor.typing import FloatArray
 
 
-_COPIES = 4.0  # tensors of a cluster's size alive at once, beside the messages
+_COPIES = 4.0  # This many tensors of a cluster's size are alive at once, beside the messages.
 
 
 class TorchBatch:
@@ -36,7 +36,7 @@ class TorchBatch:
         self.device = torch.device(device)
         self.dtype = getattr(torch, dtype)
         self.steps = steps
-        r, order = steps.reduction, steps.found
+        r, order = steps.reduced.graph.structure, steps.found
         self.card = r.card.tolist()
         self.order = order.variables.tolist()
         self.parent = order.parent.tolist()
@@ -62,7 +62,7 @@ class TorchBatch:
                 self.constants.append(self.entries[a].start)
 
     def chunk(self, memory_limit: float) -> int:
-        """Graphs that fit at once."""
+        """How many graphs fit into the memory (GiB) at once."""
         entries = self.steps.memory / 8.0 + _COPIES * 2.0**self.steps.log2_largest
         return max(1, int(memory_limit * 2**30 / (self.dtype.itemsize * entries)))
 
@@ -80,7 +80,7 @@ class TorchBatch:
             messages.append(message)
         log_z = total.double().cpu().numpy()
         p = self._way_down(phi, messages) if messages else np.zeros((len(log_phi), 0))
-        p[np.isneginf(log_z)] = 0.0  # one impossible component makes all of them meaningless
+        p[np.isneginf(log_z)] = 0.0  # One impossible component makes all of them meaningless.
         return p, log_z
 
     def _way_down(self, phi: torch.Tensor, messages: list[torch.Tensor]) -> FloatArray:

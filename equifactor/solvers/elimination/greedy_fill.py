@@ -1,32 +1,118 @@
 # mypy: ignore-errors
 """One try of an elimination order by fewest pairs to join (min-fill)."""
 
-import math
+from typing import NamedTuple
 
 import numpy as np
 
-from equifactor.numerics.jit import kernel
-from equifactor.solvers.elimination.greedy import SPREAD, longer, pay, settle
+from equifactor.numerics.jit import inlined, kernel
+from equifactor.numerics.randomness import random_unit
+from equifactor.solvers.elimination.greedy import (
+    SPREAD,
+    TryLimits,
+    TryOutcome,
+    begin,
+    give_up,
+    longer,
+    new_queue,
+    next_variable,
+    set_price,
+)
+from equifactor.typing import BoolArray, FloatArray, IntArray
 
-_TIE = 1e-4  # weight of the cluster's size, which decides between equals
+_TIE = 1e-4  # This weight of the cluster's size decides between variables of equal fill.
+
+
+class FillGraph(NamedTuple):
+    """The graph that joins variables sharing a factor, without loops or repeats."""
+
+    ptr: IntArray  # [V+1] pointer to the neighbours of each variable
+    adj: IntArray  # neighbours
+    bits: FloatArray  # [V] log2 of the states of each variable
+    weight: FloatArray  # [V] what a variable counts for in pairs
+
+
+class _Lists(NamedTuple):
+    """Neighbours of the variables that are left: those of i are adj[start[i]:start[i]+degree[i]], with room for more.
+
+    The array `adj` itself grows, and is passed beside this record.
+    """
+
+    start: IntArray  # [V]
+    degree: IntArray  # [V]
+    room: IntArray  # [V]
+
+
+class _Sums(NamedTuple):
+    """What the price of a variable is made of, kept up to date edge by edge."""
+
+    fill: FloatArray  # [V] weight of the pairs of neighbours that are not joined
+    around: FloatArray  # [V] weight of the neighbours
+    size: FloatArray  # [V] bits of the neighbours
+
+
+class _Marks(NamedTuple):
+    """Scratch: which variables have been met in the present walk, and which have a new price."""
+
+    seen: IntArray  # [V] number of the walk that met the variable last
+    dirty: BoolArray  # [V] variables in `touched`
+    touched: IntArray  # [V] variables with a new price
 
 
 @kernel
-def by_fill(
-    ptr, adj0, bits, weight, noise, label, most_entries, most_kept, most_message, most_work, entries, kept, largest,
-    place, seed,
-):  # fmt: skip
-    """Always the variable whose neighbours lack the fewest edges among them (min-fill), weighted by `weight` [V].
+def by_fill(graph, noise, limits, outcome, rng):
+    """Always eliminate the variable whose neighbours lack the fewest edges among them, weighted by `weight`.
 
-    fill[i] is the weight of the pairs of neighbours of i that are not joined, kept up to date edge by edge:
-    a new edge (a, b) takes its weight from every common neighbour, and gives a (and b) the pairs of b (a) with the
-    neighbours of a (b) that do not know it. `noise` multiplies prices by random numbers from 1 to 1 + noise.
+    Args:
+        graph: a `FillGraph`, as a plain tuple like the other records; see `elimination_kernels.py`.
+        noise: prices are multiplied by random numbers from 1 to 1 + noise.
+        limits: a `TryLimits`.
+        outcome: a `TryOutcome`, filled in.
+        rng: [1] state of the random numbers, advanced.
+
+    Returns:
+        the number of list operations.
     """
-    np.random.seed(seed)  # noqa: NPY002 - Numba's own generator, not that of numpy
+    graph, limits, outcome = FillGraph(*graph), TryLimits(*limits), TryOutcome(*outcome)
+    bits, weight = graph.bits, graph.weight
+    num_vars = len(bits)
+    lists, adj, end = _new_lists(graph.ptr, graph.adj)
+    sums = _first_sums(lists, adj, bits, weight)
+    fill, size = sums.fill, sums.size
+    marks = _Marks(np.full(num_vars, -1, np.int64), np.zeros(num_vars, np.bool_), np.empty(num_vars, np.int64))
+    dirty, touched = marks.dirty, marks.touched
+    price = np.empty(num_vars)
+    for i in range(num_vars):
+        price[i] = _price(noise, fill[i], size[i] + bits[i], rng)
+    key, heap, where = new_queue(price)
+    begin(outcome)
+    left, alive, work, stamp = num_vars, len(outcome.entries), 0.0, 0
+    while alive > 0:
+        v, left = next_variable(key, heap, where, left, work, limits, outcome)
+        if v < 0:
+            break
+        if give_up(v, size[v], bits[v], limits, outcome):
+            alive -= 1
+            continue
+        stamp += 1
+        count, cost = _leave(v, stamp, lists, adj, sums, marks, bits, weight)
+        work += cost
+        if fill[v] > 0.0:
+            adj, end, stamp, count, cost = _join(v, stamp, count, lists, adj, end, sums, marks, bits, weight)
+            work += cost
+        work += 8 * count + 16
+        for n in range(count):
+            u = touched[n]
+            dirty[u] = False
+            set_price(u, _price(noise, fill[u], size[u] + bits[u], rng), key, heap, where, left)
+    return work
+
+
+@kernel
+def _new_lists(ptr, neighbours):
+    """Lists with room to grow, and where the free part of their array begins."""
     num_vars = len(ptr) - 1
-    start = np.empty(num_vars, np.int64)
-    degree = np.empty(num_vars, np.int64)
-    room = np.empty(num_vars, np.int64)
+    start, degree, room = np.empty(num_vars, np.int64), np.empty(num_vars, np.int64), np.empty(num_vars, np.int64)
     end = 0
     for i in range(num_vars):
         start[i] = end
@@ -36,140 +122,19 @@ def by_fill(
     adj = np.empty(2 * end + 64, np.int64)
     for i in range(num_vars):
         for r in range(degree[i]):
-            adj[start[i] + r] = adj0[ptr[i] + r]
-    seen = np.full(num_vars, -1, np.int64)
-    fill, around, size = _first_prices(start, degree, adj, bits, weight, seen)
-    seen[:] = -1
-    stamp = 0
-
-    key = np.empty(num_vars)
-    heap = np.arange(num_vars)
-    where = np.arange(num_vars)
-    for i in range(num_vars):
-        key[i] = _fill_price(noise, fill[i], size[i] + bits[i])
-    for n in range(num_vars // 2 - 1, -1, -1):
-        settle(heap, where, key, n, num_vars)
-    entries[:] = 0.0
-    kept[:] = 0.0
-    largest[:] = 0.0
-    alive = len(entries)
-    touched = np.empty(num_vars, np.int64)
-    dirty = np.zeros(num_vars, np.bool_)
-    work = 0.0
-    left = num_vars
-    while left > 0 and alive > 0:
-        v = heap[0]
-        left -= 1
-        heap[0] = heap[left]
-        where[heap[0]] = 0
-        if left > 0:
-            settle(heap, where, key, 0, left)
-        c = label[v]
-        if entries[c] == math.inf:
-            continue
-        if work > most_work:
-            entries[:] = math.inf
-            break
-        place[v] = num_vars - left
-        total = bits[v]
-        first, k = start[v], degree[v]
-        for r in range(first, first + k):
-            total += bits[adj[r]]
-        if pay(c, total, bits[v], most_entries, most_kept, most_message, entries, kept, largest):
-            alive -= 1
-            continue
-
-        # v leaves: its neighbours lose the open pairs they had with it
-        count = 0
-        stamp += 1
-        for r in range(first, first + k):
-            seen[adj[r]] = stamp
-        for r in range(first, first + k):
-            u = adj[r]
-            known = 0.0
-            at = -1
-            for s in range(start[u], start[u] + degree[u]):
-                x = adj[s]
-                if x == v:
-                    at = s
-                elif seen[x] == stamp:
-                    known += weight[x]
-            work += degree[u]
-            degree[u] -= 1
-            adj[at] = adj[start[u] + degree[u]]
-            around[u] -= weight[v]
-            size[u] -= bits[v]
-            fill[u] -= weight[v] * (around[u] - known)
-            dirty[u] = True
-            touched[count] = u
-            count += 1
-
-        # its neighbours become a clique
-        if fill[v] > 0.0:
-            for r in range(first, first + k):
-                a = adj[r]
-                stamp += 1
-                for s in range(start[a], start[a] + degree[a]):
-                    seen[adj[s]] = stamp
-                seen[a] = stamp
-                work += degree[a]
-                for q in range(r + 1, first + k):
-                    b = adj[q]
-                    if seen[b] == stamp:
-                        continue
-                    if degree[a] == room[a] or degree[b] == room[b]:
-                        need = 2 * (room[a] + room[b])
-                        if end + need > len(adj):
-                            adj = longer(adj, end, 2 * (end + need))
-                        for u in (a, b):
-                            if degree[u] == room[u]:
-                                for s in range(degree[u]):
-                                    adj[end + s] = adj[start[u] + s]
-                                start[u] = end
-                                room[u] *= 2
-                                end += room[u]
-                    both = weight[a] * weight[b]
-                    known = 0.0
-                    for s in range(start[b], start[b] + degree[b]):
-                        x = adj[s]
-                        if seen[x] == stamp:
-                            known += weight[x]
-                            fill[x] -= both
-                            if not dirty[x]:
-                                dirty[x] = True
-                                touched[count] = x
-                                count += 1
-                    work += degree[b]
-                    fill[a] += weight[b] * (around[a] - known)
-                    fill[b] += weight[a] * (around[b] - known)
-                    around[a] += weight[b]
-                    around[b] += weight[a]
-                    size[a] += bits[b]
-                    size[b] += bits[a]
-                    adj[start[a] + degree[a]] = b
-                    adj[start[b] + degree[b]] = a
-                    degree[a] += 1
-                    degree[b] += 1
-                    seen[b] = stamp
-        work += 8 * count + 16
-        for n in range(count):
-            u = touched[n]
-            dirty[u] = False
-            key[u] = _fill_price(noise, fill[u], size[u] + bits[u])
-            settle(heap, where, key, where[u], left)
-    return work
+            adj[start[i] + r] = neighbours[ptr[i] + r]
+    return _Lists(start, degree, room), adj, end
 
 
 @kernel
-def _first_prices(start, degree, adj, bits, weight, seen):
+def _first_sums(lists, adj, bits, weight):
     """Open pairs, and weight and bits of the neighbours, of every variable at the beginning.
 
     Every triangle is met once, at its member of lowest degree: a variable with many neighbours is not walked for each.
     """
+    start, degree = lists.start, lists.degree
     num_vars = len(degree)
-    around = np.zeros(num_vars)
-    size = np.zeros(num_vars)
-    fill = np.zeros(num_vars)
+    around, size, fill = np.zeros(num_vars), np.zeros(num_vars), np.zeros(num_vars)
     for i in range(num_vars):
         square = 0.0
         for r in range(start[i], start[i] + degree[i]):
@@ -177,7 +142,7 @@ def _first_prices(start, degree, adj, bits, weight, seen):
             square += weight[adj[r]] ** 2
             size[i] += bits[adj[r]]
         fill[i] = (around[i] ** 2 - square) / 2
-    later = np.empty(num_vars, np.int64)
+    later, seen = np.empty(num_vars, np.int64), np.full(num_vars, -1, np.int64)
     for i in range(num_vars):
         count = 0
         for r in range(start[i], start[i] + degree[i]):
@@ -194,10 +159,112 @@ def _first_prices(start, degree, adj, bits, weight, seen):
                     fill[i] -= weight[j] * weight[k]
                     fill[j] -= weight[i] * weight[k]
                     fill[k] -= weight[i] * weight[j]
-    return fill, around, size
+    return _Sums(fill, around, size)
 
 
 @kernel
-def _fill_price(noise, fill, size):
-    r = np.random.random()  # noqa: NPY002 - all that Numba has
+def _leave(v, stamp, lists, adj, sums, marks, bits, weight):
+    """Take v out of the lists of its neighbours, which lose the open pairs they had with it.
+
+    Returns how many variables have a new price, and the cost.
+    """
+    start, degree = lists.start, lists.degree
+    fill, around, size = sums.fill, sums.around, sums.size
+    seen, dirty, touched = marks.seen, marks.dirty, marks.touched
+    first, last = start[v], start[v] + degree[v]
+    cost = 0.0
+    for r in range(first, last):
+        seen[adj[r]] = stamp
+    for r in range(first, last):
+        u = adj[r]
+        known = 0.0
+        at = -1
+        for s in range(start[u], start[u] + degree[u]):
+            x = adj[s]
+            if x == v:
+                at = s
+            elif seen[x] == stamp:
+                known += weight[x]
+        cost += degree[u]
+        degree[u] -= 1
+        adj[at] = adj[start[u] + degree[u]]
+        around[u] -= weight[v]
+        size[u] -= bits[v]
+        fill[u] -= weight[v] * (around[u] - known)
+        dirty[u] = True
+        touched[r - first] = u
+    return last - first, cost
+
+
+@kernel
+def _join(v, stamp, count, lists, adj, end, sums, marks, bits, weight):
+    """Make the neighbours of v a clique.
+
+    A new edge (a, b) takes its weight from the fill of every common neighbour, and gives a (and b) the pairs of b (a)
+    with the neighbours of a (b) that do not know it. Returns the array of lists and its free part, the last stamp, how
+    many variables have a new price, and the cost.
+    """
+    start, degree, room = lists.start, lists.degree, lists.room
+    fill, around, size = sums.fill, sums.around, sums.size
+    seen, dirty, touched = marks.seen, marks.dirty, marks.touched
+    first, last = start[v], start[v] + degree[v]
+    cost = 0.0
+    for r in range(first, last):
+        a = adj[r]
+        stamp += 1
+        for s in range(start[a], start[a] + degree[a]):
+            seen[adj[s]] = stamp
+        seen[a] = stamp
+        cost += degree[a]
+        for q in range(r + 1, last):
+            b = adj[q]
+            if seen[b] == stamp:
+                continue
+            if degree[a] == room[a] or degree[b] == room[b]:
+                adj, end = _with_room(a, b, start, degree, room, adj, end)
+            both = weight[a] * weight[b]
+            known = 0.0
+            for s in range(start[b], start[b] + degree[b]):
+                x = adj[s]
+                if seen[x] == stamp:
+                    known += weight[x]
+                    fill[x] -= both
+                    if not dirty[x]:
+                        dirty[x] = True
+                        touched[count] = x
+                        count += 1
+            cost += degree[b]
+            fill[a] += weight[b] * (around[a] - known)
+            fill[b] += weight[a] * (around[b] - known)
+            around[a] += weight[b]
+            around[b] += weight[a]
+            size[a] += bits[b]
+            size[b] += bits[a]
+            adj[start[a] + degree[a]] = b
+            adj[start[b] + degree[b]] = a
+            degree[a] += 1
+            degree[b] += 1
+            seen[b] = stamp
+    return adj, end, stamp, count, cost
+
+
+@kernel
+def _with_room(a, b, start, degree, room, adj, end):
+    """Move the full ones of two lists to the free part, with twice the room; the array is replaced where it is full."""
+    need = 2 * (room[a] + room[b])
+    if end + need > len(adj):
+        adj = longer(adj, end, 2 * (end + need))
+    for u in (a, b):
+        if degree[u] == room[u]:
+            for s in range(degree[u]):
+                adj[end + s] = adj[start[u] + s]
+            start[u] = end
+            room[u] *= 2
+            end += room[u]
+    return adj, end
+
+
+@inlined
+def _price(noise, fill, size, rng):
+    r = random_unit(rng)
     return fill * (1.0 + noise * r) + _TIE * size + SPREAD * r

@@ -31,7 +31,7 @@ def adjacency(num_vars, scope_ptr, scope_vars):
     seen = np.full(num_vars, -1, np.int64)
     kept = 0
     first = 0
-    for i in range(num_vars):  # close the gaps that repeats leave
+    for i in range(num_vars):  # This closes the gaps that repeats leave.
         last = ptr[i + 1]
         ptr[i] = kept
         for r in range(first, last):
@@ -79,7 +79,7 @@ def clusters(order, ptr, adj):
     place = np.empty(num_vars, np.int64)
     for n in range(num_vars):
         place[order[n]] = n
-    child = np.full(num_vars, -1, np.int64)  # first child, and the next child of the same parent
+    child = np.full(num_vars, -1, np.int64)  # These are the first child, and the next child of the same parent.
     sibling = np.full(num_vars, -1, np.int64)
     parent = np.full(num_vars, -1, np.int64)
     seen = np.full(num_vars, -1, np.int64)
@@ -112,7 +112,7 @@ def clusters(order, ptr, adj):
                     sep[end] = p
                     end += 1
             c = sibling[c]
-        for r in range(first + 1, end):  # insertion: separators are short, and mostly merged from sorted ones
+        for r in range(first + 1, end):  # Insertion is fast: separators are short, and mostly merged from sorted ones.
             p = sep[r]
             at = r
             while at > first and sep[at - 1] < p:
@@ -141,7 +141,7 @@ def post_order(parent):
     places = np.empty(count, np.int64)
     stack = np.empty(count, np.int64)
     at = count
-    for root in range(count - 1, -1, -1):  # filled from the back: a parent comes after all its subtree
+    for root in range(count - 1, -1, -1):  # It is filled from the back: a parent comes after all its subtree.
         if parent[root] >= 0:
             continue
         stack[0] = root

@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
+from equifactor.graph.pointers import ptr_of
+
 if TYPE_CHECKING:
-    from equifactor.solvers.elimination.reduction import Reduction
+    from numpy.typing import NDArray
+
+    from equifactor.graph.structure import Structure
     from equifactor.typing import IntArray
 
 
-_GRAIN = 8.0  # fill weights are multiples of 1/8: their sums are exact, so a zero stays a zero
+_GRAIN = 8.0  # Fill weights are multiples of 1/8: their sums are exact, so a zero stays a zero.
 
-# Rule and noise of the first tries, by fill or by growth with a balance; see the kernels. Later tries return every
-# other time to the setting that has won so far.
+# These are the rule and the noise of the first tries, by fill or by growth with a balance; see the kernels. Later tries
+# return every other time to the setting that has won so far.
 _SETTINGS: tuple[tuple[Literal["fill", "weighted fill"] | float, float], ...] = (
     ("fill", 0.0), (2.0, 0.0), (4.0, 0.0), ("weighted fill", 0.0), ("fill", 0.1), (2.0, 0.3), ("fill", 0.0), (4.0, 0.3),
 )  # fmt: skip
@@ -25,31 +29,35 @@ class Order(NamedTuple):
     """An order of variables 0..v-1 and its clusters, as places in the order; subtrees are contiguous runs."""
 
     variables: IntArray  # [v] in the order of elimination
-    sep_ptr: IntArray  # [v+1]
+    sep_ptr: IntArray  # [v+1] pointer to the separator of each cluster
     separators: IntArray  # places of the other variables of each cluster, latest elimination first
     parent: IntArray  # [v] place of the cluster that receives the message, -1 at a root
-    tries: int
+    tries: int  # number of orders that were tried
 
 
 class Hopeless(NamedTuple):
-    """No order within the limits was found: the least bits of a table that the tries met before they were given up."""
+    """The tries found no order within the limits."""
 
-    bits: float
-    tries: int
-    out_of_work: bool  # it was not memory, but the work allowed for planning
+    bits: float  # least bits of a table that the tries met before they were given up
+    tries: int  # number of orders that were tried
+    out_of_work: bool  # the reason was not memory, but the work allowed for planning
 
 
-class Limits(NamedTuple):
-    """What planning may cost, and what the order it finds."""
+class PlanningLimits(NamedTuple):
+    """What planning may cost, and what the order that it finds may cost."""
 
-    tries: int = 256
+    tries: int = 256  # most orders to try
     effort: float = 1.0  # list operations of planning per table entry of the best orders: no more than it can save
     kept: float = math.inf  # entries of all messages of a component, above which a try of it is given up
-    message: float = math.inf  # entries of one message, likewise
+    message: float = math.inf  # entries of one message, above which a try of its component is given up
     work: float = math.inf  # list operations, about 1e8 per second, after which planning ends whatever has been found
 
 
-def best_order(graph: Reduction, limits: Limits = Limits(), seed: int = 0) -> Order | Hopeless:  # noqa: B008 - frozen
+def best_order(
+    structure: Structure,
+    limits: PlanningLimits = PlanningLimits(),  # noqa: B008 - it is frozen
+    seed: int = 0,
+) -> Order | Hopeless:
     """The cheapest of many randomised greedy orders, by total table entries, component by component.
 
     Tries alternate between min-fill, weighted min-fill and least growth of the tables. They end when planning has cost
@@ -60,9 +68,9 @@ def best_order(graph: Reduction, limits: Limits = Limits(), seed: int = 0) -> Or
     """
     from equifactor.solvers.elimination import order_kernels as kernels
 
-    ptr, adj = kernels.adjacency(len(graph.card), graph.scope_ptr, graph.scope_vars)
+    ptr, adj = kernels.adjacency(structure.num_vars, structure.scope_ptr, structure.scope_vars)
     label, count = kernels.components(ptr, adj)
-    tries = _Tries(graph, ptr, adj, label, count)
+    tries = _Tries(structure, ptr, adj, label, count)
     made = tries.run(limits, seed)
     hopeless = np.isinf(tries.best)
     if hopeless.any():
@@ -77,20 +85,34 @@ def best_order(graph: Reduction, limits: Limits = Limits(), seed: int = 0) -> Or
 class _Tries:
     """The best of all tries so far. Each component keeps its own: good in one and bad in another is not lost."""
 
-    def __init__(self, graph: Reduction, ptr: IntArray, adj: IntArray, label: IntArray, count: int) -> None:
-        self.graph, self.ptr, self.adj, self.label = graph, ptr, adj, label
-        self.bits = np.log2(graph.card)
+    def __init__(self, structure: Structure, ptr: IntArray, adj: IntArray, label: IntArray, count: int) -> None:
+        from equifactor.solvers.elimination.greedy_fill import FillGraph
+        from equifactor.solvers.elimination.greedy_growth import GrowthGraph
+
+        s = structure
+        bits = np.log2(s.card)
+        weight = np.maximum(1.0, np.round(bits * _GRAIN) / _GRAIN)
+        self._fill = {
+            "fill": tuple(FillGraph(ptr, adj, bits, np.ones(len(bits)))),
+            "weighted fill": tuple(FillGraph(ptr, adj, bits, weight)),
+        }
+        by_variable = np.argsort(s.scope_vars, kind="stable")
+        var_ptr = ptr_of(np.bincount(s.scope_vars, minlength=s.num_vars))
+        var_factors = s.factor_of_edge[by_variable]
+        self._growth = tuple(GrowthGraph(s.scope_ptr, s.scope_vars, var_ptr, var_factors, bits))
+        self.label = label
         self.best = np.full(count, np.inf)  # table entries of each component's best order
         self.largest = np.full(count, np.inf)  # bits of its largest table, or of what the tries met before they failed
-        self.place = np.zeros(len(label), np.int64)  # of each variable in the order of its component
-        self.work = 0
+        self.place = np.zeros(len(label), np.int64)  # place of each variable in the order of its component
+        self.work = 0.0
 
-    def run(self, limits: Limits, seed: int) -> int:
+    def run(self, limits: PlanningLimits, seed: int) -> int:
         """Try until it no longer pays; how many tries were made."""
         winner = 0
+        rng = _random_state(seed)
         for n in range(limits.tries):
             number = winner if n >= len(_SETTINGS) and n % 2 else n % len(_SETTINGS)
-            if self._try(number, limits, (seed + 7919 * n) % 2**31):
+            if self._try(number, limits, rng):
                 winner = number
             total = float(self.best.sum())
             failed = math.isinf(total) and n + 1 >= len(_SETTINGS)
@@ -98,26 +120,33 @@ class _Tries:
                 return n + 1
         return limits.tries
 
-    def _try(self, number: int, limits: Limits, seed: int) -> bool:
+    def _try(self, number: int, limits: PlanningLimits, rng: NDArray[np.uint64]) -> bool:
         """One try; whether it was the best of some component."""
+        from equifactor.solvers.elimination.greedy import TryLimits, TryOutcome
         from equifactor.solvers.elimination.greedy_fill import by_fill
         from equifactor.solvers.elimination.greedy_growth import by_growth
 
         rule, noise = _SETTINGS[number]
         entries, kept, largest = np.empty((3, len(self.best)))
         place = np.empty(len(self.label), np.int64)
-        bounds = self.label, self.best, float(limits.kept), float(limits.message), float(limits.work) - self.work
-        results = entries, kept, largest, place, seed
+        most = TryLimits(self.label, self.best, float(limits.kept), float(limits.message), limits.work - self.work)
+        records = tuple(most), tuple(TryOutcome(entries, kept, largest, place))
         if isinstance(rule, str):
-            weight = np.maximum(1.0, np.round(self.bits * _GRAIN) / _GRAIN) if rule != "fill" else np.ones(len(place))
-            self.work += by_fill(self.ptr, self.adj, self.bits, weight, noise, *bounds, *results)
+            self.work += by_fill(self._fill[rule], noise, *records, rng)
         else:
-            g = self.graph
-            scopes = g.scope_ptr, g.scope_vars, g.var_ptr, g.var_factors
-            self.work += by_growth(*scopes, self.bits, rule, noise, *bounds, *results)
+            self.work += by_growth(self._growth, rule, noise, *records, rng)
         better = entries < self.best
         failed = np.isinf(self.best) & ~better
         self.largest = np.where(better, largest, np.where(failed, np.minimum(self.largest, largest), self.largest))
         self.best = np.where(better, entries, self.best)
         self.place = np.where(better[self.label], place, self.place)
         return bool(better.any())
+
+
+def _random_state(seed: int) -> NDArray[np.uint64]:
+    """[1] a state for the generator of the kernels, well mixed: neighbouring seeds have nothing in common."""
+    mask = 2**64 - 1
+    x = (seed + 1) * 0x9E3779B97F4A7C15 & mask
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 & mask
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EB & mask
+    return np.array([x ^ (x >> 31) or 1], np.uint64)

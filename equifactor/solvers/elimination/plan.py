@@ -10,20 +10,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.graph import display
+from equifactor.graph.reduction import ReducedGraph, to_free_part, without_observed
 from equifactor.result import Task
-from equifactor.solvers.elimination.orders import Hopeless, Limits, Order, best_order
+from equifactor.solvers.elimination.orders import Hopeless, Order, PlanningLimits, best_order
 from equifactor.solvers.elimination.program import Program, build_program
-from equifactor.solvers.elimination.reduction import Reduction, reduce_graph
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from equifactor.graph import FactorGraph
+    from equifactor.typing import FloatArray, IntArray
 
-_BYTES = 8  # float64
-_KEPT_BYTES = {Task.MAR: 8, Task.PR: 0, Task.MAP: 1}  # per message entry to the end: itself, nothing, the best state
-_SECONDS_PER_ENTRY = {Task.MAR: 8e-9, Task.PR: 3e-9, Task.MAP: 4e-9}  # measured on one core at 2.8 GHz
-_MOST_BITS = 1000.0  # keeps powers of two finite
+_BYTES = 8  # A float64 takes this many.
+_KEPT_BYTES = {Task.MAR: 8, Task.PR: 0, Task.MAP: 1}  # Per message entry this stays: itself, nothing, the best state.
+_SECONDS_PER_ENTRY = {Task.MAR: 8e-9, Task.PR: 3e-9, Task.MAP: 4e-9}  # These were measured on one core at 2.8 GHz.
+_MOST_BITS = 1000.0  # Powers of two stay finite below.
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,25 +40,37 @@ class Plan:
     missing, and width and sizes are what the most hopeful try had met when it was given up.
     """
 
-    reduction: Reduction = field(repr=False)
+    reduced: ReducedGraph = field(repr=False)  # the graph that is eliminated, and the way back to the one given
     found: Order | Hopeless = field(repr=False)
+    impossible: bool = False  # the zeros leave no assignment, and the order is that of a graph without answers
 
     @property
     def finished(self) -> bool:
         """Whether there is an order to run."""
         return isinstance(self.found, Order)
 
+    @property
+    def _card(self) -> IntArray:
+        """[v] states of the variables that are eliminated."""
+        return self.reduced.graph.card
+
+    @cached_property
+    def _variables(self) -> IntArray:
+        """[v] their numbers in the graph."""
+        kept = self.reduced.variables
+        return np.arange(len(self._card)) if kept is None else kept
+
     @cached_property
     def order(self) -> tuple[int, ...]:
         """Variables in the order of elimination."""
-        return tuple(self.reduction.variables[self.found.variables].tolist()) if isinstance(self.found, Order) else ()
+        return tuple(self._variables[self.found.variables].tolist()) if isinstance(self.found, Order) else ()
 
     @cached_property
     def clusters(self) -> tuple[tuple[int, ...], ...]:
         """Variables of each cluster: its separator, latest elimination first; then the variable itself."""
         if not isinstance(self.found, Order):
             return ()
-        separators = self.reduction.variables[self.found.variables[self.found.separators]].tolist()
+        separators = self._variables[self.found.variables[self.found.separators]].tolist()
         bounds = pairwise(self.found.sep_ptr.tolist())
         return tuple((*separators[a:b], v) for (a, b), v in zip(bounds, self.order, strict=True))
 
@@ -66,11 +80,11 @@ class Plan:
         return tuple(self.found.parent.tolist()) if isinstance(self.found, Order) else ()
 
     @cached_property
-    def _bits(self) -> tuple[np.ndarray, np.ndarray]:
+    def _bits(self) -> tuple[FloatArray, FloatArray]:
         """log2 of the states of each cluster's variable, and of the entries of its message."""
         if not isinstance(self.found, Order):
             return np.zeros(0), np.zeros(0)
-        own = np.log2(self.reduction.card[self.found.variables])
+        own = np.log2(self._card[self.found.variables])
         running = np.concatenate(([0.0], np.cumsum(own[self.found.separators])))
         return own, running[self.found.sep_ptr[1:]] - running[self.found.sep_ptr[:-1]]
 
@@ -84,7 +98,7 @@ class Plan:
     def width(self) -> int:
         """Most variables in a separator: the induced width of this order."""
         if isinstance(self.found, Hopeless):
-            return math.ceil(self.found.bits / math.log2(self.reduction.card.max())) - 1
+            return math.ceil(self.found.bits / math.log2(self._card.max())) - 1
         return int(np.diff(self.found.sep_ptr).max(initial=0))
 
     @cached_property
@@ -107,10 +121,10 @@ class Plan:
     def memory_for(self, task: Task) -> float:
         """Bytes for one task; ln Z alone and MAP overwrite messages that have been read."""
         if not isinstance(self.found, Order):
-            return _BYTES * 2.0 ** min(self.log2_largest - math.log2(self.reduction.card.max()), _MOST_BITS)
+            return _BYTES * 2.0 ** min(self.log2_largest - math.log2(self._card.max()), _MOST_BITS)
         message = np.exp2(np.minimum(self._bits[1], _MOST_BITS))
-        tables = 2.0 * float(self.reduction.table_ptr[-1])
-        if task is Task.MAR or self.log2_largest > 40:  # above, no task can run: no need for the finer sum
+        tables = 2.0 * float(self.reduced.graph.structure.num_entries)
+        if task is Task.MAR or self.log2_largest > 40:  # Above, no task can run, and the finer sum is not needed.
             parent = self.found.parent
             received = np.bincount(parent[parent >= 0], message[parent >= 0])
             return _BYTES * (float(message.sum()) + float(received.max(initial=0.0)) + tables)
@@ -118,7 +132,7 @@ class Plan:
         return _BYTES * (self.program.starts(reuse=True)[1] + tables) + kept
 
     def fits(self, gib: float, task: Task = Task.MAR) -> bool:
-        """Whether there is an order and its memory stays below so many GiB."""
+        """Whether there is an order and its memory for the task stays below `gib` GiB."""
         return self.finished and self.memory_for(task) <= gib * 2**30
 
     def seconds(self, task: Task = Task.MAR) -> float:
@@ -130,7 +144,7 @@ class Plan:
         """Index arrays for the kernels; made once."""
         if not isinstance(self.found, Order):
             raise ValueError("an unfinished plan cannot be run")
-        return build_program(self.reduction, self.found)
+        return build_program(self.reduced.graph.structure, self.found)
 
     @property
     def cost(self) -> str:
@@ -138,7 +152,7 @@ class Plan:
         return self.cost_of(Task.MAR)
 
     def cost_of(self, task: Task) -> str:
-        """The same for any task."""
+        """Width, largest table and memory for any task, in words."""
         at_least = "" if self.finished else "at least "
         return (
             f"{at_least}width {self.width}, largest table 2^{self.log2_largest:.1f}, "
@@ -146,29 +160,25 @@ class Plan:
         )
 
     def __str__(self) -> str:
-        count = len(self.reduction.variables)
+        count = len(self._variables)
         return f"elimination of {count} variables: {self.cost}, {2 * self.entries:.3g} entries of work"
 
     def __rich__(self) -> RenderableType:
-        from rich.table import Table
-
         at_least = "" if self.finished else "at least "
-        table = Table(title="Elimination plan", show_header=False)
-        for label, value in (
-            ("variables", f"{len(self.reduction.variables):,}"),
+        rows = [
+            ("variables", f"{len(self._variables):,}"),
             ("width", f"{at_least}{self.width}"),
             ("largest table", f"{at_least}2^{self.log2_largest:.1f} entries"),
             ("entries of work", f"{at_least}{2 * self.entries:.3g}"),
             ("memory, all marginals", f"{at_least}{format_bytes(self.memory)}"),
             ("time, one core", f"{at_least}{self.seconds():.2g} s"),
             ("orders tried", f"{self.found.tries}"),
-        ):
-            table.add_row(label, value)
-        return table
+        ]
+        return display.terminal_table("Elimination plan", rows)
 
 
 def plan(
-    graph: FactorGraph | Reduction,
+    graph: FactorGraph | ReducedGraph,
     *,
     memory_limit: float | None = None,
     task: Task = Task.MAR,
@@ -179,20 +189,26 @@ def plan(
     """Plan the elimination of all free variables of a graph.
 
     Args:
-        graph: the model, evidence already sliced away; or what is left of it after a reduction.
+        graph: the model, with its evidence; or a reduction of it that has left out the observed variables.
         memory_limit: GiB above which planning stops: a large loopy graph is refused after a few cheap tries.
         task: what the memory is needed for.
         tries: most orders to try; by default 32, or 256 where a memory limit keeps out the hopeless ones.
         most_work: list operations after which planning ends, about 1e8 per second.
-        seed: of the random choices. The same graph and arguments give the same plan.
+        seed: seed of the random choices. The same graph and arguments give the same plan.
     """
-    reduction = graph if isinstance(graph, Reduction) else reduce_graph(graph)
+    impossible = False
+    if isinstance(graph, ReducedGraph):
+        reduced = graph
+    else:
+        possible = to_free_part(graph)
+        impossible = possible is None
+        reduced = without_observed(graph) if possible is None else possible
     limit = math.inf if memory_limit is None else memory_limit * 2**30
     if tries is None:
         tries = 32 if memory_limit is None else 256
     kept = limit / _KEPT_BYTES[task] if _KEPT_BYTES[task] else math.inf
-    limits = Limits(tries=tries, kept=kept, message=limit / _BYTES, work=most_work)
-    return Plan(reduction, best_order(reduction, limits, seed))
+    limits = PlanningLimits(tries=tries, kept=kept, message=limit / _BYTES, work=most_work)
+    return Plan(reduced, best_order(reduced.graph.structure, limits, seed), impossible)
 
 
 def format_bytes(n: float) -> str:

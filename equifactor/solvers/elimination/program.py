@@ -3,140 +3,182 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from equifactor.solvers.elimination.reduction import pointers
+from equifactor.graph.pointers import ptr_of
+from equifactor.typing import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from equifactor.graph.structure import Structure
     from equifactor.solvers.elimination.orders import Order
-    from equifactor.solvers.elimination.reduction import Reduction
-    from equifactor.typing import IntArray
 
 
-_FIRST_FIT = 4096  # messages with fewer entries are not worth a place that is used twice
+_FIRST_FIT = 4096  # Messages with fewer entries are not worth a place that is used twice.
+
+
+class Clusters(NamedTuple):
+    """The clusters of an order and what each multiplies; made by `program_kernels.lay_out`.
+
+    v clusters, one per variable, are numbered by place in the order. Operand g < G is group g of factors, operand
+    G + n the message of cluster n.
+    """
+
+    dim: IntArray  # [v] states of the variable that each cluster eliminates
+    sep_ptr: IntArray  # [v+1] pointer to the separator variables of each cluster
+    axis_dim: IntArray  # [sep_ptr[v]] states of each separator variable
+    in_ptr: IntArray  # [v+1] pointer to the operands of each cluster
+    in_op: IntArray  # [in_ptr[v]] operands
+    stride_ptr: IntArray  # [v+1] pointer to the strides of each cluster's operands
+    strides: IntArray  # [stride_ptr[v]] steps of an operand along the separator's axes
+    state_start: IntArray  # [v] first state of each cluster's variable among all states
+    parent: IntArray  # [v] cluster that receives the message, -1 at a root
+
+
+class FactorGroups(NamedTuple):
+    """How factors fill the tables that are multiplied beforehand; made by `program_kernels.factor_steps`."""
+
+    table_ptr: IntArray  # [F+1] pointer to the entries of each factor
+    members: IntArray  # [M] factors, group by group
+    member_ptr: IntArray  # [G+1] pointer to the members of each group
+    step_ptr: IntArray  # [M+1] pointer to the steps of each member
+    steps: IntArray  # [step_ptr[M]] steps of a member's table along the axes of its group
+    axis_ptr: IntArray  # [G+1] pointer to the axes of each group
+    axis_dim: IntArray  # [axis_ptr[G]] states of each axis
+    constants: IntArray  # entries of the factors without scope
+
+
+class Tables(NamedTuple):
+    """The numbers that a pass works on: the tables of all operands in one block of memory."""
+
+    start: IntArray  # [G+v] first entry of each operand in the arena
+    size: IntArray  # [G+v] entries of each operand
+    arena: FloatArray
+    is_log: BoolArray  # [G+v] operands that are in the log domain
+    low: FloatArray  # [G+v] smallest positive entry of each linear operand
+    mode: IntArray  # [v] how each cluster is counted
+    scale: FloatArray  # [1+v] logs of what was divided out of all groups, and of each message
+
+
+class Workspace(NamedTuple):
+    """Scratch memory of a pass, shared by all clusters."""
+
+    buffer: FloatArray  # one block of a cluster's table
+    offsets: IntArray  # offset of each row of a block within each operand
+    kind: IntArray  # [operands of a cluster] what the offsets look like
+    base: IntArray  # [operands of a cluster] place of the present block in the arena
+    digit: IntArray  # [axes of a cluster] states of the outer axes
+    scratch: FloatArray  # probabilities of the separators below a cluster
+    scratch_start: IntArray  # [operands of a cluster] place of each of them
 
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """Arrays that depend on structure and order only; see `kernels.program` for their layout.
+    """Arrays that depend on structure and order only."""
 
-    v clusters (one per variable left), G groups of factors, E table entries of the groups, M message entries.
-    """
-
-    dim: IntArray  # [v] states of the variable that each cluster eliminates
-    separators: tuple[IntArray, IntArray]  # sep_ptr [v+1], places
-    axis_dim: IntArray  # states of each separator variable
-    inputs: tuple[IntArray, IntArray, IntArray, IntArray]  # in_ptr [v+1], in_op, stride_ptr [v+1], strides
-    op_size: IntArray  # [G+v] entries of each group and message
-    groups: tuple[IntArray, ...]  # members, member_ptr, step_ptr, steps, axis_ptr, axis_dim of `fill_groups`
-    table_ptr: IntArray  # [F+1]
-    constants: IntArray  # entries of the factors without scope
-    state_start: IntArray  # [v] first state of each cluster's variable, in the numbering of the reduction
-    parent: IntArray  # [v]
+    clusters: Clusters
+    groups: FactorGroups
+    separators: IntArray  # places in the order of the separator variables of all clusters
+    size: IntArray  # [G+v] entries of each operand
     variables: IntArray  # [v] variable of each cluster
 
     @property
     def num_groups(self) -> int:
-        """G."""
-        return len(self.op_size) - len(self.dim)
+        """The number of groups, G."""
+        return len(self.size) - len(self.variables)
 
     @property
     def message_sizes(self) -> IntArray:
         """[v] entries of each cluster's message."""
-        return self.op_size[self.num_groups :]
-
-    @property
-    def geometry(self) -> tuple[IntArray, ...]:
-        """First arguments of every pass."""
-        return self.dim, self.separators[0], self.axis_dim, *self.inputs
+        return self.size[self.num_groups :]
 
     def starts(self, reuse: bool) -> tuple[IntArray, int]:
         """Offset of each operand in one block of memory, and its length.
 
         Messages keep their own place for a downward pass; with `reuse` they may be overwritten once they are read.
         """
-        groups = pointers(self.op_size[: self.num_groups])
+        groups = ptr_of(self.size[: self.num_groups])
         if reuse:
             from equifactor.solvers.elimination.program_kernels import place_messages
 
-            offset, length = place_messages(self.message_sizes, self.parent, _FIRST_FIT)
+            offset, length = place_messages(self.message_sizes, self.clusters.parent, _FIRST_FIT)
         else:
-            running = pointers(self.message_sizes)
+            running = ptr_of(self.message_sizes)
             offset, length = running[:-1], int(running[-1])
         return np.concatenate((groups[:-1], groups[-1] + offset)), int(groups[-1]) + length
 
-    @property
-    def scratch_size(self) -> int:
-        """Entries of the messages that one cluster receives, at most."""
-        received = np.bincount(self.parent[self.parent >= 0], self.message_sizes[self.parent >= 0])
-        return int(received.max(initial=0))
-
-    def workspace(self) -> tuple[NDArray, ...]:
-        """buffer, offsets, kind, base, digit: what a pass needs beside its tables."""
-        from equifactor.solvers.elimination.cluster_block import BLOCK
-
-        num_in = int(np.diff(self.inputs[0]).max(initial=1))
-        width = int(np.diff(self.separators[0]).max(initial=1))
-        buffer = max(BLOCK, int(self.dim.max(initial=1)))
-        # a cluster with many inputs may be small: its rows count, not the largest block
-        rows = np.minimum(self.message_sizes, np.maximum(1, BLOCK // self.dim))
-        offsets = int((rows * np.diff(self.inputs[0])).max(initial=1))
-        return (
-            np.empty(buffer), np.empty(max(1, offsets), np.int64), np.empty(num_in, np.int64),
-            np.empty(num_in, np.int64), np.empty(width + 1, np.int64),
+    def tables(self, reuse: bool) -> Tables:
+        """Memory for one pass up, and for the way down unless messages are overwritten."""
+        start, length = self.starts(reuse)
+        operands, count = len(start), len(self.variables)
+        return Tables(
+            start=start, size=self.size, arena=np.empty(length), is_log=np.zeros(operands, bool),
+            low=np.zeros(operands), mode=np.zeros(count, np.int64), scale=np.zeros(1 + count),
         )  # fmt: skip
 
+    def workspace(self, marginals: bool) -> Workspace:
+        """Scratch memory for a pass; for a downward pass too where marginals are wanted."""
+        from equifactor.solvers.elimination.cluster_block import BLOCK
 
-def build_program(graph: Reduction, order: Order) -> Program:
-    """Index arrays of an elimination along `order`. Cost: the sum of the cluster sizes times their inputs."""
+        dim, parent = self.clusters.dim, self.clusters.parent
+        num_operands = np.diff(self.clusters.in_ptr)
+        most = int(num_operands.max(initial=1))
+        width = int(np.diff(self.clusters.sep_ptr).max(initial=1))
+        # A cluster with many operands may be small: its rows count, not the largest block.
+        rows = np.minimum(self.message_sizes, np.maximum(1, BLOCK // dim))
+        offsets = int((rows * num_operands).max(initial=1))
+        received = np.bincount(parent[parent >= 0], self.message_sizes[parent >= 0]) if marginals else np.zeros(0)
+        return Workspace(
+            buffer=np.empty(max(BLOCK, int(dim.max(initial=1)))),
+            offsets=np.empty(max(1, offsets), np.int64),
+            kind=np.empty(most, np.int64),
+            base=np.empty(most, np.int64),
+            digit=np.empty(width + 1, np.int64),
+            scratch=np.empty(int(received.max(initial=0))),
+            scratch_start=np.empty(most, np.int64),
+        )
+
+
+def build_program(structure: Structure, order: Order) -> Program:
+    """Index arrays of an elimination along `order`. Cost: the sum of the cluster sizes times their operands."""
     from equifactor.solvers.elimination import program_kernels as kernels
 
+    s = structure
     place = np.empty(len(order.variables), np.int64)
     place[order.variables] = np.arange(len(place))
-    dim = graph.card[order.variables]
-    scope_place = place[graph.scope_vars]
-    arity = np.diff(graph.scope_ptr)
+    dim = s.card[order.variables]
+    scope_place = place[s.scope_vars]
+    arity = np.diff(s.scope_ptr)
     has_scope = np.flatnonzero(arity > 0)
-    first = graph.scope_ptr[has_scope]
+    first = s.scope_ptr[has_scope]
     home = np.minimum.reduceat(scope_place, first) if len(first) else first
-    size = np.diff(graph.table_ptr)[has_scope]
+    size = np.diff(s.table_ptr)[has_scope]
     home_factors = has_scope[np.lexsort((-size, home))]
-    home_ptr = pointers(np.bincount(home, minlength=len(dim)))
+    home_ptr = ptr_of(np.bincount(home, minlength=len(dim)))
     sep = order.sep_ptr, order.separators
-    groups = kernels.group_factors(home_ptr, home_factors, graph.scope_ptr, scope_place, dim, *sep)
-    group, cluster_of, has_ptr, has = groups
-    inputs = kernels.lay_out(dim, *sep, order.parent, cluster_of, has_ptr, has)
-    stride = _strides(graph)
+    group, cluster_of, has_ptr, has = kernels.group_factors(home_ptr, home_factors, s.scope_ptr, scope_place, dim, *sep)
+    in_ptr, in_op, stride_ptr, strides = kernels.lay_out(dim, *sep, order.parent, cluster_of, has_ptr, has)
+    stride = kernels.table_strides(s.scope_ptr, s.scope_vars, s.card)
     axis_ptr, group_dim, member_ptr, members, step_ptr, steps = kernels.factor_steps(
-        group, cluster_of, has_ptr, has, graph.scope_ptr, scope_place, stride, dim, *sep
+        group, cluster_of, has_ptr, has, s.scope_ptr, scope_place, stride, dim, *sep
     )
     group_size = np.multiply.reduceat(group_dim, axis_ptr[:-1]) if len(cluster_of) else axis_ptr[:-1]
     axis_dim = dim[order.separators]
     message_size = np.ones(len(dim), np.int64)
-    inner = np.flatnonzero(np.diff(order.sep_ptr))  # all but the roots
+    inner = np.flatnonzero(np.diff(order.sep_ptr))  # These are all clusters but the roots.
     if len(inner):
         message_size[inner] = np.multiply.reduceat(axis_dim, order.sep_ptr[inner])
     return Program(
-        dim=dim,
-        separators=sep,
-        axis_dim=axis_dim,
-        inputs=inputs,
-        op_size=np.concatenate((group_size, message_size)),
-        groups=(members, member_ptr, step_ptr, steps, axis_ptr, group_dim),
-        table_ptr=graph.table_ptr,
-        constants=graph.table_ptr[np.flatnonzero(arity == 0)],
-        state_start=pointers(graph.card)[order.variables],
-        parent=order.parent,
+        clusters=Clusters(
+            dim=dim, sep_ptr=order.sep_ptr, axis_dim=axis_dim, in_ptr=in_ptr, in_op=in_op, stride_ptr=stride_ptr,
+            strides=strides, state_start=ptr_of(s.card)[order.variables], parent=order.parent,
+        ),
+        groups=FactorGroups(
+            table_ptr=s.table_ptr, members=members, member_ptr=member_ptr, step_ptr=step_ptr, steps=steps,
+            axis_ptr=axis_ptr, axis_dim=group_dim, constants=s.table_ptr[np.flatnonzero(arity == 0)],
+        ),
+        separators=order.separators,
+        size=np.concatenate((group_size, message_size)),
         variables=order.variables,
-    )
-
-
-def _strides(graph: Reduction) -> IntArray:
-    """[e] step in the factor's table when the edge's variable moves by one state, over the states left."""
-    from equifactor.solvers.elimination.program_kernels import table_strides
-
-    return table_strides(graph.scope_ptr, graph.scope_vars, graph.card)
+    )  # fmt: skip

@@ -10,8 +10,8 @@ import numpy as np
 
 from equifactor.numerics.jit import kernel
 
-_SMALL = 64.0  # entries below which tables are merged without asking
-_LARGE = 2.0**14  # entries above which they are not
+_SMALL = 64.0  # Tables with fewer entries are always merged.
+_LARGE = 2.0**14  # Tables with more entries are never merged.
 
 
 @kernel
@@ -111,7 +111,7 @@ def lay_out(dim, sep_ptr, sep, parent, cluster_of, has_ptr, has):
         used[n] += 1
         step = dim[n]
         k = width - 1
-        for r in range(sep_ptr[c + 1] - 2, sep_ptr[c] - 1, -1):  # the last axis of the message is n itself
+        for r in range(sep_ptr[c + 1] - 2, sep_ptr[c] - 1, -1):  # The last axis of the message is n itself.
             while sep[sep_ptr[n] + k] != sep[r]:
                 k -= 1
             strides[base + k] = step
@@ -176,7 +176,7 @@ def place_messages(size, parent, small):
     """
     count = len(size)
     offset = np.zeros(count, np.int64)
-    start = np.empty(count + 1, np.int64)  # live large messages, by offset
+    start = np.empty(count + 1, np.int64)  # These are the live large messages, by offset.
     owner = np.empty(count + 1, np.int64)
     live = 0
     top = 0
@@ -196,7 +196,7 @@ def place_messages(size, parent, small):
             offset[n] = at
             top = max(top, at + size[n])
         kept = 0
-        for k in range(live):  # what n has read is free from the next message on
+        for k in range(live):  # What n has read is free from the next message on.
             if parent[owner[k]] != n:
                 start[kept], owner[kept] = start[k], owner[k]
                 kept += 1

@@ -3,67 +3,93 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from equifactor.graph import FactorGraph
+from equifactor.graph.pointers import ptr_of
+from equifactor.graph.reduction import ReducedGraph, to_free_part
 from equifactor.graph.structure import Structure
 from equifactor.result import Estimate, Status, impossible
-from equifactor.solvers.elimination.reduction import Reduction, pointers, reduce_graph
+from equifactor.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from equifactor.typing import IntArray
+    from equifactor.graph.marginals import Marginals
+
+MOST_ENTRIES = 64  # One elimination joins tables of at most this many entries: six variables of two states.
 
 
-MOST_ENTRIES = 64  # of a table that one elimination joins: six variables of two states
+class FactorPool(NamedTuple):
+    """Factors that are alive, dead or made by elimination, with room for those to come, and lists of those around.
+
+    The scope of factor a is scope[start[a]:start[a]+arity[a]], ascending, and its table, in C order, begins at
+    table[first[a]]. The factors around a variable are a linked list, head[i] into node_factor and node_next.
+    """
+
+    card: IntArray  # [v] states of each variable
+    start: IntArray  # [F+v] first place of each scope
+    arity: IntArray  # [F+v] variables of each factor, -1 where it is dead
+    first: IntArray  # [F+v] first entry of each table
+    scope: IntArray
+    table: FloatArray
+    head: IntArray  # [v] first node of each variable's list, -1 where it is empty
+    node_factor: IntArray  # factor of each node
+    node_next: IntArray  # node after each node, -1 at the end of a list
+    ends: IntArray  # [4] first free place in scope, in table and in the nodes; number of factors
+
+
+class Trace(NamedTuple):
+    """Which variables were eliminated, what each depended on, and its best state for every state of those."""
+
+    eliminated: IntArray  # [n] variables in the order of elimination
+    scope_ptr: IntArray  # [n+1] pointer to the variables that each depends on
+    scope: IntArray
+    choice_start: IntArray  # [n+1] pointer to the best states of each
+    choice: NDArray[np.int16]
 
 
 @dataclass(frozen=True, eq=False)
-class Shrunk:
-    """What is left, and the way back. Variables of `graph` are numbered anew; v counts those of the reduction."""
+class ShrunkGraph(ReducedGraph):
+    """A graph without cheap variables; the way back puts them into the states that are best for the others.
 
-    source: FactorGraph
-    reduction: Reduction = field(repr=False)
-    graph: FactorGraph
-    kept: IntArray  # [v'] variables of the reduction that are left
-    _trace: tuple[NDArray[np.signedinteger], ...] = field(repr=False)  # of `kernels.shrink.trace_back`
+    It has the best score of the original, and no marginals.
+    """
+
+    free_part: ReducedGraph = field(kw_only=True, repr=False)  # what the variables were eliminated from
+    kept: IntArray = field(kw_only=True, repr=False)  # [v] number of each variable in the free part
+    trace: Trace = field(kw_only=True, repr=False)
 
     def assignment(self, states: IntArray) -> IntArray:
-        """[V] assignment of the source from states [v'] of what is left: the eliminated variables at their best."""
-        from equifactor.solvers.elimination.shrink_kernels import trace_back
+        """[V] assignment of the original from states [v] of what is left: the eliminated variables at their best."""
+        from equifactor.solvers.elimination.elimination_kernels import trace_back
 
-        done, *trace = self._trace
-        full = np.zeros(len(self.reduction.card), np.int64)
+        card = self.free_part.graph.card
+        full = np.zeros(len(card), np.int64)
         full[self.kept] = states
-        trace_back(len(done), done, *trace, self.reduction.card, full)
-        return self.reduction.assignment(self.source, full)
+        trace_back(*self.trace, card, full)
+        return self.free_part.assignment(full)
 
-    def estimate(self) -> Estimate:
+    def states(self, assignment: IntArray) -> IntArray:
+        """[v] states of what is left in an assignment [V] of the original that has positive probability."""
+        return self.free_part.states(assignment)[self.kept]
+
+    def marginals(self, values: FloatArray) -> Marginals:
+        """Marginals of eliminated variables are not known."""
+        raise ValueError("variables were eliminated for their best states: there is no way back for marginals")
+
+    def optimum(self) -> Estimate:
         """The optimum of a graph of which nothing is left."""
         assignment = self.assignment(np.zeros(0, np.int64))
-        score = self.source.log_score(assignment)
+        score = self.original.log_score(assignment)
         if np.isneginf(score):
             return impossible()
         return Estimate(status=Status.OPTIMAL, assignment=assignment, lower_bound=score, upper_bound=score)
 
-    def states(self, assignment: IntArray) -> IntArray:
-        """[v'] the states of what is left in an assignment [V] of the source that has positive probability."""
-        r = self.reduction
-        chosen = assignment[r.variables[self.kept]]
-        if r.states is None:
-            return chosen
-        ptr = pointers(r.card)
-        number = np.full((len(self.kept), int(r.card[self.kept].max(initial=1))), -1)
-        for x in range(number.shape[1]):
-            has = r.card[self.kept] > x
-            number[has, x] = r.states[ptr[self.kept[has]] + x]
-        return np.argmax(number == chosen[:, None], axis=1)
 
-
-def shrink(graph: FactorGraph, most_entries: int = MOST_ENTRIES, widest: int = MOST_ENTRIES) -> Shrunk | None:
+def shrink(graph: FactorGraph, most_entries: int = MOST_ENTRIES, widest: int = MOST_ENTRIES) -> ShrunkGraph | None:
     """Leave out what zeros decide, eliminate cheap variables, merge factors into those that hold their scope.
 
     Merged factors and eliminated variables both tighten the relaxation that dual bounds solve, and every search has
@@ -71,58 +97,76 @@ def shrink(graph: FactorGraph, most_entries: int = MOST_ENTRIES, widest: int = M
 
     Args:
         graph: the model, observed variables included.
-        most_entries: a variable is eliminated when the joint table of its factors has no more entries,
-        widest: and when no more than so many other variables share them: 2 keeps a graph of pairs one of pairs.
+        most_entries: most entries of the joint table of a variable's factors, for it to be eliminated.
+        widest: most other variables that share those factors; 2 keeps a graph of pairs one of pairs.
     """
     from equifactor.solvers.elimination import shrink_kernels as kernels
 
-    left = reduce_graph(graph)
-    if left.impossible:
+    free_part = to_free_part(graph)
+    if free_part is None:
         return None
-    v, num, edges = len(left.card), len(left.scope_ptr) - 1, len(left.scope_vars)
-    width = most_entries.bit_length()
-    scope_vars, tables = kernels.sort_scopes(
-        left.card, left.scope_ptr, left.scope_vars, left.table_ptr, left.log_phi(graph)
-    )
-    arity = np.concatenate((np.diff(left.scope_ptr), np.zeros(v, np.int64)))
-    start = np.concatenate((left.scope_ptr[:-1], np.zeros(v, np.int64)))
-    first = np.concatenate((left.table_ptr[:-1], np.zeros(v, np.int64)))
-    scope = np.concatenate((scope_vars, np.zeros(v * width, np.int64)))
-    table = np.empty(len(tables) + v * most_entries)  # not zeros: what nobody writes takes no memory
-    table[: len(tables)] = tables
-    head = np.full(v, -1)
-    node_factor, node_next = np.empty((2, edges + v * width), np.int64)
-    nodes = kernels.link(left.scope_ptr, scope_vars, head, node_factor, node_next)
-    lists = head, node_factor, node_next
-    done, done_ptr, choice_ptr = np.empty(v, np.int64), np.zeros(v + 1, np.int64), np.zeros(v + 1, np.int64)
-    done_scope, choice = np.empty(v * width, np.int64), np.empty(v * most_entries, np.int16)
-    pools = start, arity, first, scope, table
-    union, around = np.empty(v + 1, np.int64), np.empty(num + v, np.int64)
-    ends = np.array([edges, len(tables), nodes])
-    limits = most_entries, widest
-    trace = done, done_ptr, done_scope, choice_ptr, choice
-    count, num_factors = kernels.eliminate_cheap(*limits, left.card, num, *pools, *lists, ends, *trace, union, around)
-    kernels.absorb(left.card, num_factors, *pools, *lists, union)
-    kept = np.setdiff1d(np.arange(v), done[:count])
-    rest = _pack(left.card, kept, num_factors, pools)
+    pool = _new_pool(free_part.graph, most_entries)
+    trace = _new_trace(len(pool.card), most_entries)
+    count = kernels.eliminate_cheap(most_entries, widest, tuple(pool), tuple(trace))
+    kernels.absorb(tuple(pool))
+    eliminated = trace.eliminated[:count]
+    kept = np.setdiff1d(np.arange(len(pool.card)), eliminated)
+    rest = _pack(pool, kept)
     if np.isneginf(np.maximum.reduceat(rest.log_phi, rest.structure.table_ptr[:-1])).any():
-        return None  # tables that contradict each other have met in one
-    return Shrunk(graph, left, rest, kept, (done[:count], *trace[1:]))
+        return None  # Tables that contradict each other have met in one.
+    return ShrunkGraph(rest, graph, free_part=free_part, kept=kept, trace=trace._replace(eliminated=eliminated))
 
 
-def _pack(card: IntArray, kept: IntArray, num_factors: int, pools: tuple[NDArray, ...]) -> FactorGraph:
+def _new_pool(graph: FactorGraph, most_entries: int) -> FactorPool:
+    """The factors of a graph, and room for one more factor of at most `most_entries` entries per variable."""
+    from equifactor.solvers.elimination import shrink_kernels as kernels
+
+    s = graph.structure
+    v, width = s.num_vars, most_entries.bit_length()
+    scopes, tables = kernels.sort_scopes(s.card, s.scope_ptr, s.scope_vars, s.table_ptr, graph.log_phi)
+    later = np.zeros(v, np.int64)
+    table = np.empty(len(tables) + v * most_entries)  # Not zeros: what nobody writes takes no memory.
+    table[: len(tables)] = tables
+    node_factor, node_next = np.empty((2, s.num_edges + v * width), np.int64)
+    head = np.full(v, -1)
+    nodes = kernels.link(s.scope_ptr, scopes, head, node_factor, node_next)
+    return FactorPool(
+        card=s.card,
+        start=np.concatenate((s.scope_ptr[:-1], later)),
+        arity=np.concatenate((s.arity, later)),
+        first=np.concatenate((s.table_ptr[:-1], later)),
+        scope=np.concatenate((scopes, np.zeros(v * width, np.int64))),
+        table=table,
+        head=head,
+        node_factor=node_factor,
+        node_next=node_next,
+        ends=np.array([s.num_edges, len(tables), nodes, s.num_factors]),
+    )
+
+
+def _new_trace(num_vars: int, most_entries: int) -> Trace:
+    return Trace(
+        eliminated=np.empty(num_vars, np.int64),
+        scope_ptr=np.zeros(num_vars + 1, np.int64),
+        scope=np.empty(num_vars * most_entries.bit_length(), np.int64),
+        choice_start=np.zeros(num_vars + 1, np.int64),
+        choice=np.empty(num_vars * most_entries, np.int16),
+    )
+
+
+def _pack(pool: FactorPool, kept: IntArray) -> FactorGraph:
     """The factors that are alive as a graph over the variables `kept`."""
-    start, arity, first, scope, table = pools
-    constants = np.flatnonzero(arity[:num_factors] == 0)
-    if len(constants):  # one is enough
-        table[first[constants[0]]] = table[first[constants]].sum()
+    arity, first = pool.arity[: pool.ends[3]], pool.first[: pool.ends[3]]
+    constants = np.flatnonzero(arity == 0)
+    if len(constants):  # One is enough.
+        pool.table[first[constants[0]]] = pool.table[first[constants]].sum()
         arity[constants[1:]] = -1
-    alive = np.flatnonzero(arity[:num_factors] >= 0)
-    place = np.empty(len(card), np.int64)
+    alive = np.flatnonzero(arity >= 0)
+    place = np.empty(len(pool.card), np.int64)
     place[kept] = np.arange(len(kept))
-    scope_ptr = pointers(arity[alive])
-    edges = np.repeat(start[alive] - scope_ptr[:-1], arity[alive]) + np.arange(scope_ptr[-1])
-    structure = Structure.build(card[kept], scope_ptr, place[scope[edges]])
+    scope_ptr = ptr_of(arity[alive])
+    edges = np.repeat(pool.start[alive] - scope_ptr[:-1], arity[alive]) + np.arange(scope_ptr[-1])
+    structure = Structure.build(pool.card[kept], scope_ptr, place[pool.scope[edges]])
     sizes = np.diff(structure.table_ptr)
     entries = np.repeat(first[alive] - structure.table_ptr[:-1], sizes) + np.arange(structure.table_ptr[-1])
-    return FactorGraph.trusted(structure, table[entries])
+    return FactorGraph.trusted(structure, pool.table[entries])

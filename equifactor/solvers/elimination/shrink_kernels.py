@@ -1,25 +1,68 @@
 # mypy: ignore-errors
 """Elimination of the variables that cost little, for MAP: what is left is a smaller graph with the same best score.
 
-Factors lie in pools with room for those that elimination makes: scope of factor a in `scope[start[a]:start[a]+arity]`,
-ascending; its table, in C order, from `table[first[a]]`. Factors around a variable are linked lists, `head [v]` into
-`node_factor` and `node_next`; dead factors are dropped when a list is walked.
+The arguments `pool` and `trace` are the records of `shrink.py`, handed over as plain tuples; see
+`elimination_kernels.py`. Dead factors are dropped from the list of a variable when it is walked.
 """
 
 import numpy as np
 
 from equifactor.numerics.jit import fast_kernel, kernel
+from equifactor.solvers.elimination.shrink import FactorPool, Trace
 
-DEAD = -1  # arity of a factor that is no more
+DEAD = -1  # This is the arity of a factor that is no more.
+_SCOPE, _TABLE, _NODE, _FACTOR = range(4)  # These are the columns of `ends`.
 
 
 @kernel
-def neighbourhood(i, cap, head, node_factor, node_next, start, arity, scope, card, seen, union, around):
+def eliminate_cheap(most, widest, pool, trace):
+    """Eliminate variables, the cheapest first, while their joint table has at most `most` entries.
+
+    Nor may an elimination leave a factor of more than `widest` variables. The trace says which variables were
+    eliminated, and how they depend on others; returns how many.
+    """
+    pool, trace = FactorPool(*pool), Trace(*trace)
+    num_vars = len(pool.card)
+    gone, seen = np.zeros(num_vars, np.bool_), np.zeros(num_vars, np.bool_)
+    fresh = np.ones(num_vars, np.bool_)  # The neighbourhood has changed since the variable was last looked at.
+    union, around = np.empty(num_vars + 1, np.int64), np.empty(len(pool.start), np.int64)
+    step, digit = np.empty(num_vars + 2, np.int64), np.empty(num_vars + 2, np.int64)
+    joint = np.empty(most)
+    count = 0
+    cap = 4.0
+    while cap <= most:
+        fresh[:] = True
+        again = True
+        while again:
+            again = False
+            for i in range(num_vars):
+                if gone[i] or not fresh[i]:
+                    continue
+                fresh[i] = False
+                near, width, entries = _neighbourhood(i, cap, pool, seen, union, around)
+                if entries > cap or width > widest:
+                    continue
+                again = True
+                union[width] = i  # Its axis is the last one, so that its states are neighbours in memory.
+                _join_tables(around[:near], union[: width + 1], pool, joint[: int(entries)], step, digit)
+                _maximise_out(i, count, union[:width], joint[: int(entries)], pool, trace)
+                for k in range(width):
+                    fresh[union[k]] = True
+                gone[i] = True
+                count += 1
+        cap *= 2.0
+    return count
+
+
+@kernel
+def _neighbourhood(i, cap, pool, seen, union, around):
     """The live factors of variable i into `around`, the other variables of their scopes into `union`, ascending.
 
-    Returns how many of each, and the entries of the joint table; above `cap` it stops and the rest is unfinished.
-    seen [v] is scratch, all false before and after.
+    Returns how many of each, and the entries of the joint table; above `cap` it stops and the rest is unfinished. The
+    array seen [v] is scratch, all false before and after.
     """
+    card, start, arity, scope = pool.card, pool.start, pool.arity, pool.scope
+    head, node_factor, node_next = pool.head, pool.node_factor, pool.node_next
     count = width = 0
     entries = float(card[i])
     before = -1
@@ -46,7 +89,7 @@ def neighbourhood(i, cap, head, node_factor, node_next, start, arity, scope, car
     for k in range(width):
         seen[union[k]] = False
     if entries <= cap:
-        for k in range(1, width):  # insertion: there are few
+        for k in range(1, width):  # Insertion is fast, because there are few.
             j = union[k]
             n = k
             while n > 0 and union[n - 1] > j:
@@ -56,11 +99,90 @@ def neighbourhood(i, cap, head, node_factor, node_next, start, arity, scope, car
     return count, width, entries
 
 
+@kernel
+def _join_tables(factors, axes, pool, joint, step, digit):
+    """Add the tables of factors, which are dead then, into `joint`, a table over `axes`."""
+    card, start, arity, scope, table = pool.card, pool.start, pool.arity, pool.scope, pool.table
+    joint[:] = 0.0
+    for a in factors:
+        last = start[a] + arity[a]
+        add_table(axes, len(axes), card, scope, start[a], last, table, pool.first[a], joint, 0, step, digit)
+        arity[a] = DEAD
+
+
+@kernel
+def _maximise_out(i, count, others, joint, pool, trace):
+    """Make the best of variable i, the last axis of `joint`, a new factor over `others`, and note its best states."""
+    scope, table, ends = pool.scope, pool.table, pool.ends
+    head, node_factor, node_next = pool.head, pool.node_factor, pool.node_next
+    choice, choice_start = trace.choice, trace.choice_start
+    a, d = ends[_FACTOR], pool.card[i]
+    first, start, rows = ends[_TABLE], ends[_SCOPE], len(joint) // d
+    pool.start[a], pool.arity[a], pool.first[a] = start, len(others), first
+    for row in range(rows):
+        pick = 0
+        for x in range(1, d):
+            if joint[row * d + x] > joint[row * d + pick]:
+                pick = x
+        table[first + row] = joint[row * d + pick]
+        choice[choice_start[count] + row] = pick
+    for k in range(len(others)):
+        j = others[k]
+        scope[start + k] = j
+        trace.scope[trace.scope_ptr[count] + k] = j
+        node = ends[_NODE] + k
+        node_factor[node], node_next[node] = a, head[j]
+        head[j] = node
+    trace.eliminated[count] = i
+    trace.scope_ptr[count + 1] = trace.scope_ptr[count] + len(others)
+    choice_start[count + 1] = choice_start[count] + rows
+    ends[_FACTOR] += 1
+    ends[_TABLE] += rows
+    ends[_SCOPE] += len(others)
+    ends[_NODE] += len(others)
+
+
+@kernel
+def absorb(pool):
+    """Add every factor to one whose scope holds its own; a unary factor to another of its variable only."""
+    pool = FactorPool(*pool)
+    card, start, arity, first, scope, table = pool.card, pool.start, pool.arity, pool.first, pool.scope, pool.table
+    head, node_factor, node_next = pool.head, pool.node_factor, pool.node_next
+    step, digit = np.empty(len(card) + 2, np.int64), np.empty(len(card) + 2, np.int64)
+    for a in range(pool.ends[_FACTOR]):
+        if arity[a] < 1:
+            continue
+        node = head[scope[start[a]]]
+        while node >= 0:
+            b = node_factor[node]
+            node = node_next[node]
+            larger = arity[b] > arity[a] or (arity[b] == arity[a] and b < a)
+            if not larger or (arity[a] == 1 and arity[b] > 1):
+                continue
+            own, other = scope[start[a] : start[a] + arity[a]], scope[start[b] : start[b] + arity[b]]
+            if _is_inside(own, other):
+                last = start[a] + arity[a]
+                add_table(other, len(other), card, scope, start[a], last, table, first[a], table, first[b], step, digit)
+                arity[a] = DEAD
+                break
+
+
+@kernel
+def _is_inside(scope, other):
+    """Whether all variables of a scope are in another one; both ascend."""
+    s = inside = 0
+    for r in range(len(scope)):
+        while s < len(other) and other[s] < scope[r]:
+            s += 1
+        inside += s < len(other) and other[s] == scope[r]
+    return inside == len(scope)
+
+
 @fast_kernel
 def add_table(axes, width, card, scope, first, last, table, entry, out, at, step, digit):
     """Add a factor's table to out[at:], a table over axes[:width] (C order) that hold its scope[first:last].
 
-    step, digit [most axes] are scratch.
+    The arrays step and digit [most axes] are scratch.
     """
     for k in range(width):
         step[k] = 0
@@ -87,7 +209,7 @@ def add_table(axes, width, card, scope, first, last, table, entry, out, at, step
 
 @kernel
 def sort_scopes(card, scope_ptr, scope_vars, table_ptr, log_phi):
-    """Scopes in ascending order, and the tables to match."""
+    """Scopes in ascending order, and the tables with their axes in that order."""
     scope = scope_vars.copy()
     table = np.zeros(len(log_phi))
     most = 0
@@ -111,111 +233,8 @@ def sort_scopes(card, scope_ptr, scope_vars, table_ptr, log_phi):
 
 
 @kernel
-def eliminate_cheap(
-    most, widest, card, num_factors, start, arity, first, scope, table, head, node_factor, node_next, ends, done,
-    done_ptr, done_scope, choice_ptr, choice, union, around,
-):  # fmt: skip
-    """Eliminate variables, the cheapest first, while their joint table has at most `most` entries.
-
-    Nor may it leave a factor of more than `widest` variables. ends = [first free place in scope, in table, in the
-    nodes]. Each eliminated variable leaves in `done`, `done_scope` and `choice` what it depends on and its best state
-    for each state of those. Returns the number of variables eliminated and of factors, dead ones included.
-    """
-    num_vars = len(card)
-    gone = np.zeros(num_vars, np.bool_)
-    seen = np.zeros(num_vars, np.bool_)
-    fresh = np.ones(num_vars, np.bool_)  # its neighbourhood has changed since it was last looked at
-    step, digit = np.empty(len(union) + 1, np.int64), np.empty(len(union) + 1, np.int64)
-    joint = np.empty(most)
-    count = 0
-    cap = 4.0
-    while cap <= most:
-        fresh[:] = True
-        again = True
-        while again:
-            again = False
-            for i in range(num_vars):
-                if gone[i] or not fresh[i]:
-                    continue
-                fresh[i] = False
-                near, width, entries = neighbourhood(
-                    i, cap, head, node_factor, node_next, start, arity, scope, card, seen, union, around
-                )
-                if entries > cap or width > widest:
-                    continue
-                again = True
-                size, d = int(entries), card[i]
-                joint[:size] = 0.0
-                union[width] = i  # last axis: its states are neighbours in memory
-                for n in range(near):
-                    a = around[n]
-                    add_table(
-                        union, width + 1, card, scope, start[a], start[a] + arity[a], table, first[a], joint, 0, step,
-                        digit,
-                    )  # fmt: skip
-                    arity[a] = DEAD
-                rows = size // d
-                a = num_factors
-                num_factors += 1
-                start[a], arity[a], first[a] = ends[0], width, ends[1]
-                ends[0] += width
-                ends[1] += rows
-                for row in range(rows):
-                    pick = 0
-                    for x in range(1, d):
-                        if joint[row * d + x] > joint[row * d + pick]:
-                            pick = x
-                    table[first[a] + row] = joint[row * d + pick]
-                    choice[choice_ptr[count] + row] = pick
-                choice_ptr[count + 1] = choice_ptr[count] + rows
-                for k in range(width):
-                    j = union[k]
-                    scope[start[a] + k] = j
-                    done_scope[done_ptr[count] + k] = j
-                    node_factor[ends[2]], node_next[ends[2]] = a, head[j]
-                    head[j] = ends[2]
-                    ends[2] += 1
-                    fresh[j] = True
-                done_ptr[count + 1] = done_ptr[count] + width
-                done[count] = i
-                gone[i] = True
-                count += 1
-        cap *= 2.0
-    return count, num_factors
-
-
-@kernel
-def absorb(card, num_factors, start, arity, first, scope, table, head, node_factor, node_next, union):
-    """Add every factor to one whose scope holds its own; a unary factor to another of its variable only."""
-    step, digit = np.empty(len(union) + 1, np.int64), np.empty(len(union) + 1, np.int64)
-    for a in range(num_factors):
-        if arity[a] < 1:
-            continue
-        node = head[scope[start[a]]]
-        while node >= 0:
-            b = node_factor[node]
-            node = node_next[node]
-            larger = arity[b] > arity[a] or (arity[b] == arity[a] and b < a)
-            if not larger or (arity[a] == 1 and arity[b] > 1):
-                continue
-            s, end = start[b], start[b] + arity[b]
-            inside = 0
-            for r in range(start[a], start[a] + arity[a]):  # both ascend
-                while s < end and scope[s] < scope[r]:
-                    s += 1
-                inside += s < end and scope[s] == scope[r]
-            if inside == arity[a]:
-                add_table(
-                    scope[start[b] : end], arity[b], card, scope, start[a], start[a] + arity[a], table, first[a], table,
-                    first[b], step, digit,
-                )  # fmt: skip
-                arity[a] = DEAD
-                break
-
-
-@kernel
 def link(scope_ptr, scope_vars, head, node_factor, node_next):
-    """Lists of the factors around each variable; how many nodes they take."""
+    """Make the lists of the factors around each variable; returns how many nodes they take."""
     count = 0
     for a in range(len(scope_ptr) - 1):
         for e in range(scope_ptr[a], scope_ptr[a + 1]):
@@ -224,14 +243,3 @@ def link(scope_ptr, scope_vars, head, node_factor, node_next):
             head[i] = count
             count += 1
     return count
-
-
-@kernel
-def trace_back(count, done, done_ptr, done_scope, choice_ptr, choice, card, states):
-    """Fill in the states [v] of the eliminated variables, the last one first."""
-    for n in range(count - 1, -1, -1):
-        row = 0
-        for r in range(done_ptr[n], done_ptr[n + 1]):
-            j = done_scope[r]
-            row = row * card[j] + states[j]
-        states[done[n]] = choice[choice_ptr[n] + row]

@@ -13,7 +13,7 @@ from equifactor.options import option
 from equifactor.registry import register
 from equifactor.result import Estimate, Status, Task, impossible
 from equifactor.solver import GraphSolver, SolveContext
-from equifactor.solvers.elimination.shrink import MOST_ENTRIES, Shrunk, shrink
+from equifactor.solvers.elimination.shrink import MOST_ENTRIES, ShrunkGraph, shrink
 from equifactor.solvers.optimise.branch_and_bound import BranchAndBound
 from equifactor.solvers.optimise.local_search import LocalSearch
 from equifactor.solvers.optimise.stall import Stall
@@ -115,7 +115,7 @@ def prove(
     if shrunk is None:
         return impossible()
     if not shrunk.graph.num_vars:
-        return shrunk.estimate()
+        return shrunk.optimum()
     branching = _branching(shrunk.graph, gap, context.clock)
     best = _first_assignment(shrunk.graph, branching, sweeps, context)
     if best is None:
@@ -151,9 +151,9 @@ def _first_assignment(graph: FactorGraph, branching: Branching, sweeps: int, con
     return local.best
 
 
-def _estimate(shrunk: Shrunk, search: BranchAndBound, context: SolveContext) -> Estimate:
+def _estimate(shrunk: ShrunkGraph, search: BranchAndBound, context: SolveContext) -> Estimate:
     assignment = shrunk.assignment(search.best)
-    score = shrunk.source.log_score(assignment)
+    score = shrunk.original.log_score(assignment)
     if search.finished and np.isneginf(score):
         return impossible()
     return Estimate(

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equifactor.errors import OptionError
+from equifactor.graph.reduction import to_free_part
 from equifactor.options import option
 from equifactor.registry import register
 from equifactor.result import Estimate, Status, Task, impossible
 from equifactor.solver import GraphSolver, SolveContext
-from equifactor.solvers.elimination.reduction import Reduction, reduce_graph
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
-    from equifactor.typing import FloatArray, IntArray
+    from equifactor.typing import IntArray
 
 
 _MOST_COST = 2.0**52  # The largest costs sum to at most this: whole in floating point, far below toulbar2's own top.
@@ -62,12 +62,12 @@ class Toulbar2(GraphSolver):
             raise OptionError(missing)
         if context.clock.stopped:
             return Estimate(status=context.clock.status or Status.TIME_LIMIT)
-        left = reduce_graph(graph)
-        if left.impossible:
+        free_part = to_free_part(graph)
+        if free_part is None:
             return impossible()
-        problem = Costs.of(left, left.log_phi(graph))
+        problem = Costs.of(free_part.graph)
         with _silence():
-            states, dual, proven, nodes = self._search(left, problem, context)
+            states, dual, proven, nodes = self._search(free_part.graph.card, problem, context)
         if states is None and proven:
             return impossible()
         if not proven and context.clock.left > _ALARM_SECONDS:
@@ -77,7 +77,7 @@ class Toulbar2(GraphSolver):
         ending = context.clock.status or Status.TIME_LIMIT
         if states is None:
             return Estimate(status=ending, upper_bound=upper, stats=stats)
-        assignment = left.assignment(graph, states)
+        assignment = free_part.assignment(states)
         score = graph.log_score(assignment)
         return Estimate(
             status=Status.OPTIMAL if proven else ending,
@@ -88,12 +88,12 @@ class Toulbar2(GraphSolver):
         )
 
     def _search(
-        self, left: Reduction, problem: Costs, context: SolveContext
+        self, card: IntArray, problem: Costs, context: SolveContext
     ) -> tuple[IntArray | None, float, bool, int]:
         """The best states found [v], the dual bound in costs, whether the search was finished, and its nodes."""
         toulbar2: Any = importlib.import_module("pytoulbar2")
         cfn = toulbar2.CFN(resolution=0, vac=int(self.vac), seed=1 + context.seed % 2**30, verbose=-1)
-        for i, d in enumerate(left.card.tolist()):
+        for i, d in enumerate(card.tolist()):
             cfn.AddVariable(f"x{i}", range(d))
         for scope, costs in zip(problem.scopes, problem.tables, strict=True):
             cfn.AddFunction(scope, costs)
@@ -113,18 +113,19 @@ class Costs:
     digits: int  # The decimal digits of the logs that are kept.
 
     @classmethod
-    def of(cls, left: Reduction, log_phi: FloatArray) -> Costs:
-        """Costs of what is left of a graph, at the finest scale its range allows."""
-        starts = left.table_ptr[:-1]
+    def of(cls, graph: FactorGraph) -> Costs:
+        """Costs of a graph without observed variables, at the finest scale its range allows."""
+        s, log_phi = graph.structure, graph.log_phi
+        starts = s.table_ptr[:-1]
         top = np.maximum.reduceat(log_phi, starts) if len(starts) else np.zeros(0)
         low = np.minimum.reduceat(np.where(np.isneginf(log_phi), np.inf, log_phi), starts) if len(starts) else top
         total = float((top - low).sum())
         digits = min(_MOST_DIGITS, math.floor(math.log10(_MOST_COST / max(total, 1e-9))))
-        costs = np.rint((np.repeat(top, np.diff(left.table_ptr)) - log_phi) * 10.0**digits)
+        costs = np.rint((np.repeat(top, np.diff(s.table_ptr)) - log_phi) * 10.0**digits)
         scopes, tables = [], []
-        for a in np.flatnonzero(np.diff(left.scope_ptr)).tolist():
-            scopes.append(left.scope_vars[left.scope_ptr[a] : left.scope_ptr[a + 1]].tolist())
-            tables.append(costs[left.table_ptr[a] : left.table_ptr[a + 1]].tolist())
+        for a in np.flatnonzero(np.diff(s.scope_ptr)).tolist():
+            scopes.append(s.scope_vars[s.scope_ptr[a] : s.scope_ptr[a + 1]].tolist())
+            tables.append(costs[s.table_ptr[a] : s.table_ptr[a + 1]].tolist())
         return cls(scopes, tables, float(top.sum()), digits)
 
     def score(self, cost: float) -> float:

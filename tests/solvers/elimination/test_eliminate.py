@@ -72,7 +72,7 @@ def test_a_star_of_many_small_probabilities_does_not_underflow():
 def test_passes_may_be_cut_anywhere(budget: int, monkeypatch: pytest.MonkeyPatch):
     graph = random_graph(14, 30, arity=(1, 3), card=(2, 4), seed=5)
     whole = plan(graph)
-    log_phi = whole.reduction.log_phi(graph)
+    log_phi = whole.reduced.graph.log_phi
     sums, best = sum_out(whole.program, log_phi, Clock()), maximise(whole.program, log_phi, Clock())
     monkeypatch.setattr(elimination, "_BUDGET", budget)
     cut_sums, cut_best = sum_out(whole.program, log_phi, Clock()), maximise(whole.program, log_phi, Clock())
@@ -87,7 +87,7 @@ def test_passes_may_be_cut_anywhere(budget: int, monkeypatch: pytest.MonkeyPatch
 def test_messages_that_are_overwritten_give_the_same_sum():
     graph = ising_grid(13, 13, seed=3)
     steps = plan(graph)
-    log_phi = steps.reduction.log_phi(graph)
+    log_phi = steps.reduced.graph.log_phi
     kept, reused = steps.program.starts(reuse=False)[1], steps.program.starts(reuse=True)[1]
     assert reused < kept
     both = sum_out(steps.program, log_phi, Clock()), sum_out(steps.program, log_phi, Clock(), marginals=False)

@@ -7,16 +7,11 @@ import pytest
 
 from equifactor import FactorGraph
 from equifactor.generators import ising_grid, random_graph, random_tree
-from equifactor.solvers.elimination.orders import Hopeless, Limits, Order, best_order
-from equifactor.solvers.elimination.reduction import Reduction, reduce_structure
-
-
-def left_of(graph: FactorGraph) -> Reduction:
-    return reduce_structure(graph.structure, graph.observed)
+from equifactor.solvers.elimination.orders import Hopeless, Order, PlanningLimits, best_order
 
 
 def found(graph: FactorGraph, tries: int = 256, seed: int = 0) -> Order:
-    order = best_order(left_of(graph), Limits(tries=tries), seed)
+    order = best_order(graph.structure, PlanningLimits(tries=tries), seed)
     assert isinstance(order, Order)
     return order
 
@@ -103,7 +98,7 @@ def test_the_same_seed_gives_the_same_order():
 
 
 def test_a_limit_ends_the_search_soon():
-    answer = best_order(left_of(ising_grid(40, 40)), Limits(kept=2.0**20))
+    answer = best_order(ising_grid(40, 40).structure, PlanningLimits(kept=2.0**20))
     assert isinstance(answer, Hopeless)
     assert answer.bits > 10
     assert not answer.out_of_work
@@ -111,16 +106,16 @@ def test_a_limit_ends_the_search_soon():
 
 
 def test_the_work_of_planning_is_bounded():
-    answer = best_order(left_of(ising_grid(40, 40)), Limits(work=1000.0))
+    answer = best_order(ising_grid(40, 40).structure, PlanningLimits(work=1000.0))
     assert isinstance(answer, Hopeless)
     assert answer.out_of_work
 
 
 def test_more_tries_are_never_worse():
-    left = left_of(random_graph(60, 90, arity=2, card=2, seed=2))
+    structure = random_graph(60, 90, arity=2, card=2, seed=2).structure
     costs = []
     for tries in (1, 8, 64):
-        order = best_order(left, Limits(tries=tries, effort=math.inf))
+        order = best_order(structure, PlanningLimits(tries=tries, effort=math.inf))
         assert isinstance(order, Order)
         costs.append(float(np.exp2(1 + np.diff(order.sep_ptr)).sum()))
     assert costs == sorted(costs, reverse=True)
@@ -128,3 +123,13 @@ def test_more_tries_are_never_worse():
 
 def test_an_empty_graph_has_an_empty_order():
     assert len(found(FactorGraph([], [])).variables) == 0
+
+
+def test_the_queue_of_prices_gives_the_cheapest_first() -> None:
+    from equifactor.solvers.elimination.greedy import new_queue
+
+    price = np.random.default_rng(3).random(200)
+    key, heap, where = new_queue(price)
+    np.testing.assert_array_equal(key, -price)
+    np.testing.assert_array_equal(where[heap], np.arange(200))
+    assert all(price[heap[(n - 1) // 2]] <= price[heap[n]] for n in range(1, 200))

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from equifactor import FactorGraph, ModelError, OptionError, beliefs, compile, solve
 from equifactor.generators import ising_grid, random_graph, random_tree
-from equifactor.graph.possible_states import reduce_graphs
+from equifactor.graph.reduction import without_impossible_states
 from equifactor.numerics import tensors
 from equifactor.testing import contract_graphs
 
@@ -66,7 +66,9 @@ def moved(flat: Any, theta: Tensor) -> Tensor:
 @pytest.mark.parametrize("name", sorted(GRAPHS))
 @gradients
 def test_values_are_those_of_the_solver(name: str, gradient: Any) -> None:
-    (reduced,) = reduce_graphs([GRAPHS[name]])  # as `solve` does first: its messages never speak of impossible states
+    (reduced,) = without_impossible_states(
+        [GRAPHS[name]]
+    )  # as `solve` does first: its messages never speak of impossible states
     assert reduced is not None
     graph = reduced.graph
     flat = compile(graph).to()

@@ -1,0 +1,204 @@
+"""Smaller graphs with the same answers, and the way back: the one place where answers are put back onto the original.
+
+States that the zeros of the tables exclude leave the graph before any solver sees them; for exact inference observed
+variables leave it too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from equifactor.graph.factor_graph import FactorGraph
+from equifactor.graph.marginals import Marginals
+from equifactor.graph.pointers import ptr_of
+from equifactor.graph.possible_states import kept_entries, possible_states, state_counts
+from equifactor.graph.slicing import slice_tables
+from equifactor.graph.structure import Structure
+
+if TYPE_CHECKING:
+    from equifactor.result import Estimate
+    from equifactor.typing import BoolArray, FloatArray, IntArray
+
+
+class ConsistentGraph(FactorGraph):
+    """A graph all of whose states have support in every factor: the search for impossible states has been made.
+
+    Every graph made from it, for example by `condition`, is a plain `FactorGraph` again.
+    """
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, eq=False)
+class ReducedGraph:
+    """A graph with fewer variables or states than the original, and the way back for its answers.
+
+    V and X count the variables and states of the original, v and x those of the reduced graph.
+    """
+
+    graph: FactorGraph
+    original: FactorGraph
+    variables: IntArray | None = None  # [v] number of each variable in the original, None when none is left out
+    kept_states: IntArray | None = None  # [x] number of each state among those of the original, None when all are kept
+    fixed: IntArray | None = None  # [V] state of the variables that are left out, -1 elsewhere; None when none is
+
+    def assignment(self, states: IntArray) -> IntArray:
+        """[V] assignment of the original from one of the reduced graph [v]."""
+        if self.kept_states is None:
+            return states
+        flat = self.kept_states[self.graph.structure.state_ptr[:-1] + states]
+        first = self.original.structure.state_ptr[:-1]
+        if self.variables is None or self.fixed is None:
+            return flat - first
+        full = self.fixed.copy()
+        full[self.variables] = flat - first[self.variables]
+        return full
+
+    def states(self, assignment: IntArray) -> IntArray:
+        """[v] states of the reduced graph in an assignment [V] of the original that has positive probability."""
+        if self.kept_states is None:
+            return assignment
+        flat = self.original.structure.state_ptr[:-1] + assignment
+        flat = flat if self.variables is None else flat[self.variables]
+        return np.searchsorted(self.kept_states, flat) - self.graph.structure.state_ptr[:-1]
+
+    def marginals(self, values: FloatArray) -> Marginals:
+        """Marginals over the original's states from those of the reduced graph [x]."""
+        ptr = self.original.structure.state_ptr
+        if self.kept_states is None:
+            return Marginals(values, ptr)
+        full = np.zeros(ptr[-1])
+        full[self.kept_states] = values
+        if self.fixed is not None:
+            decided = self.fixed >= 0
+            full[ptr[:-1][decided] + self.fixed[decided]] = 1.0
+        return Marginals(full, ptr)
+
+    def estimate(self, estimate: Estimate) -> Estimate:
+        """The same answer over the variables and states of the original."""
+        if self.kept_states is None:
+            return estimate
+        changed: dict[str, Any] = {}
+        if estimate.marginals is not None:
+            changed["marginals"] = self.marginals(estimate.marginals.values)
+        if estimate.assignment is not None:
+            changed["assignment"] = self.assignment(estimate.assignment)
+        return replace(estimate, **changed) if changed else estimate
+
+    def values_of_kept(self, values: FloatArray) -> FloatArray:
+        """[x] numbers of the original's states [X] at the states that are kept."""
+        return values if self.kept_states is None else values[self.kept_states]
+
+    def applied_to(self, other: FactorGraph) -> ReducedGraph:
+        """The same reduction of another graph; for reductions that leave out observed variables alone.
+
+        Args:
+            other: a graph that shares its structure and the set of observed variables with the original. The states
+                in which they are observed may differ.
+        """
+        if other is self.original or self.fixed is None:
+            return self if other is self.original else ReducedGraph(other, other)
+        if len(other.log_phi) != self.graph.structure.num_entries:
+            raise ValueError("a reduction that relies on the zeros of one graph cannot be applied to another")
+        smaller = FactorGraph.trusted(self.graph.structure, other.log_phi, None, other.name)
+        return replace(self, graph=smaller, original=other, fixed=other.observed)
+
+
+def without_impossible_states(graphs: Sequence[FactorGraph]) -> list[ReducedGraph | None]:
+    """Each graph without impossible states; None where no assignment is possible by inspection.
+
+    A state is impossible when some factor is zero for it whatever states the factor's other variables still have.
+    Striking it out may make others impossible, so it goes on until nothing moves (arc consistency; for clauses unit
+    propagation). No table then carries rows of zeros, and a network does not mistake them for strong opinions. A
+    variable with one state left is observed and keeps its states, so that what is observed reads the same in both
+    graphs. Graphs that lose the same states of one structure share the smaller structure too.
+    """
+    known: dict[Any, Structure] = {}
+    return [_without_impossible_states(graph, known) for graph in graphs]
+
+
+def without_observed(graph: FactorGraph) -> ReducedGraph:
+    """The graph over its free variables alone, numbered anew; the tables stay as they are."""
+    if graph.observed is None:
+        return ReducedGraph(graph, graph)
+    s = graph.structure
+    is_free = graph.observed < 0
+    free = np.flatnonzero(is_free)
+    scope_vars = (np.cumsum(is_free) - 1)[s.scope_vars]
+    card = s.card[free]
+    for array in (card, scope_vars):  # Numba compiles anew for a writeable array among read-only ones.
+        array.flags.writeable = False
+    structure = Structure(card, s.scope_ptr, scope_vars, s.table_ptr)
+    smaller = type(graph).trusted(structure, graph.log_phi, None, graph.name)
+    return ReducedGraph(smaller, graph, free, np.flatnonzero(np.repeat(is_free, s.card)), graph.observed)
+
+
+def to_free_part(graph: FactorGraph) -> ReducedGraph | None:
+    """The graph without impossible states and without observed variables; None where no assignment is possible.
+
+    What is left are variables with a choice between two states or more. Cost O(T), and next to nothing for a graph that
+    has no observed variables and is known to have no impossible states.
+    """
+    (outer,) = without_impossible_states([graph])
+    if outer is None:
+        return None
+    inner = without_observed(outer.graph)
+    if outer.kept_states is None:
+        return replace(inner, original=graph)
+    if inner.kept_states is None:
+        return replace(outer, graph=inner.graph)
+    kept = outer.kept_states[inner.kept_states]
+    return ReducedGraph(inner.graph, graph, inner.variables, kept, inner.fixed)
+
+
+def _without_impossible_states(graph: FactorGraph, known: dict[Any, Structure]) -> ReducedGraph | None:
+    if isinstance(graph, ConsistentGraph):
+        return ReducedGraph(graph, graph)
+    s = graph.structure
+    zero = np.isneginf(graph.log_phi)
+    if not s.has_single_states and not zero.any():
+        return ReducedGraph(graph, graph)
+    possible = possible_states(s, zero)
+    if possible is None:
+        return None
+    reduced = _observe_forced(graph, possible)
+    s = reduced.structure
+    if reduced.observed is not None:
+        possible[np.repeat(reduced.observed >= 0, s.card)] = True
+    whole = bool(possible.all())
+    # By the structure that came in, which the caller holds: the id of a sliced one is free again when it is dropped.
+    free = None if reduced.observed is None else (reduced.observed < 0).tobytes()
+    key = id(graph.structure), free, possible.tobytes()
+    if key not in known:
+        known[key] = s if whole else _without_states(s, possible)
+    log_phi = reduced.log_phi if whole else reduced.log_phi[kept_entries(s, possible)]
+    smaller = ConsistentGraph.trusted(known[key], log_phi, reduced.observed, graph.name)
+    return ReducedGraph(smaller, graph, kept_states=None if whole else np.flatnonzero(possible))
+
+
+def _observe_forced(graph: FactorGraph, possible: BoolArray) -> FactorGraph:
+    """The graph with every variable observed that has one state left."""
+    s = graph.structure
+    observed = np.full(s.num_vars, -1) if graph.observed is None else graph.observed.copy()
+    count = state_counts(s, possible)
+    forced = np.flatnonzero((count == 1) & (observed < 0))
+    if not len(forced):
+        return graph
+    first = np.flatnonzero(possible)[ptr_of(count)[:-1]]  # This is the lowest state left of each variable.
+    observed[forced] = first[forced] - s.state_ptr[forced]
+    structure, log_phi = slice_tables(s, graph.log_phi, observed)
+    return FactorGraph.trusted(structure, log_phi, observed, graph.name)
+
+
+def _without_states(s: Structure, possible: BoolArray) -> Structure:
+    """The structure over the states that are left."""
+    names = s.state_names
+    if names is not None:
+        ends = zip(names, s.state_ptr[:-1].tolist(), s.state_ptr[1:].tolist(), strict=True)
+        names = tuple(own and tuple(np.array(own)[possible[a:b]].tolist()) for own, a, b in ends)
+    card = state_counts(s, possible)
+    return Structure.build(card, s.scope_ptr, s.scope_vars, variable_names=s.variable_names, state_names=names)
