@@ -154,7 +154,7 @@ def update_max(factors, slots, log_phi, p, msg, total, zeros, q, out, at, before
     else:
         max_products(slots, first, last, log_phi, start, stop, q, out, at, before)
     for s in range(first, last):
-        _normalize_max(slots[s, MSG], slots[s, CARD], out)
+        normalize_max(slots[s, MSG], slots[s, CARD], out)
 
 
 @inlined
@@ -216,7 +216,7 @@ def _to_log(m, d, out, least):
 
 
 @inlined
-def _normalize_max(m, d, out):
+def normalize_max(m, d, out):
     """Shift a log message to a largest entry of 0; one without support stays as it is."""
     top = NEG_INF
     for x in range(m, m + d):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from equifactor.errors import ModelError
 from equifactor.generators import ising_grid, random_graph
 from equifactor.graph import FactorGraph, FlatGraph, compile
+from equifactor.graph.layout import layout_of
 from equifactor.testing import contract_graphs
 
 INDEX_ARRAYS = (
@@ -242,3 +243,13 @@ def test_forty_thousand_factors() -> None:
     flat = compile(graph)
     assert flat.num_factors == 40_000
     np.testing.assert_array_equal(flat.split(flat.log_phi, "entries")[0], graph.log_phi)
+
+
+def test_the_layout_is_made_once_for_all_potentials_of_a_structure() -> None:
+    flat = compile(random_graph(6, 8, arity=(1, 3), card=(2, 3), seed=1))
+    layout = layout_of(flat)
+    assert layout_of(flat) is layout
+    assert layout_of(flat.with_log_phi(flat.log_phi + 1.0)) is layout
+    assert layout_of(compile(flat.graphs)) is not layout
+    with pytest.raises(ValueError, match="read-only"):
+        layout.slots[0, 0] = 1

@@ -44,3 +44,26 @@ def test_factors_without_edges_never_come_first() -> None:
     assert sorted(item[:2]) == [1, 3]
     assert np.isneginf(key[2:]).all()
     np.testing.assert_array_equal(item[place], np.arange(4))
+
+
+@kernel
+def settle_one(heap, place, key, n, length):
+    """`settle` as a call."""
+    settle(heap, place, key, n, length)
+
+
+def test_a_binary_heap_gives_its_items_back_in_order() -> None:
+    """As elimination does: the cheapest first, by negative prices, from a heap that shrinks."""
+    rng = np.random.default_rng(0)
+    price = rng.integers(0, 30, 50).astype(float)
+    key, heap, place = -price, np.arange(50), np.arange(50)
+    for n in range(24, -1, -1):
+        settle_one(heap, place, key, n, 50)
+    taken = []
+    for left in range(49, -1, -1):
+        taken.append(price[heap[0]])
+        heap[0] = heap[left]
+        place[heap[0]] = 0
+        settle_one(heap, place, key, 0, max(left, 1))
+        np.testing.assert_array_equal(heap[place[heap[:left]]], heap[:left])
+    assert taken == sorted(price.tolist())
