@@ -206,10 +206,12 @@ def _write_all(raw: BinaryIO, chunks: Iterable[bytes], suffix: str) -> None:
         import lzma
 
         out = lzma.LZMAFile(raw, mode="wb")  # noqa: SIM115 - closed below, raw stays open
-    for chunk in chunks:
-        out.write(chunk)
-    if out is not raw:
-        out.close()  # writes the last block
+    try:
+        for chunk in chunks:
+            out.write(chunk)
+    finally:
+        if out is not raw:
+            out.close()  # writes the last block; left to the garbage collector it would find `raw` closed
 
 
 def _write_stdout(chunks: Iterable[str]) -> None:
