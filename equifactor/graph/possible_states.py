@@ -30,7 +30,7 @@ def possible_states(s: Structure, zero: BoolArray) -> BoolArray | None:
     with_zeros = np.flatnonzero(np.logical_or.reduceat(zero, s.table_ptr[:-1]))
     if np.any(s.arity[with_zeros] == 0):
         return None
-    tables = [_Tables(s, members, zero) for members in _by_shape(s, with_zeros)]
+    tables = [_ZerosOfShape(s, members, zero) for members in _by_shape(s, with_zeros)]
     near = list(enumerate(np.arange(len(group.first)) for group in tables))
     left = s.card.copy()
     around: _Around | None = None
@@ -50,7 +50,7 @@ def possible_states(s: Structure, zero: BoolArray) -> BoolArray | None:
     return possible
 
 
-class _Tables:
+class _ZerosOfShape:
     """The zeros of some factors of one shape."""
 
     def __init__(self, s: Structure, members: IntArray, zero: BoolArray) -> None:
@@ -73,7 +73,7 @@ class _Tables:
 class _Around:
     """Which factors with zeros are around a variable."""
 
-    def __init__(self, s: Structure, tables: Sequence[_Tables]) -> None:
+    def __init__(self, s: Structure, tables: Sequence[_ZerosOfShape]) -> None:
         self.start = ptr_of([len(group.first) for group in tables])  # The rows of all tables lie one after the other.
         variables = np.concatenate([group.variables.ravel() for group in tables])
         arity = np.repeat([len(group.shape) for group in tables], np.diff(self.start))

@@ -8,7 +8,7 @@ import numpy as np
 
 from equifactor.errors import ModelError
 from equifactor.io.decimals import decimals
-from equifactor.io.evidence_factors import evidence_as_factors
+from equifactor.io.evidence import evidence_as_factors
 from equifactor.io.files import write_text
 
 if TYPE_CHECKING:

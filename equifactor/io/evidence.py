@@ -1,17 +1,16 @@
-"""UAI evidence: the observed states of some variables, `n v1 x1 .. vn xn`."""
+"""UAI evidence, the observed states of some variables: `n v1 x1 .. vn xn`; or as factors, for other formats."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from equifactor.errors import FormatError
+from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.structure import numbered
 from equifactor.io.files import PathLike, label, read_bytes, write_text
 from equifactor.io.words import Words
-
-if TYPE_CHECKING:
-    from equifactor.graph.factor_graph import FactorGraph
 
 
 def read_evidence(path: PathLike, graph: FactorGraph, *, sample: int | None = None) -> dict[int, int]:
@@ -94,3 +93,12 @@ def write_evidence(evidence: Mapping[int, int], path: PathLike) -> None:
     """Write observed states on one line, without a sample count, as the competitions since 2014 have it."""
     pairs = "".join(f" {int(variable)} {int(state)}" for variable, state in evidence.items())
     write_text(path, f"{len(evidence)}{pairs}\n")
+
+
+def evidence_as_factors(graph: FactorGraph) -> FactorGraph:
+    """The same distribution and ln Z with each observation as a unary factor, which is 1 there and 0 elsewhere."""
+    evidence = graph.evidence
+    if not evidence:
+        return graph
+    factors = [([i], np.arange(graph.card[i]) == x) for i, x in evidence.items()]
+    return FactorGraph.trusted(graph.structure, graph.log_phi, None, graph.name).with_factors(factors)

@@ -19,7 +19,7 @@ import numpy as np
 
 from equifactor.io.decimals import decimals
 from equifactor.io.dense_tables import DenseTables
-from equifactor.io.evidence_factors import evidence_as_factors
+from equifactor.io.evidence import evidence_as_factors
 from equifactor.io.files import label, read_bytes, split_name, write_text
 from equifactor.io.words import Words
 

@@ -25,7 +25,7 @@ from equifactor.errors import FormatError, ModelError
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.structure import Structure
 from equifactor.io.decimals import decimals
-from equifactor.io.evidence_factors import evidence_as_factors
+from equifactor.io.evidence import evidence_as_factors
 from equifactor.io.files import PathLike, label, read_bytes, split_name, write_text
 from equifactor.io.numbers import TokenError, locate, open_tokens
 from equifactor.io.words import shown

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.errors import ModelError, OptionError
-from equifactor.io.evidence_factors import evidence_as_factors
+from equifactor.io.evidence import evidence_as_factors
 from equifactor.io.files import write_text
 
 if TYPE_CHECKING:

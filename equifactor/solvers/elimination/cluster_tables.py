@@ -8,7 +8,7 @@ import math
 
 from equifactor.numerics.fastmath import bits_of, from_bits, get, put
 from equifactor.numerics.jit import fast_kernel
-from equifactor.solvers.elimination.program import FactorGroups, Tables
+from equifactor.solvers.elimination.program import ClusterTables, FactorGroups
 
 NEG_INF = -math.inf
 WIDE = 600.0  # A table whose natural logs span more than this is kept in logs.
@@ -79,7 +79,7 @@ def scale_log(op, start, size, arena, is_log, low):
 @fast_kernel
 def scale_groups(num_groups, tables):
     """Make the tables of all groups ready for sums; what is taken out goes to scale[0]. False if one is all zero."""
-    tables = Tables(*tables)
+    tables = ClusterTables(*tables)
     start, size, arena, is_log, low = tables.start, tables.size, tables.arena, tables.is_log, tables.low
     total = 0.0
     for g in range(num_groups):

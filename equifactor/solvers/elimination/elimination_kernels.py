@@ -39,7 +39,7 @@ from equifactor.solvers.elimination.cluster_tables import (
     scale_log,
     to_log,
 )
-from equifactor.solvers.elimination.program import Clusters, FactorGroups, Tables, Workspace
+from equifactor.solvers.elimination.program import Clusters, ClusterTables, FactorGroups, Workspace
 
 NEG_INF = -math.inf
 LINEAR, WATCHED, LOG = 0, 1, 2  # These are the ways to count a cluster.
@@ -52,7 +52,7 @@ def collect(n, block, budget, clusters, tables, work):
 
     Returns the next cluster and block, or (-1, 0) when the sum of all scores is zero.
     """
-    clusters, tables, work = Clusters(*clusters), Tables(*tables), Workspace(*work)
+    clusters, tables, work = Clusters(*clusters), ClusterTables(*tables), Workspace(*work)
     num_vars = len(clusters.dim)
     num_groups = len(tables.size) - num_vars
     dim, sep_ptr, axis_dim = clusters.dim, clusters.sep_ptr, clusters.axis_dim
@@ -127,7 +127,7 @@ def distribute(n, block, budget, clusters, tables, work, p):
     A message slot is overwritten by the probabilities of its separator. With those, P(s), a cluster's own products give
     P(s, x) = P(s) q(s, x) / sum_x q(s, x): nothing is divided by a message, and what underflows has no probability.
     """
-    clusters, tables, work = Clusters(*clusters), Tables(*tables), Workspace(*work)
+    clusters, tables, work = Clusters(*clusters), ClusterTables(*tables), Workspace(*work)
     num_groups = len(tables.size) - len(clusters.dim)
     dim, sep_ptr, axis_dim = clusters.dim, clusters.sep_ptr, clusters.axis_dim
     in_ptr, in_op, stride_ptr, strides = clusters.in_ptr, clusters.in_op, clusters.stride_ptr, clusters.strides
@@ -236,7 +236,7 @@ def run_batch(log_phi, with_p, p, log_z, groups, clusters, tables, work):
     log_phi [N, t] becomes log_z [N] and, where asked for, probabilities p [N, x]; where log_z is -inf, p is zero.
     """
     groups, clusters = FactorGroups(*groups), Clusters(*clusters)
-    tables, work = Tables(*tables), Workspace(*work)
+    tables, work = ClusterTables(*tables), Workspace(*work)
     num_vars = len(clusters.dim)
     num_groups = len(tables.size) - num_vars
     for g in range(len(log_phi)):

@@ -33,7 +33,7 @@ class GrowthGraph(NamedTuple):
     bits: FloatArray  # [V] log2 of the states of each variable
 
 
-class _Tables(NamedTuple):
+class _TablesLeft(NamedTuple):
     """Factors first, then one message per eliminated variable; the scope of table t is scopes[first[t]:last[t]].
 
     The array `scopes` itself grows, and is passed beside this record.
@@ -117,7 +117,11 @@ def _factor_tables(scope_ptr, scope_vars, bits):
         first[t], last[t] = scope_ptr[t], scope_ptr[t + 1]
         for e in range(first[t], last[t]):
             table_bits[t] += bits[scope_vars[e]]
-    return _Tables(first, last, table_bits, np.zeros(num_tables, np.bool_)), longer(scope_vars, end, 2 * end + 64), end
+    return (
+        _TablesLeft(first, last, table_bits, np.zeros(num_tables, np.bool_)),
+        longer(scope_vars, end, 2 * end + 64),
+        end,
+    )
 
 
 @kernel

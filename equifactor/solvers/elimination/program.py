@@ -49,7 +49,7 @@ class FactorGroups(NamedTuple):
     constants: IntArray  # entries of the factors without scope
 
 
-class Tables(NamedTuple):
+class ClusterTables(NamedTuple):
     """The numbers that a pass works on: the tables of all operands in one block of memory."""
 
     start: IntArray  # [G+v] first entry of each operand in the arena
@@ -108,11 +108,11 @@ class Program:
             offset, length = running[:-1], int(running[-1])
         return np.concatenate((groups[:-1], groups[-1] + offset)), int(groups[-1]) + length
 
-    def tables(self, reuse: bool) -> Tables:
+    def tables(self, reuse: bool) -> ClusterTables:
         """Memory for one pass up, and for the way down unless messages are overwritten."""
         start, length = self.starts(reuse)
         operands, count = len(start), len(self.variables)
-        return Tables(
+        return ClusterTables(
             start=start, size=self.size, arena=np.empty(length), is_log=np.zeros(operands, bool),
             low=np.zeros(operands), mode=np.zeros(count, np.int64), scale=np.zeros(1 + count),
         )  # fmt: skip
