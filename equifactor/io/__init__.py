@@ -9,7 +9,6 @@ words.py                        the words of a small text, with line numbers for
 numbers.py, number_kernels.py   the numbers of a large text, in bulk
 dense_tables.py                 tables of formats that list only some entries
 decimals.py                     potentials as text that reads back to the same logarithm
-evidence_factors.py             evidence as factors, for formats that have no place for it
 """
 
 from __future__ import annotations
