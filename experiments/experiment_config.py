@@ -30,7 +30,7 @@ def load(name: str) -> MarginalExperiment | MapExperiment:
 
 
 def load_marginal(name: str) -> MarginalExperiment:
-    """The same where the experiment is to be one on marginals."""
+    """The config of an experiment, which has to be one on marginals."""
     experiment = load(name)
     if not isinstance(experiment, MarginalExperiment):
         raise OptionError(f"{name} is an experiment on MAP: use python -m experiments uai")
@@ -38,7 +38,7 @@ def load_marginal(name: str) -> MarginalExperiment:
 
 
 def load_map(name: str) -> MapExperiment:
-    """The same where the experiment is to be one on MAP."""
+    """The config of an experiment, which has to be one on MAP."""
     experiment = load(name)
     if not isinstance(experiment, MapExperiment):
         raise OptionError(f'{name} is an experiment on marginals; task = "MAP" is missing in it')

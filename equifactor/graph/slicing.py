@@ -10,12 +10,10 @@ from equifactor.graph.pointers import ptr_of
 from equifactor.graph.structure import Structure
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from equifactor.typing import FloatArray, IntArray
 
 
-def slice_tables(
-    structure: Structure, log_phi: NDArray[np.float64], observed: NDArray[np.int64]
-) -> tuple[Structure, NDArray[np.float64]]:
+def slice_tables(structure: Structure, log_phi: FloatArray, observed: IntArray) -> tuple[Structure, FloatArray]:
     """Structure and tables in which observed variables have left every scope.
 
     Args:

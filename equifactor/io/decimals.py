@@ -58,7 +58,7 @@ def _block(log_phi: FloatArray) -> list[str]:
 
 
 def _unequal(texts: list[str], log_phi: FloatArray, among: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Of the entries `among`, the ones whose text does not have the wanted logarithm."""
+    """The entries in `among` whose text does not have the wanted logarithm."""
     with np.errstate(divide="ignore"):
         back = np.log(np.array([float(texts[t]) for t in among.tolist()]))
     return among[back != log_phi[among]]

@@ -14,9 +14,8 @@ from equifactor.result import Estimate, Status, Task, impossible
 from equifactor.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from equifactor.graph import FactorGraph
+    from equifactor.typing import FloatArray
 
 
 @register("brute")
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 class BruteForce(GraphSolver):
     """Exact by summing over all joint states; refuses above 2^22 of them.
 
-    Builds the joint log table factor by factor and reads every answer off it. Cost O(F prod_i |X_i|).
+    It builds the joint log table factor by factor and reads every answer off it. Cost O(F prod_i |X_i|).
     """
 
     exact_on = "all"
@@ -65,7 +64,7 @@ class BruteForce(GraphSolver):
             upper_bound=log_z,
         )
 
-    def _joint(self, graph: FactorGraph, context: SolveContext) -> NDArray[np.float64] | None:
+    def _joint(self, graph: FactorGraph, context: SolveContext) -> FloatArray | None:
         """Log table over the free variables, one axis each; None at the deadline."""
         axis_of_var = {v: n for n, v in enumerate(graph.free_vars.tolist())}
         joint = np.zeros(tuple(graph.card[graph.free_vars]))

@@ -57,7 +57,7 @@ class LocalSearchSolver(GraphSolver):
     start: Literal["unary", "random"] = option("unary", "first assignment: best by the unary factors, or random")
     iterations: int = option(100_000, "most phases, of about 10 ms each on large models", low=0)
     patience: int | None = option(
-        None, "stop after so many phases in a row without success; none: 100 and 20 per variable, up to 1,500", low=1
+        None, "phases in a row without success after which it stops; none: 100 and 20 per variable, up to 1,500", low=1
     )
 
     def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
