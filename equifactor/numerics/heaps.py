@@ -17,8 +17,9 @@ from equifactor.numerics.jit import inlined
 def settle(heap, place, key, n, length):
     """Move the item at position n of a binary heap up or down to where its key puts it.
 
-    All other items must be in order: after a change of one key, settle before changing the next. For a heap with the
-    smallest number first, give the negative numbers as keys.
+    All other items must be in order: after a change of one key, settle before changing the next, and build a heap by
+    settling position 0, 1, .. in turn, each with a length of n + 1. For a heap with the smallest number first, give the
+    negative numbers as keys.
 
     Args:
         heap: [items] the items in heap order.

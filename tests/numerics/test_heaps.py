@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from equifactor.numerics.heaps import raise_key, set_key
+from equifactor.numerics.heaps import raise_key, set_key, settle
 from equifactor.numerics.jit import kernel
 from equifactor.solvers.messages.schedule_kernels import new_queue
 
@@ -57,8 +57,8 @@ def test_a_binary_heap_gives_its_items_back_in_order() -> None:
     rng = np.random.default_rng(0)
     price = rng.integers(0, 30, 50).astype(float)
     key, heap, place = -price, np.arange(50), np.arange(50)
-    for n in range(24, -1, -1):
-        settle_one(heap, place, key, n, 50)
+    for n in range(50):
+        settle_one(heap, place, key, n, n + 1)
     taken = []
     for left in range(49, -1, -1):
         taken.append(price[heap[0]])
