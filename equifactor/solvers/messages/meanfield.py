@@ -92,14 +92,15 @@ class ProductField:
 
     def __init__(self, flat: FlatGraph[np.ndarray]) -> None:
         from equifactor.graph.layout import layout_of, slots_around
+        from equifactor.numerics.jit import plain
         from equifactor.solvers.messages.meanfield_kernels import SplitTables
 
         self.flat = flat
-        self.layout = layout_of(flat)
-        self.around = slots_around(self.layout)
+        layout = layout_of(flat)
+        self.layout, self.around = plain(layout), plain(slots_around(layout))
         self.has_zeros = flat.has_zeros
         zero = np.isneginf(flat.log_phi)
-        self.tables = SplitTables(np.where(zero, 0.0, flat.log_phi), zero.astype(np.float64))
+        self.tables = plain(SplitTables(np.where(zero, 0.0, flat.log_phi), zero.astype(np.float64)))
 
     def starts(self, count: int, rng: np.random.Generator) -> list[FloatArray]:
         """Fields to start from: uniform, a decoded assignment where there are zeros, then random ones."""
@@ -133,17 +134,15 @@ class ProductField:
 
     def sweep(self, q: FloatArray, penalty: float, *, hard: bool) -> float:
         """One pass over all variables, in place; the largest change of a probability."""
-        from equifactor.numerics.jit import plain
         from equifactor.solvers.messages.meanfield_kernels import sweep_mean_field
 
-        return float(sweep_mean_field(plain(self.layout), plain(self.around), plain(self.tables), q, penalty, hard))
+        return float(sweep_mean_field(self.layout, self.around, self.tables, q, penalty, hard))
 
     def bound(self, q: FloatArray) -> float:
         """Lower bound on ln Z from a field."""
-        from equifactor.numerics.jit import plain
         from equifactor.solvers.messages.meanfield_kernels import evidence_lower_bound
 
-        return float(evidence_lower_bound(plain(self.layout), plain(self.tables), q))
+        return float(evidence_lower_bound(self.layout, self.tables, q))
 
     def cut(self, q: FloatArray) -> FloatArray:
         """The field without its negligible probabilities."""

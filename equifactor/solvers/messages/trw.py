@@ -75,6 +75,7 @@ class Reweighting:
     def __init__(self, flat: FlatGraph[np.ndarray], least: int, damping: float, seed: int) -> None:
         from equifactor.graph.layout import ENTRY, SLOT, layout_of, tables_of
         from equifactor.numerics.factor_messages import message_state
+        from equifactor.numerics.jit import plain
         from equifactor.solvers.messages.numba_engine import first_messages
 
         self.flat = flat
@@ -89,17 +90,17 @@ class Reweighting:
             if len(group.shape) == 1:
                 msg[group.slots[0]] = flat.log_phi[group.entries]  # not normalised: the bound counts it whole
         self.state = message_state(msg, self.layout)
+        self.arrays = plain(self.layout), plain(self.tables), plain(self.state)
         self.damping = damping if self.rho.min(initial=1.0) < 1.0 else 0.0
         self.orders = self.layout.order.copy(), self.layout.order[::-1].copy()
         self.sweeps = 0
 
     def sweep(self, count: int) -> FloatArray:
         """Sweep over all factors `count` times, there and back in turn; [G] change of the last sweep."""
-        from equifactor.numerics.jit import plain
         from equifactor.solvers.messages.schedule_kernels import sweep_in_order
 
         change = np.zeros(self.flat.num_graphs)
-        layout, tables, state = plain(self.layout), plain(self.tables), plain(self.state)
+        layout, tables, state = self.arrays
         for _ in range(count):
             change[:] = 0.0
             order = self.orders[self.sweeps % 2]
@@ -110,11 +111,10 @@ class Reweighting:
     @property
     def log_b_v(self) -> FloatArray:
         """[X] sum_a rho_a m_{a->i}, -inf where ruled out."""
-        from equifactor.numerics.jit import plain
         from equifactor.solvers.messages.schedule_kernels import add_up_weighted
 
         msg, total, zeros = self.state[:3]
-        add_up_weighted(plain(self.layout), self.rho, msg, total, zeros)
+        add_up_weighted(self.arrays[0], self.rho, msg, total, zeros)
         return np.where(zeros > 0, -np.inf, total)
 
     def bound(self) -> FloatArray:
@@ -123,7 +123,7 @@ class Reweighting:
         from equifactor.solvers.messages.trw_kernels import forest_log_z
 
         flat, log_b_v, log_z = self.flat, self.log_b_v, np.zeros(self.flat.num_graphs)
-        layout = plain(self.layout)
+        layout = self.arrays[0]
         for forest in self.forests:
             forest_log_z(plain(forest), layout, self.tables.log_phi, self.state.msg, log_b_v, log_z)
         log_z /= len(self.forests)
@@ -142,14 +142,15 @@ def draw_forests(layout: Layout, arity: IntArray, least: int, seed: int) -> tupl
     from equifactor.numerics.jit import plain
     from equifactor.solvers.messages.trw_kernels import Forest, grow_forest, orient_forest
 
+    graph = plain(layout)
     rng = np.random.default_rng(seed)
     needed = arity > 1
     count = np.zeros(len(arity), np.int64)
     forests: list[Forest] = []
     while not forests or len(forests) < least or not count[needed].all():
-        chosen = grow_forest(np.lexsort((rng.random(len(arity)), count)), plain(layout))
+        chosen = grow_forest(np.lexsort((rng.random(len(arity)), count)), graph)
         count += chosen
-        forests.append(Forest(*orient_forest(chosen, plain(layout))))
+        forests.append(Forest(*orient_forest(chosen, graph)))
         if count[needed].all() and len(forests) == 1:
             break
     return forests, count
