@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -116,3 +119,40 @@ def _check_imports(arguments: list[str]) -> None:
 
 def _plain(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
+
+
+# ---- names ----------------------------------------------------------------------------------------------
+
+
+def _sources() -> dict[Path, ast.Module]:
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / "equifactor").rglob("*.py")}
+
+
+def _twice(names: Iterable[str]) -> list[str]:
+    return sorted(name for name, count in Counter(names).items() if count > 1)
+
+
+def test_no_two_modules_share_a_name() -> None:
+    files = [path for path in _sources() if not path.stem.startswith("__")]
+    folders = [path.parent for path in _sources() if path.stem == "__init__"]
+    assert _twice([path.stem for path in files] + [folder.name for folder in folders]) == []
+
+
+def test_a_class_name_means_one_thing() -> None:
+    assert (
+        _twice(node.name for tree in _sources().values() for node in tree.body if isinstance(node, ast.ClassDef)) == []
+    )
+
+
+def test_only_entry_points_take_more_than_eight_arguments() -> None:
+    public = {"solve", "evaluate", "audit", "train", "pairwise_field", "random_graph", "ldpc"}
+    found = set()
+    for path, tree in _sources().items():
+        if path.read_text(encoding="utf-8").startswith("# mypy: ignore-errors"):
+            continue  # a module of kernels
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef):
+                names = [a.arg for a in node.args.posonlyargs + node.args.args + node.args.kwonlyargs]
+                if len([name for name in names if name not in ("self", "cls")]) > 8:
+                    found.add(node.name)
+    assert found == public
