@@ -136,5 +136,5 @@ def _joined(rows: Sequence[Row], measure: str) -> tuple[float, float]:
     over_graphs = mean([row[f"{measure}_stderr"] for row in rows])
     if len(values) < 2:
         return middle, over_graphs
-    spread = math.sqrt(sum((v - middle) ** 2 for v in values) / (len(values) - 1) / len(values))
+    spread = math.sqrt(math.fsum((v - middle) ** 2 for v in values) / (len(values) - 1) / len(values))
     return middle, math.hypot(over_graphs, spread)

@@ -54,8 +54,8 @@ def line_by_line(results: Row) -> str:
 
 
 def mean(values: Sequence[float]) -> float:
-    """Arithmetic mean, summed from the left so that a table is the same on every machine; NaN of nothing."""
-    return sum(values) / len(values) if values else math.nan
+    """Arithmetic mean of the exact sum, so that a table is the same on every version of Python; NaN of nothing."""
+    return math.fsum(values) / len(values) if values else math.nan
 
 
 def deviation(values: Sequence[float]) -> float:
@@ -63,4 +63,4 @@ def deviation(values: Sequence[float]) -> float:
     if len(values) < 2:
         return math.nan
     middle = mean(values)
-    return math.sqrt(sum((v - middle) ** 2 for v in values) / (len(values) - 1))
+    return math.sqrt(math.fsum((v - middle) ** 2 for v in values) / (len(values) - 1))
