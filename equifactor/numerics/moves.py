@@ -8,6 +8,7 @@ Records cost nothing here as long as loops use local names: an array that is tak
 its references counted each time, which made block moves over factors of three variables up to 38 % slower.
 """
 
+from equifactor.graph.move_model import MoveArrays, MoveState
 from equifactor.numerics.fastmath import get, put
 from equifactor.numerics.jit import fast_kernel, inlined
 
@@ -72,8 +73,8 @@ def rebuild_inline(arrays, state):
 
 @fast_kernel
 def rebuild(arrays, state):
-    """`rebuild_inline` as a kernel of its own."""
-    return rebuild_inline(arrays, state)
+    """`rebuild_inline` as a kernel of its own, which takes its records as plain tuples."""
+    return rebuild_inline(MoveArrays(*arrays), MoveState(*state))
 
 
 @inlined

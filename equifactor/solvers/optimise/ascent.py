@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -96,6 +96,12 @@ class Ascent(ABC):
         return states
 
     @property
+    def _records(self) -> tuple[Any, ...]:
+        """The fields of `DualArrays` as a plain tuple; `log_phi` may be another array in the next sweep."""
+        lay = self.layout
+        return lay.factors, lay.slots, self.log_phi, self.back, self.total, self.out, self.at
+
+    @property
     def _ruled_out(self) -> BoolArray:
         """[S] whether the state of an edge state is ruled out."""
         return np.isneginf(self.total)[self.flat.state_of_edge_state]
@@ -113,20 +119,8 @@ class FactorAscent(Ascent):
 
     def sweep(self) -> float:
         """Take one block minimum per factor."""
-        lay = self.layout
         self._renew_total()
-        duals.sweep_factors(
-            order=lay.order,
-            factors=lay.factors,
-            slots=lay.slots,
-            log_phi=self.log_phi,
-            back=self.back,
-            total=self.total,
-            q=self.q,
-            out=self.out,
-            at=self.at,
-            before=self.before,
-        )
+        duals.sweep_factors(self.layout.order, self._records, self.q, self.before)
         return float(duals.sum_of_maxima(self.flat.var_ptr, self.total)) + self.constant
 
 
@@ -159,29 +153,13 @@ class VariableAscent(Ascent):
 
     def sweep(self) -> float:
         """Pass over the variables in one direction; the next pass goes the other way."""
-        lay = self.layout
         order, renew, weight = self.directions[self.sweeps % 2]
         if self.stale:
             renew = np.ones_like(renew)
         self.stale = False
         self.sweeps += 1
-        bound = duals.sweep_variables(
-            order=order,
-            slot_ptr=self.around.ptr,
-            slots_of_var=self.around.slots,
-            renew=renew,
-            weight=weight,
-            factors=lay.factors,
-            factor_of_slot=self.factor_of_slot,
-            slots=lay.slots,
-            log_phi=self.log_phi,
-            var_ptr=self.flat.var_ptr,
-            unary=self.unary,
-            back=self.back,
-            total=self.total,
-            out=self.out,
-            at=self.at,
-        )
+        direction = order, *self.around, self.factor_of_slot, renew, weight
+        bound = duals.sweep_variables(direction, self._records, self.flat.var_ptr, self.unary)
         return float(bound) + self.constant
 
 

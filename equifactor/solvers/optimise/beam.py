@@ -68,6 +68,7 @@ def beam_search(graph: FactorGraph, width: int, steps: int, count_zeros: bool, c
             start among them goes nowhere unless a neighbour is possible.
         context: the clock and the seed of the call.
     """
+    from equifactor.numerics.jit import plain
     from equifactor.numerics.moves import rebuild
     from equifactor.solvers.optimise.beam_kernels import BeamArrays, PoolArrays, beam_steps
 
@@ -88,14 +89,15 @@ def beam_search(graph: FactorGraph, width: int, steps: int, count_zeros: bool, c
     pool = PoolArrays(np.zeros((width, 3), np.int64), np.zeros(width), np.zeros(width, np.uint64))
     x, possible = states.x, model.possible_score - model.constant
     x[0] = model.random_assignment(rng)
-    beam.score[0] = rebuild(model.arrays, states.of(0))
+    beam.score[0] = rebuild(plain(model.arrays), plain(states.of(0)))
     beam.code[0] = np.bitwise_xor.reduce(beam.keys[flat.var_ptr[:-1] + x[0]]) if flat.num_vars else 0
 
+    records = plain(model.arrays), plain(states), plain(beam), plain(pool)
     done, burst, changed = 0, 1, True
     while changed and done < steps and not context.clock.stopped:
         start = time.perf_counter()
         most = min(burst, steps - done)
-        count, changed = beam_steps(model.arrays, states, beam, pool, most, possible, not count_zeros)
+        count, changed = beam_steps(*records, most, possible, not count_zeros)
         done += count
         context.report(done, steps, f"log score {beam.score[beam.cache[0]] + model.constant:.6g}")
         burst = max(1, min(2 * burst, int(burst * _BURST_SECONDS / max(time.perf_counter() - start, 1e-9))))

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from equifactor.graph.move_model import MoveState
+from equifactor.graph.move_model import MoveArrays, MoveState
 from equifactor.numerics.jit import fast_kernel
 from equifactor.numerics.moves import move, rebuild_inline
 
@@ -42,6 +42,7 @@ def beam_steps(arrays, states, beam, pool, steps, possible, tie_zeros):
     among the best later. With `tie_zeros` all scores below `possible` are equal. `arrays` is a `MoveArrays` and
     `states` a `MoveState` of 2K assignments.
     """
+    arrays, states, beam, pool = MoveArrays(*arrays), MoveState(*states), BeamArrays(*beam), PoolArrays(*pool)
     var_ptr, x, local, at = arrays.var_ptr, states.x, states.local, states.at
     score, code, depth, expanded = beam.score, beam.code, beam.depth, beam.expanded
     cache, size, keys = beam.cache, beam.size, beam.keys

@@ -24,7 +24,8 @@ from equifactor.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:
     from equifactor.clock import Clock
-    from equifactor.solvers.optimise.walker import RegionPlan, Walker
+    from equifactor.solvers.optimise.tree_regions import RegionPlan
+    from equifactor.solvers.optimise.walker import Walker
     from equifactor.typing import FloatArray, IntArray
 
 
@@ -91,7 +92,7 @@ class _PhaseSizes(NamedTuple):
 
     @classmethod
     def of(cls, model: MoveModel) -> _PhaseSizes:
-        from equifactor.solvers.optimise.walker import RegionPlan
+        from equifactor.solvers.optimise.tree_regions import RegionPlan
 
         arrays = model.arrays
         num_vars, num_states = max(1, len(model.card)), max(1, len(arrays.unary))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
-
-import numpy as np
 
 
 class Stall:
@@ -32,16 +31,17 @@ class Stall:
     @property
     def fall(self) -> float:
         """By how much the bound fell over the sweeps that are watched; infinite before there were that many."""
-        return self._bounds[0] - self._bounds[-1] if len(self._bounds) == self._bounds.maxlen else np.inf
+        return self._bounds[0] - self._bounds[-1] if len(self._bounds) == self._bounds.maxlen else math.inf
 
-    def stalled(self, gap: float = np.nan) -> bool:
+    def stalled(self, gap: float = math.nan) -> bool:
         """Whether the bound has stopped falling.
 
         Args:
             gap: what is left to close. An infinite one, while no assignment is known, counts as stalled at once.
         """
-        if self._share_of_gap is not None and self.fall <= self._share_of_gap * gap:
+        fall = self.fall
+        if self._share_of_gap is not None and fall <= self._share_of_gap * gap:
             return True
-        if self._share_of_bound is None or not np.isfinite(self.fall):
+        if self._share_of_bound is None or not math.isfinite(fall):
             return False
-        return self.fall <= self._share_of_bound * max(1.0, abs(self._bounds[-1]))
+        return fall <= self._share_of_bound * max(1.0, abs(self._bounds[-1]))

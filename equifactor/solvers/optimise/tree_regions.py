@@ -4,12 +4,24 @@
 `arrays`, `state` and `work` are the records `MoveArrays`, `MoveState` and `RegionArrays`.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
+from equifactor.graph.move_model import MoveArrays, MoveState
 from equifactor.numerics.jit import fast_kernel, inlined
 from equifactor.numerics.moves import TO, move
 from equifactor.numerics.randomness import random_below, random_unit
-from equifactor.solvers.optimise.tree_blocks import grow_forest, solve_forest
+from equifactor.solvers.optimise.tree_blocks import RegionArrays, grow_forest, solve_forest
+
+
+class RegionPlan(NamedTuple):
+    """How many regions are annealed, how large they are, and how often each is renewed."""
+
+    regions: int
+    smallest: int  # A region has at least this many variables; sizes are drawn log-uniformly.
+    largest: int  # A region has at most this many variables.
+    blocks: int  # This many random forests of each region are solved.
 
 
 @inlined
@@ -105,6 +117,7 @@ def anneal_regions(arrays, state, work, rng, plan, heat, least):
 
     A region gets plan.blocks forests, the noise falling from a random part of `heat` to nothing.
     """
+    arrays, state, work, plan = MoveArrays(*arrays), MoveState(*state), RegionArrays(*work), RegionPlan(*plan)
     x, region, before, inside = state.x, work.region, work.before, work.inside
     block, wanted = work.block, work.wanted
     risen = 0.0
@@ -134,6 +147,7 @@ def recombine(arrays, state, work, mate, least):
 
     The result is at least as good as both.
     """
+    arrays, state, work = MoveArrays(*arrays), MoveState(*state), RegionArrays(*work)
     x = state.x
     risen = 0.0
     for i in range(len(x)):

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from equifactor.graph.move_model import MoveArrays, MoveState
 from equifactor.numerics.fastmath import get
 from equifactor.numerics.heaps import settle
 from equifactor.numerics.jit import fast_kernel, inlined
@@ -51,6 +52,7 @@ def ascend(arrays, state, walk, moves, least):
 
     Returns what the score gained, and the number of moves.
     """
+    arrays, state, walk = MoveArrays(*arrays), MoveState(*state), WalkArrays(*walk)
     arc_ptr, arcs = arrays.arc_ptr, arrays.arcs
     gain, heap, place = walk.gain, walk.heap, walk.place
     num_vars = len(state.x)
@@ -84,6 +86,7 @@ def tabu(arrays, state, walk, rng, moves, score, shortest, longest, least):
     A resting variable may move only to beat the best score so far, which is `score` at the start. An assignment goes
     to walk.best_x when it beats the best score by more than `least`. Returns the last score and the best one.
     """
+    arrays, state, walk = MoveArrays(*arrays), MoveState(*state), WalkArrays(*walk)
     arc_ptr, arcs = arrays.arc_ptr, arrays.arcs
     x, gain, until = state.x, walk.gain, walk.until
     for i in range(len(x)):

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from equifactor.graph.move_model import MoveState
 from equifactor.numerics import moves
+from equifactor.numerics.jit import plain
 from equifactor.solvers.optimise import tree_regions, walk_kernels
 from equifactor.solvers.optimise.tree_blocks import RegionArrays
+from equifactor.solvers.optimise.tree_regions import RegionPlan
 from equifactor.solvers.optimise.walk_kernels import WalkArrays
 
 if TYPE_CHECKING:
     from equifactor.graph.move_model import MoveModel
     from equifactor.typing import FloatArray, IntArray
-
-
-class RegionPlan(NamedTuple):
-    """How many regions are annealed, how large they are, and how often each is renewed."""
-
-    regions: int
-    smallest: int  # A region has at least this many variables; sizes are drawn log-uniformly.
-    largest: int  # A region has at most this many variables.
-    blocks: int  # This many random forests of each region are solved.
 
 
 class Walker:
@@ -35,7 +28,10 @@ class Walker:
         self._state = MoveState.zeros(model.arrays)
         self._bits = rng.integers(1, 2**64, 1, np.uint64)
         self._walk: WalkArrays = WalkArrays.zeros(len(model.card))
-        self._work: RegionArrays = RegionArrays.zeros(model.card)
+        move = plain(model.arrays), plain(self._state)
+        self._move_records = move  # These three are what the kernels take.
+        self._walk_records = *move, plain(self._walk)
+        self._region_records = *move, plain(RegionArrays.zeros(model.card))
 
     @property
     def x(self) -> IntArray:
@@ -50,7 +46,7 @@ class Walker:
     def start(self, x: IntArray) -> None:
         """Go to an assignment, or renew the sums at the present one, which removes what rounding has added."""
         self.x[:] = x
-        self.score = moves.rebuild(self.model.arrays, self._state) + self.model.constant
+        self.score = moves.rebuild(*self._move_records) + self.model.constant
 
     @property
     def possible(self) -> bool:
@@ -59,7 +55,7 @@ class Walker:
 
     def ascend(self, most: int) -> int:
         """Make the best single-variable improvements until there is none, at most `most`; how many there were."""
-        risen, done = walk_kernels.ascend(self.model.arrays, self._state, self._walk, most, self.model.smallest_gain)
+        risen, done = walk_kernels.ascend(*self._walk_records, most, self.model.smallest_gain)
         self.score += risen
         return int(done)
 
@@ -67,15 +63,14 @@ class Walker:
         """Make `count` best moves, variables resting after each; the best assignment met and its score."""
         self._walk.best_x[:] = self.x
         self.score, best = walk_kernels.tabu(
-            self.model.arrays, self._state, self._walk, self._bits, count, self.score, shortest, longest,
-            self.model.smallest_gain,
-        )  # fmt: skip
+            *self._walk_records, self._bits, count, self.score, shortest, longest, self.model.smallest_gain
+        )
         return self._walk.best_x, best
 
     def anneal(self, plan: RegionPlan, heat: float) -> None:
         """Heat and cool random regions by blocks along trees; the score never falls."""
         self.score += tree_regions.anneal_regions(
-            self.model.arrays, self._state, self._work, self._bits, plan, heat, self.model.smallest_gain
+            *self._region_records, self._bits, plain(plan), heat, self.model.smallest_gain
         )
 
     def optimise_forest(self) -> None:
@@ -85,4 +80,4 @@ class Walker:
 
     def recombine(self, mate: IntArray) -> None:
         """Take over every independent part of another assignment that is better there."""
-        self.score += tree_regions.recombine(self.model.arrays, self._state, self._work, mate, self.model.smallest_gain)
+        self.score += tree_regions.recombine(*self._region_records, mate, self.model.smallest_gain)

@@ -95,13 +95,14 @@ class Chains:
 
     def sweep(self, sweeps: int, thin: int, total: FloatArray, squares: FloatArray) -> None:
         """Sweep all chains; see `gibbs_sweeps`. Sums are renewed first, so that rounding does not add up."""
+        from equifactor.numerics.jit import plain
         from equifactor.numerics.moves import rebuild
         from equifactor.solvers.sampling.gibbs_kernels import gibbs_sweeps
 
         start = time.perf_counter()
         for c in range(len(self.rng)):
-            rebuild(self.model.arrays, self.state.of(c))
-        gibbs_sweeps(self.model.arrays, self.state, self.rng, self.p, sweeps, thin, total, squares)
+            rebuild(plain(self.model.arrays), plain(self.state.of(c)))
+        gibbs_sweeps(plain(self.model.arrays), plain(self.state), self.rng, self.p, sweeps, thin, total, squares)
         self.cost = (time.perf_counter() - start) / sweeps
 
     def burst(self, thin: int) -> int:

@@ -1,7 +1,7 @@
 # mypy: ignore-errors
 """Gibbs sampling: every variable in turn is drawn from its distribution given the others."""
 
-from equifactor.graph.move_model import MoveState
+from equifactor.graph.move_model import MoveArrays, MoveState
 from equifactor.numerics.fastmath import MIN_EXP, exp_, get, put
 from equifactor.numerics.jit import fast_kernel
 from equifactor.numerics.moves import move, states_of
@@ -16,6 +16,7 @@ def gibbs_sweeps(arrays, chains, rng, p, sweeps, thin, total, squares):
     total and squares [C, X] sum p(x_i | rest) and its square: averages of `total` are Rao-Blackwell estimates of the
     marginals. With thin = 0 nothing is recorded.
     """
+    arrays, chains = MoveArrays(*arrays), MoveState(*chains)
     for c in range(len(chains.x)):
         state = MoveState(chains.x[c], chains.local[c], chains.at[c])
         x, local, rng_c, total_c, squares_c = state.x, state.local, rng[c], total[c], squares[c]
