@@ -12,8 +12,9 @@ Times = dict[str, list[float]]  # row -> one time per round
 
 
 def environment_of(tree: Path) -> dict[str, str]:
-    """One thread, and `equifactor` from that checkout."""
-    return {**environment(), "PYTHONPATH": str(tree)}
+    """One thread, `equifactor` from that checkout, and its byte code kept, as it is after an installation."""
+    kept = {name: value for name, value in environment().items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "PYTHONPATH": str(tree)}
 
 
 def checkout(text: str) -> Path:
