@@ -15,7 +15,7 @@ from equifactor.errors import OptionError, SolveError
 from equifactor.graph import FactorGraph
 from equifactor.graph.factor_graph import as_graphs
 from equifactor.graph.reduction import without_impossible_states
-from equifactor.graph.scores import log_scores
+from equifactor.graph.scores import batch_log_scores
 from equifactor.registry import parse_solver
 from equifactor.result import Estimate, Result, Status, Task, impossible
 from equifactor.solver import Progress, SolveContext, Solver
@@ -100,8 +100,8 @@ def solve(
 
     clock = Clock(time_limit)
     with clock.catch_interrupt(), _progress_bar(progress, str(method)) as report:
-        run = SolveContext(clock=clock, seed=seed, device=device, dtype=dtype, progress=report)
-        estimates = _run(method, graphs, wanted, run)
+        context = SolveContext(clock=clock, seed=seed, device=device, dtype=dtype, progress=report)
+        estimates = _estimates(method, graphs, wanted, context)
     share = clock.seconds / max(1, len(graphs))
     results = _results(estimates, graphs, task=wanted, solver=str(method), seconds=share)
     if strict:
@@ -121,7 +121,7 @@ def parse_task(task: str) -> Task:
     return Task(name)
 
 
-def _run(method: Solver, graphs: list[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
+def _estimates(method: Solver, graphs: list[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
     """Run the method on the graphs that can have an answer; the others are impossible by inspection."""
     if not graphs or _is_plain(graphs):
         return method.run(graphs, task, context) if graphs else []
@@ -142,7 +142,7 @@ def _results(estimates: list[Estimate], graphs: list[FactorGraph], *, task: Task
     """Each estimate with its graph, its score and what is common to the batch."""
     estimates = _without_nan(estimates)
     found = [(g, e.assignment) for g, e in zip(graphs, estimates, strict=True) if e.assignment is not None]
-    scores = iter(log_scores(*zip(*found, strict=True)) if found else ())
+    scores = iter(batch_log_scores(*zip(*found, strict=True)) if found else ())
     results = []
     for estimate, graph in zip(estimates, graphs, strict=True):
         fields = {**vars(estimate), **common, "graph": graph, "task": task}

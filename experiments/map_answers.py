@@ -14,7 +14,7 @@ from equifactor.data import Instance
 from equifactor.evaluation.campaign import complete, unversioned
 from equifactor.evaluation.jobs import Job, make_jobs
 from equifactor.evaluation.provenance import code
-from equifactor.evaluation.row_store import ROWS, Store
+from equifactor.evaluation.row_store import ROWS, RowStore
 from experiments.map_experiment import MapExperiment, SolverMethod
 from experiments.map_splits import ModelSplit
 from experiments.map_trainings import MapTraining
@@ -78,7 +78,7 @@ class MapAnswers:
         self.store = store
         self.solved: dict[str, Row] = {}
         if (store.working / ROWS).is_file():
-            with Store(store.working) as rows:
+            with RowStore(store.working) as rows:
                 self.solved = rows.without_version()
 
     def solved_row(self, job: Job) -> Row | None:
@@ -183,7 +183,7 @@ def solve_jobs(jobs: Sequence[Job], store: RunStore, effort: Effort) -> dict[Job
     todo = list(dict.fromkeys(jobs))
     if not todo:
         return {}
-    with Store(store.working) as rows:
+    with RowStore(store.working) as rows:
         found = complete(
             todo, rows, processes=effort.processes, memory_limit=_MEMORY, reuse=not effort.redo,
             progress=effort.progress,

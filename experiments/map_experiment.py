@@ -147,7 +147,7 @@ class MapExperiment:
         )  # fmt: skip
 
     def selected(self, methods: str | None = None, collections: str | None = None) -> MapExperiment:
-        """The same with some lines and on some collections only, given as texts with commas."""
+        """The experiment with some lines and on some collections only, given as texts with commas."""
         lines = chosen_names("method", methods, [s.name for s in self.methods] + [m.name for m in self.models])
         chosen = chosen_names("collection", collections, self.collections)
         return replace(

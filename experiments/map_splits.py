@@ -24,12 +24,12 @@ class ModelSplit:
 
     @property
     def name(self) -> str:
-        """Unique in an experiment."""
+        """The name of the split, unique in an experiment."""
         return self.collection if self.fold is None else f"{self.collection}-fold{self.fold}"
 
     @property
     def label(self) -> str:
-        """The same for all folds of a collection."""
+        """What tables call the split: one name for all folds of a collection."""
         return self.collection if self.fold is None else f"the folds of {self.collection}"
 
 

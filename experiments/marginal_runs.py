@@ -226,7 +226,7 @@ def _measured(generator: str, solver: str, device: str = "cpu") -> dict[str, flo
 
 
 def _measured_on_family(family: GraphFamily, solver: str, device: str = "cpu") -> dict[str, Any]:
-    """The same on a family; a sentence where the solver does not take its graphs."""
+    """The measures of a solver on a family; a sentence where the solver does not take its graphs."""
     try:
         return dict(_measured(family.test, solver, device))
     except ModelError as error:

@@ -126,7 +126,11 @@ def _run_here(
 def _run_beside(
     runs: Sequence[ExperimentRun], todo: Sequence[int], store: RunStore, effort: Effort, end: _End
 ) -> list[int]:
-    """Several at a time; returns the numbers of those that were not started in time."""
+    """Several at a time; returns the numbers of those that were not started in time.
+
+    Runs are Python objects that train networks, so that they go to an executor. The workers of `equifactor.evaluation`
+    take texts instead: each has a limit on memory and can be killed at its deadline, which an executor cannot offer.
+    """
     waiting = list(todo)
     late: list[int] = []
     # The processes are started afresh, since a forked one cannot use a GPU that its parent has touched.

@@ -14,7 +14,9 @@ PAGE = (DOCS / "symmetries.md").read_text(encoding="utf-8")
 
 @pytest.mark.parametrize("example", re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
 def test_examples_run(example: str) -> None:
-    exec(compile(example, "symmetries.md", "exec", dont_inherit=True), {})
+    names: dict[str, object] = {}
+    exec(compile(example, "symmetries.md", "exec", dont_inherit=True), names)
+    assert len(names) > 1  # it came to its end and made something
 
 
 def test_links_lead_somewhere() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from equifactor.data import Instance
 from equifactor.evaluation.jobs import Job, make_jobs
 from equifactor.evaluation.provenance import code, provenance
-from equifactor.evaluation.row_store import Row, Store, write_results
+from equifactor.evaluation.row_store import Row, RowStore, write_results
 from equifactor.evaluation.worker_pool import run_jobs
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def evaluate(
         progress: a function that is called as `progress(done, total, note)`.
     """
     jobs = make_jobs(instances, task, solvers, time_limit, seed)
-    with Store(folder) as store:
+    with RowStore(folder) as store:
         rows = complete(jobs, store, processes=processes, memory_limit=memory_limit, reuse=reuse, progress=progress)
         write_results(store.folder, rows, {**provenance(), "seed": seed, "processes": processes})
     return rows
@@ -55,7 +55,7 @@ def evaluate(
 
 def complete(
     jobs: Sequence[Job],
-    store: Store,
+    store: RowStore,
     *,
     processes: int = 1,
     memory_limit: float = 8.0,
@@ -81,7 +81,7 @@ def complete(
 
 
 def unversioned(job: Job) -> str:
-    """The key of a job in `Store.without_version`."""
+    """The key of a job in `RowStore.without_version`."""
     return job.key("").rpartition(" | ")[0]
 
 

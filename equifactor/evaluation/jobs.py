@@ -20,7 +20,7 @@ class Job:
     """One instance to be solved by one solver for one task under one time limit."""
 
     instance: Instance
-    solver: str  # its text form, options in their order
+    solver: str  # the solver as text, options in their order
     task: Task
     time_limit: float | None
     seed: int = 0

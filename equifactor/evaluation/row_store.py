@@ -22,7 +22,7 @@ ROWS = "rows.jsonl"
 Row = dict[str, Any]
 
 
-class Store:
+class RowStore:
     """The rows of a folder by key; `add` appends one and returns when it is on disk."""
 
     def __init__(self, folder: str | Path) -> None:
@@ -35,7 +35,7 @@ class Store:
         except OSError as error:
             raise FormatError(f"{self.folder}: cannot write results here: {error.strerror or error}") from None
 
-    def __enter__(self) -> Store:
+    def __enter__(self) -> RowStore:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

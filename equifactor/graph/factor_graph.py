@@ -10,6 +10,7 @@ import numpy as np
 
 from equifactor.errors import ModelError
 from equifactor.graph import display, inputs
+from equifactor.graph.pointers import ptr_of
 from equifactor.graph.slicing import slice_tables
 from equifactor.graph.structure import Structure
 
@@ -215,7 +216,7 @@ class FactorGraph:
             raise ModelError("a new factor may only name variables that are not observed")
         structure = Structure.build(
             s.card,
-            np.concatenate((s.scope_ptr, s.num_edges + np.cumsum([len(scope) for scope in scopes], dtype=np.int64))),
+            np.concatenate((s.scope_ptr, s.num_edges + ptr_of([len(scope) for scope in scopes])[1:])),
             np.concatenate((s.scope_vars, new_vars)),
             variable_names=s.variable_names,
             state_names=s.state_names,

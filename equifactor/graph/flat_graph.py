@@ -36,9 +36,9 @@ class FactorGroup:
 
     shape: tuple[int, ...]
     factors: Any  # [F] numpy, or a tensor in a FlatGraph of tensors
-    entries: slice  # of log_phi [T]
-    slots: tuple[slice, ...]  # of the edge states [S], one block per scope position
-    edges: tuple[slice, ...]  # of the edges [E], one block per scope position
+    entries: slice  # the part of log_phi [T] that holds its tables
+    slots: tuple[slice, ...]  # the parts of the edge states [S], one block per scope position
+    edges: tuple[slice, ...]  # the parts of the edges [E], one block per scope position
 
     @property
     def num_factors(self) -> int:

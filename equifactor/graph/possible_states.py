@@ -84,7 +84,7 @@ class _Around:
     def rows(self, variables: IntArray) -> list[tuple[int, IntArray]]:
         """The tables that have a factor of one of the variables, by number, and the rows of these factors."""
         count = self.ptr[variables + 1] - self.ptr[variables]
-        shift = np.repeat(self.ptr[variables] - (np.cumsum(count) - count), count)
+        shift = np.repeat(self.ptr[variables] - ptr_of(count)[:-1], count)
         near = np.unique(self.row_of[shift + np.arange(len(shift))])
         cut = np.searchsorted(near, self.start)
         return [(n, near[cut[n] : cut[n + 1]] - self.start[n]) for n in np.flatnonzero(np.diff(cut)).tolist()]

@@ -86,8 +86,8 @@ class _CnfReader:
         self.kind = kind
         self.tables = DenseTables(where)
         self.weights = LiteralWeights(MAX_VARIABLES)
-        self.num_vars: int | None = None  # as the header announces; None before it, or without one
-        self.num_clauses = 0  # as the header announces
+        self.num_vars: int | None = None  # the number of variables in the header; None before it, or without one
+        self.num_clauses = 0  # the number of clauses in the header
         self.seen_clauses = 0
         self.largest = 0  # the largest variable that occurs, which is V where there is no header
         self.top = math.inf  # clauses of this weight or more are hard

@@ -77,8 +77,8 @@ def canonical_order(g: ColouredGraph) -> IntArray:
     """
     _, cell, sizes = np.unique(g.colours, return_inverse=True, return_counts=True)
     edges = _open_edges(g.edges, cell, sizes)
-    rank = np.zeros(len(cell), np.int64)  # of the component of each node
-    place = np.zeros(len(cell), np.int64)  # of each node within its component
+    rank = np.zeros(len(cell), np.int64)  # the rank of the component of each node
+    place = np.zeros(len(cell), np.int64)  # the place of each node within its component
     if len(edges):
         nodes, local = np.unique(edges, return_inverse=True)
         forms = _label_components(local.reshape(edges.shape), cell[nodes])

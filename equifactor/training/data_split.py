@@ -29,7 +29,7 @@ class DataSplit(NamedTuple):
     left_out: Sequence[str] = ()  # A sentence per graph that could not be used.
 
     def contents(self) -> str:
-        """The same for the same graphs with the same weights; texts such as `20 graphs` do not tell them apart."""
+        """A text that is equal for equal graphs with equal weights; `20 graphs` would not tell them apart."""
         weights = "".join(part.weights.tobytes().hex() for part in self[:2])
         return fingerprint(weights, (g for part in self[:2] for g in part.graphs))[:16]
 

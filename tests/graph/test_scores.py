@@ -4,7 +4,7 @@ import numpy as np
 
 from equifactor import FactorGraph
 from equifactor.generators import ising_grid, random_graph
-from equifactor.graph.scores import log_scores
+from equifactor.graph.scores import batch_log_scores
 
 
 def test_scores_of_a_batch_are_those_of_each_graph_to_the_last_bit() -> None:
@@ -21,5 +21,5 @@ def test_scores_of_a_batch_are_those_of_each_graph_to_the_last_bit() -> None:
         x = rng.integers(graph.card)
         assignments.append(x if graph.observed is None else np.where(graph.observed >= 0, graph.observed, x))
     expected = [graph.log_score(x) for graph, x in zip(graphs, assignments, strict=True)]
-    assert log_scores(graphs, assignments) == expected
-    assert log_scores(graphs[:1], assignments[:1]) == expected[:1]
+    assert batch_log_scores(graphs, assignments) == expected
+    assert batch_log_scores(graphs[:1], assignments[:1]) == expected[:1]

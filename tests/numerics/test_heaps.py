@@ -7,7 +7,7 @@ import pytest
 
 from equifactor.numerics.heaps import raise_key, set_key, settle
 from equifactor.numerics.jit import kernel
-from equifactor.solvers.messages.schedule_kernels import new_queue
+from equifactor.solvers.messages.schedule_kernels import residual_queue
 
 
 @kernel
@@ -24,7 +24,7 @@ def change_keys(key, item, place, which, values, adds):
 def test_the_largest_is_first_after_any_change(count: int) -> None:
     rng = np.random.default_rng(count)
     factors = np.arange(count)
-    _, _, key, item, place = new_queue(1, count, np.zeros(count, np.int64), factors)
+    _, _, key, item, place = residual_queue(1, count, np.zeros(count, np.int64), factors)
     right = np.zeros(count)
     for n in range(300):
         which, value, adds = int(rng.integers(count)), float(rng.integers(20)), bool(rng.integers(2))
@@ -38,7 +38,7 @@ def test_the_largest_is_first_after_any_change(count: int) -> None:
 
 
 def test_factors_without_edges_never_come_first() -> None:
-    ptr, around, key, item, place = new_queue(3, 4, np.array([2, 0, 2]), np.array([3, 3, 1]))
+    ptr, around, key, item, place = residual_queue(3, 4, np.array([2, 0, 2]), np.array([3, 3, 1]))
     np.testing.assert_array_equal(ptr, [0, 1, 1, 3])
     np.testing.assert_array_equal(around, [3, 3, 1])
     assert sorted(item[:2]) == [1, 3]

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 _TRIAL = 0.5  # The search has this many seconds to show that it closes the gap.
 _BEHIND = 0.1  # The search is beaten while another bound leaves a smaller share of its gap than this.
 _STINT = 0.02  # One turn takes about this many seconds.
-_SWEEPS = 300  # The dual ascent before the first node has at most this many sweeps.
-_STALL_SWEEPS = 20  # The ascent has stalled when it falls too little over this many sweeps.
-_LEAST_FALL = 1e-3  # A fall by this share of the gap is too little.
+PLAIN_SWEEPS = 300  # Branch and bound begins after this many sweeps of plain ascent although the bound still falls.
+PLAIN_STALL_SWEEPS = 20  # The fall of a plain bound is measured over this many sweeps.
+LEAST_FALL = 1e-3  # A bound whose fall is no more than this share of the gap has stalled.
 _BETTER = 0.7  # The search begins anew when the gap at the root is less than this share of the gap of its open nodes.
 
 # The weights of this worker are its shares of the time, against 1 for each of the others.
@@ -49,7 +49,7 @@ class BranchWorker(Branching):
         smaller = shrink(graph)
         self.shrunk = smaller if smaller is not None and smaller.graph.num_vars < graph.num_vars else None
         ascent = plain if self.shrunk is None else VariableAscent(compile(self.shrunk.graph))
-        super().__init__(ascent, Stall(_STALL_SWEEPS, share_of_gap=_LEAST_FALL), gap, clock)
+        super().__init__(ascent, Stall(PLAIN_STALL_SWEEPS, share_of_gap=LEAST_FALL), gap, clock)
         self.bound = np.inf  # The lowest bound of all searches.
         self.history: list[tuple[float, float]] = []  # The seconds and the bound after each turn.
         self.known_sweeps = 0  # The sweeps of the ascent when it was last looked at.
@@ -119,7 +119,7 @@ class BranchWorker(Branching):
         end = time.perf_counter() + _STINT
         while not stalled and time.perf_counter() < end:
             bound = self.sweep()
-            stalled = self.sweeps >= _SWEEPS or self.stall.stalled(bound - score)
+            stalled = self.sweeps >= PLAIN_SWEEPS or self.stall.stalled(bound - score)
         return stalled
 
     def _inner(self, states: IntArray) -> IntArray:

@@ -9,7 +9,7 @@ import numpy as np
 from equifactor.graph import compile
 from equifactor.graph.move_model import MoveModel
 from equifactor.result import Estimate, Status, impossible
-from equifactor.solvers.auto.branch_worker import BranchWorker
+from equifactor.solvers.auto.branch_worker import LEAST_FALL, PLAIN_STALL_SWEEPS, PLAIN_SWEEPS, BranchWorker
 from equifactor.solvers.elimination.shrink import ShrunkGraph, shrink
 from equifactor.solvers.messages.bp_engine import BpSettings, new_engine
 from equifactor.solvers.messages.sequential_decoding import sequential_states
@@ -26,12 +26,9 @@ if TYPE_CHECKING:
     Worker = Literal["search", "dual", "branching"]
 
 _BP_ITERATIONS = 200  # Max-product makes at most this many iterations.
-_BP_BURST = 20  # The clock is looked at after this many of them.
-_PLAIN_STALL_SWEEPS = 20  # The plain bound has stalled when it falls too little over this many sweeps.
-_CYCLE_STALL_SWEEPS = 300  # The bound with cycles has stalled when it falls too little over this many sweeps.
-_LEAST_FALL = 1e-3  # A fall by this share of the gap is too little.
-_ROUNDING = 1e-12  # A fall by this share of the bound is too little as well.
-_SWEEPS = 300  # Branch and bound begins after this many sweeps although the bound still falls.
+_BP_BURST = 20  # The clock is looked at after this many iterations of max-product.
+_CYCLE_STALL_SWEEPS = 300  # The fall of a bound with cycles is measured over this many sweeps.
+_ROUNDING = 1e-12  # A bound whose fall is no more than this share of itself has stalled too: it is rounding.
 _PATIENCE = 400  # The search counts as done after this many phases without success.
 
 
@@ -66,7 +63,7 @@ class MapPortfolio:
         self._renew_score()
         self.plain = VariableAscent(self.flat)
         self.dual: VariableAscent | CycleAscent | None = self.plain
-        self.stall = Stall(_PLAIN_STALL_SWEEPS, _LEAST_FALL, _ROUNDING)  # This watches the bounds of the present dual.
+        self.stall = Stall(PLAIN_STALL_SWEEPS, LEAST_FALL, _ROUNDING)  # This watches the bounds of the present dual.
         self.branching: BranchWorker | None = None  # It begins when the first bound has stalled.
         self.sweeps = 0  # This is the number of sweeps of all duals.
         self.idle = 0  # This is the number of search phases since the last success.
@@ -157,14 +154,14 @@ class MapPortfolio:
             self._offer(self.dual.candidates())
         if self.stall.stalled(self.bound - self.score):
             self._next_dual()
-        if self.branching is None and (self.dual is not self.plain or self.sweeps >= _SWEEPS):
+        if self.branching is None and (self.dual is not self.plain or self.sweeps >= PLAIN_SWEEPS):
             self.branching = BranchWorker(self.shrunk.graph, self.plain, self.gap, self.context.clock)
             self.spent["branching"] = min(self.spent.values())
 
     def _next_dual(self) -> None:
         """A stalled bound is tightened along frustrated cycles, where all factors are pairs; then it stays."""
         self.dual = CycleAscent(self.flat) if self.pairwise and isinstance(self.dual, VariableAscent) else None
-        self.stall = Stall(_CYCLE_STALL_SWEEPS, _LEAST_FALL, _ROUNDING)
+        self.stall = Stall(_CYCLE_STALL_SWEEPS, LEAST_FALL, _ROUNDING)
 
     def _branch(self) -> None:
         assert self.branching is not None

@@ -152,7 +152,7 @@ def _copy_rows(rows, d, arena, buffer, offsets, b, kind):
 
 @fast_kernel
 def multiply_watched(num_in, rows, d, arena, offsets, base, buffer):
-    """The same as `multiply`; returns how many positive products fell below SAFE."""
+    """Multiply like `multiply`, and return how many positive products fell below SAFE."""
     lost = 0
     for e in range(num_in):
         for j in range(rows):

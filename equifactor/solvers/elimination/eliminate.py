@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from equifactor.graph.pointers import ptr_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -86,14 +88,14 @@ def maximise(program: Program, log_phi: FloatArray, clock: Clock, *, report: Rep
     arena, work = np.empty(length), program.workspace(marginals=False)
     count = len(clusters.dim)
     sizes = program.message_sizes
-    choice_start = np.cumsum(sizes) - sizes
+    choice_start = ptr_of(sizes)[:-1]
     choice = np.empty(int(sizes.sum()), np.uint8 if clusters.dim.max(initial=1) <= 256 else np.int32)
     fill_groups(log_phi, tuple(groups), start, arena, work.digit)
     n = block = 0
     while n < count:
         if clock.stopped:
             return None
-        n, block = kernels.maximise(
+        n, block = kernels.maximise_clusters(
             n, block, _BUDGET, tuple(clusters), tuple(work), start, arena, choice, choice_start
         )  # fmt: skip
         if report:

@@ -188,7 +188,7 @@ def _clear_scratch(first, last, in_op, num_groups, size, scratch, scratch_start)
 
 
 @fast_kernel
-def maximise(n, block, budget, clusters, work, start, arena, choice, choice_start):
+def maximise_clusters(n, block, budget, clusters, work, start, arena, choice, choice_start):
     """Upward pass for the best score, from block `block` of cluster n: the best state of each row into `choice`."""
     clusters, work = Clusters(*clusters), Workspace(*work)
     num_vars = len(clusters.dim)

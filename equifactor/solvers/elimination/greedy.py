@@ -39,7 +39,7 @@ class TryOutcome(NamedTuple):
 
 
 @kernel
-def new_queue(price):
+def price_heap(price):
     """The variables as a heap, the cheapest first: `key` [V], which falls with the price, `heap` and `where`."""
     key = -price
     heap, where = np.arange(len(key)), np.arange(len(key))

@@ -14,8 +14,8 @@ from equifactor.solvers.elimination.greedy import (
     begin,
     give_up,
     longer,
-    new_queue,
     next_variable,
+    price_heap,
     set_price,
 )
 from equifactor.typing import BoolArray, FloatArray, IntArray
@@ -84,7 +84,7 @@ def by_fill(graph, noise, limits, outcome, rng):
     price = np.empty(num_vars)
     for i in range(num_vars):
         price[i] = _price(noise, fill[i], size[i] + bits[i], rng)
-    key, heap, where = new_queue(price)
+    key, heap, where = price_heap(price)
     begin(outcome)
     left, alive, work, stamp = num_vars, len(outcome.entries), 0.0, 0
     while alive > 0:

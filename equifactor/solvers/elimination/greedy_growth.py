@@ -16,8 +16,8 @@ from equifactor.solvers.elimination.greedy import (
     begin,
     give_up,
     longer,
-    new_queue,
     next_variable,
+    price_heap,
     set_price,
 )
 from equifactor.typing import BoolArray, FloatArray, IntArray
@@ -81,7 +81,7 @@ def by_growth(graph, balance, noise, limits, outcome, rng):
     for i in range(num_vars):
         price[i], cost = _price(i, i, tables, scopes, owners, bits, seen, balance, noise, rng)
         work += cost
-    key, heap, where = new_queue(price)
+    key, heap, where = price_heap(price)
     begin(outcome)
     left, alive, stamp, new = num_vars, len(outcome.entries), num_vars, len(graph.scope_ptr) - 1
     while alive > 0:

@@ -108,7 +108,7 @@ def shrink(graph: FactorGraph, most_entries: int = MOST_ENTRIES, widest: int = M
     pool = _new_pool(free_part.graph, most_entries)
     trace = _new_trace(len(pool.card), most_entries)
     count = kernels.eliminate_cheap(most_entries, widest, tuple(pool), tuple(trace))
-    kernels.absorb(tuple(pool))
+    kernels.merge_nested(tuple(pool))
     eliminated = trace.eliminated[:count]
     kept = np.setdiff1d(np.arange(len(pool.card)), eliminated)
     rest = _pack(pool, kept)

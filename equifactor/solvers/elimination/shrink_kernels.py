@@ -143,7 +143,7 @@ def _maximise_out(i, count, others, joint, pool, trace):
 
 
 @kernel
-def absorb(pool):
+def merge_nested(pool):
     """Add every factor to one whose scope holds its own; a unary factor to another of its variable only."""
     pool = FactorPool(*pool)
     card, start, arity, first, scope, table = pool.card, pool.start, pool.arity, pool.first, pool.scope, pool.table

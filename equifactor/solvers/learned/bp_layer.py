@@ -32,7 +32,7 @@ Gradient = Literal["unrolled", "implicit"]
 class Beliefs(NamedTuple):
     """What `beliefs` returns; everything but the last two carries a gradient."""
 
-    log_probabilities: Float[Tensor, " X"]  # Of every variable state; -inf where it is impossible.
+    log_probabilities: Float[Tensor, " X"]  # The log belief of every variable state, -inf where impossible.
     log_factors: Float[Tensor, " T"]  # The log belief of every table entry, in flat order.
     log_z: Float[Tensor, " G"]  # The Bethe ln Z; for `max` the log score of the best assignment.
     change: Float[Tensor, " G"]  # The largest change of a message in the last step, in probability.

@@ -37,7 +37,7 @@ class Wiring:
     groups: tuple[FactorGroup, ...]  # Factors of arity 2 and more; slots and edges count from the first of them.
     card: int | None  # The number of states of every edge, None where they differ.
     unary: Float[Tensor, " X"]  # The sum of the messages of unary factors.
-    unary_seen: Float[Tensor, " S2"]  # The same at each edge state.
+    unary_seen: Float[Tensor, " S2"]  # The sum of the messages of unary factors, at each edge state.
     state: Tensor  # [S2] the variable state of each edge state.
     edge: Tensor  # [S2] the edge of each edge state, from 0.
     num_edges: int

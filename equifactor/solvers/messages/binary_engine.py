@@ -14,7 +14,7 @@ from equifactor.graph.layout import LINEAR_RANGE
 from equifactor.numerics.jit import plain
 from equifactor.solvers.messages.binary_kernels import BinaryPairs, log_pair_sums, sweep_binary, sweep_binary_residual
 from equifactor.solvers.messages.bp_engine import BpAnswers, BpSettings
-from equifactor.solvers.messages.schedule_kernels import new_queue
+from equifactor.solvers.messages.schedule_kernels import residual_queue
 
 if TYPE_CHECKING:
     from equifactor.graph import FlatGraph
@@ -56,7 +56,9 @@ class BinaryEngine:
             tables=np.ascontiguousarray(tables.T) if residual else tables,
         )
         self.total = np.zeros((2, flat.num_vars))
-        self.queue = new_queue(flat.num_vars, count, var_of_edge, np.tile(np.arange(count), 2)) if residual else None
+        self.queue = (
+            residual_queue(flat.num_vars, count, var_of_edge, np.tile(np.arange(count), 2)) if residual else None
+        )
 
     def _unary_factors(self) -> tuple[FloatArray, FloatArray]:
         """[G] what factors of at most one variable add to every score of a graph, and [V] their log ratios."""

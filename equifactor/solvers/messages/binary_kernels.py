@@ -116,7 +116,7 @@ def _sum_ratios(lam, t00, t01, t10, t11):
 
 @fast_kernel
 def _max_ratios(lam, t00, t01, t10, t11):
-    """The same with the larger of the two products in place of their sum, for log tables."""
+    """In place: the ratios of `_sum_ratios` with the larger of two products instead of their sum, for log tables."""
     for f in range(len(t00)):
         lam[f] = _max_ratio(lam[f], t00[f], t01[f], t10[f], t11[f])
 

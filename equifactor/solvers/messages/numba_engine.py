@@ -14,7 +14,7 @@ from equifactor.numerics.table_ranges import message_floor
 from equifactor.solvers.messages.bp_engine import BpAnswers, BpSettings
 from equifactor.solvers.messages.lanes import lanes_of
 from equifactor.solvers.messages.parallel_kernels import sweep_parallel
-from equifactor.solvers.messages.schedule_kernels import ResidualQueue, new_queue, sweep_in_order, sweep_residual
+from equifactor.solvers.messages.schedule_kernels import ResidualQueue, residual_queue, sweep_in_order, sweep_residual
 from equifactor.solvers.optimise.map_bounds import upper_bound_of
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class NumbaEngine:
         arity = np.diff(layout.factors[:, SLOT])
         changing = arity[layout.factor_of_slot] > 1
         var, factor = layout.slots[changing, VAR], layout.factor_of_slot[changing]
-        return new_queue(self.flat.num_vars, len(arity), var, factor)
+        return residual_queue(self.flat.num_vars, len(arity), var, factor)
 
     def messages(self) -> FloatArray:
         """[S] the messages themselves, not a copy."""

@@ -33,7 +33,7 @@ class ResidualQueue(NamedTuple):
     place: IntArray  # [F] where each factor is in the heap
 
 
-def new_queue(
+def residual_queue(
     num_vars: int, num_factors: int, var_of_edge: NDArray[np.integer], factor_of_edge: IntArray
 ) -> ResidualQueue:
     """The queue of the factors on the edges given, each with priority 0; other factors never come to the top."""

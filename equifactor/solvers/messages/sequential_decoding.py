@@ -30,7 +30,7 @@ def sequential_states(flat: FlatGraph[np.ndarray], msg_fv: FloatArray) -> IntArr
     total, zeros = np.zeros(flat.num_states), np.zeros(flat.num_states, np.int64)
     add_up(layout.edges, msg_fv, total, zeros)
     msg_vf = variable_to_factor(layout.edges, msg_fv, total, zeros)
-    number = np.argsort(layout.order)  # of each flat factor in the model
+    number = np.argsort(layout.order)  # the number of each flat factor in the model
     var = np.repeat(np.arange(flat.num_vars), np.diff(layout.neighbour_ptr))
     neighbours = layout.neighbours[np.lexsort((number[layout.neighbours], var))]
     slot_order = np.lexsort((layout.slots[:, VAR], layout.factor_of_slot))

@@ -140,7 +140,7 @@ def draw_forests(layout: Layout, arity: IntArray, least: int, seed: int) -> tupl
     cycles needs one forest only. Cost O(E) per forest.
     """
     from equifactor.numerics.jit import plain
-    from equifactor.solvers.messages.trw_kernels import Forest, grow_forest, orient_forest
+    from equifactor.solvers.messages.trw_kernels import Forest, choose_forest, orient_forest
 
     graph = plain(layout)
     rng = np.random.default_rng(seed)
@@ -148,7 +148,7 @@ def draw_forests(layout: Layout, arity: IntArray, least: int, seed: int) -> tupl
     count = np.zeros(len(arity), np.int64)
     forests: list[Forest] = []
     while not forests or len(forests) < least or not count[needed].all():
-        chosen = grow_forest(np.lexsort((rng.random(len(arity)), count)), graph)
+        chosen = choose_forest(np.lexsort((rng.random(len(arity)), count)), graph)
         count += chosen
         forests.append(Forest(*orient_forest(chosen, graph)))
         if count[needed].all() and len(forests) == 1:

@@ -24,7 +24,7 @@ class Forest(NamedTuple):
 
 
 @kernel
-def grow_forest(order, layout):
+def choose_forest(order, layout):
     """[F] factors of arity 2 and more, taken greedily in the given order, that leave the graph without a cycle."""
     layout = Layout(*layout)
     factors, slots = layout.factors, layout.slots

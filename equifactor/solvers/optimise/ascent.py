@@ -111,7 +111,7 @@ class Ascent(ABC):
         zeros = np.zeros(self.flat.num_states, np.int64)
         add_up(self.layout.edges, np.where(np.isneginf(self.back), -np.inf, -self.back), self.total, zeros)
         self.total[zeros > 0] = -np.inf
-        duals.rule_out(self.layout.edges, self.back, self.total)
+        duals.spread_exclusions(self.layout.edges, self.back, self.total)
 
 
 class FactorAscent(Ascent):

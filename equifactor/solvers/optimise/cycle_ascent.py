@@ -72,8 +72,8 @@ class CycleAscent:
         inner.stale = True
         if np.isneginf(inner.sweep()) or np.isneginf(bound := inner.sweep()):
             return -np.inf
-        duals.rule_out(inner.layout.edges, inner.back, inner.total)
-        kernels.absorb(inner.layout.factors, inner.layout.slots, self.log_phi, inner.back, inner.at)
+        duals.spread_exclusions(inner.layout.edges, inner.back, inner.total)
+        kernels.messages_into_tables(inner.layout.factors, inner.layout.slots, self.log_phi, inner.back, inner.at)
         self.unary[:] = inner.total
         order = np.arange(len(self.triplets))[:: 1 if self.sweeps % 2 else -1].copy()
         kernels.sweep_triplets(order, self.entries, self.shapes, self.lam_ptr, self.lam, self.log_phi, self.scratch)
@@ -90,7 +90,7 @@ class CycleAscent:
 
     def _build(self, log_phi: FloatArray, unary: FloatArray) -> None:
         """Compile the grown graph, with log_phi [T] in the order of `scopes` and unary [X]."""
-        ptr = np.cumsum([0, *map(len, self.scopes)])
+        ptr = ptr_of([len(scope) for scope in self.scopes])
         scope_vars = np.array([i for scope in self.scopes for i in scope], np.int64)
         structure = Structure.build(self.card, ptr, scope_vars)
         graph = FactorGraph.trusted(structure, log_phi)

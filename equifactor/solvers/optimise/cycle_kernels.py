@@ -17,7 +17,7 @@ NEG_INF = -math.inf
 
 
 @fast_kernel
-def absorb(factors, slots, log_phi, back, at):
+def messages_into_tables(factors, slots, log_phi, back, at):
     """Move the messages of every factor of arity 2 and more into its table: log_phi += sum_i back_i, back = 0."""
     for p in range(len(factors) - 1):
         first = factors[p, SLOT]

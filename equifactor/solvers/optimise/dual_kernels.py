@@ -173,7 +173,7 @@ def max_marginal(factors, slots, log_phi, p, s, back, out, at):
 
 
 @fast_kernel
-def rule_out(edges, back, total):
+def spread_exclusions(edges, back, total):
     """Write -inf into `back` wherever the variable's state is ruled out, so that all its factors know."""
     for e in range(len(edges)):
         m, state = edges[e, MSG], edges[e, STATE]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _DECODING = 0.3  # Decoding may take this many seconds per second of sweeping.
 _RANDOM_DECODINGS = 10  # A stalled bound gets this many decodings in random orders.
 _PATIENCE = 10  # The bound has to fall by the tolerance over this many sweeps.
-_PATIENCE_WITH_CYCLES = 200  # With cycles it may fall slowly for long, until the next ones are found.
+_PATIENCE_WITH_CYCLES = 200  # With cycles the bound may fall slowly for this many sweeps, until new ones are found.
 
 
 @register("mplp")

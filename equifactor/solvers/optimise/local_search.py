@@ -44,7 +44,7 @@ _REFRESH = 16  # Rounding is removed from the keeper's sums after this many phas
 # other way round on sparse models.
 _RESTS = (0.03, 0.2), (0.15, 0.6), (0.3, 0.8), None
 _KEPT = 0.0, 0.5, 0.8, 0.95  # A new rover starts with one of these shares of the keeper's states.
-_PATIENCE = 1500  # `improve` stops after this many phases without success when nothing else limits it.
+_PATIENCE = 1500  # A search stops after at most this many phases without success when nothing else limits it.
 
 
 @register("local-search")
@@ -72,7 +72,7 @@ class LocalSearchSolver(GraphSolver):
         rng = np.random.default_rng(context.seed)
         first = model.random_assignment(rng) if self.start == "random" else model.unary_assignment()
         search = LocalSearch(model, first, context.seed)
-        patience = self.patience or min(100 + 20 * flat.num_vars, 1500)
+        patience = self.patience or min(100 + 20 * flat.num_vars, _PATIENCE)
         settled = run_phases(search, context.clock, self.iterations, patience, report)
         unfinished = context.clock.status if search.phases < self.iterations else Status.ITERATION_LIMIT
         return Estimate(
@@ -123,7 +123,7 @@ class LocalSearch:
     _rest: tuple[int, int] | None  # The rover's variables rest that long after a move; None while it is annealed.
     _rover_x: IntArray  # The best assignment that the rover has met since its start.
     _rover_score: float  # The score of that assignment.
-    _idle: int  # The number of phases, or stints, since the rover met it.
+    _idle: int  # The number of phases, or stints, since the rover met that assignment.
 
     def __init__(self, model: MoveModel, start: IntArray, seed: int = 0) -> None:
         from equifactor.solvers.optimise.walker import Walker
@@ -146,7 +146,7 @@ class LocalSearch:
 
     @property
     def score(self) -> float:
-        """Its log score, zeros counted as penalties; see `MoveModel`."""
+        """The log score of the best assignment so far, zeros counted as penalties; see `MoveModel`."""
         return self._keeper.score
 
     @property

@@ -10,7 +10,7 @@ class Stall:
     """Watches the bounds of the last sweeps and says whether they still fall.
 
     Args:
-        sweeps: the fall is measured over this many sweeps; before that many, no bound has stalled.
+        sweeps: the fall is measured over this many sweeps; before that many, only an infinite gap counts as stalled.
         share_of_gap: a fall of no more than this share of what is left to close counts as none.
         share_of_bound: a fall of no more than this share of the bound, or of 1 if that is larger, counts as none too.
     """

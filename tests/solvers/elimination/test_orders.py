@@ -126,10 +126,10 @@ def test_an_empty_graph_has_an_empty_order():
 
 
 def test_the_queue_of_prices_gives_the_cheapest_first() -> None:
-    from equifactor.solvers.elimination.greedy import new_queue
+    from equifactor.solvers.elimination.greedy import price_heap
 
     price = np.random.default_rng(3).random(200)
-    key, heap, where = new_queue(price)
+    key, heap, where = price_heap(price)
     np.testing.assert_array_equal(key, -price)
     np.testing.assert_array_equal(where[heap], np.arange(200))
     assert all(price[heap[(n - 1) // 2]] <= price[heap[n]] for n in range(1, 200))
