@@ -104,12 +104,12 @@ class Ascent(ABC):
     @property
     def _ruled_out(self) -> BoolArray:
         """[S] whether the state of an edge state is ruled out."""
-        return np.isneginf(self.total)[self.flat.state_of_edge_state]
+        return (self.total == -np.inf)[self.flat.state_of_edge_state]
 
     def _renew_total(self) -> None:
         """Sum up the messages from scratch; what is ruled out anywhere is ruled out everywhere."""
         zeros = np.zeros(self.flat.num_states, np.int64)
-        add_up(self.layout.edges, np.where(np.isneginf(self.back), -np.inf, -self.back), self.total, zeros)
+        add_up(self.layout.edges, np.where(self.back == -np.inf, -np.inf, -self.back), self.total, zeros)
         self.total[zeros > 0] = -np.inf
         duals.spread_exclusions(self.layout.edges, self.back, self.total)
 
