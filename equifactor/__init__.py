@@ -20,9 +20,18 @@ if TYPE_CHECKING:
     from equifactor.clock import Clock
     from equifactor.errors import EquifactorError, FormatError, ModelError, OptionError, SolveError
     from equifactor.evaluation.campaign import evaluate
+    from equifactor.factors.clause import Clause
+    from equifactor.factors.count import AtLeast, AtMost, Count, Exactly
+    from equifactor.factors.noisy_or import NoisyOr
+    from equifactor.factors.parity import Parity
+    from equifactor.factors.potts import Potts
+    from equifactor.factors.sparse_table import SparseTable
+    from equifactor.factors.structured_factor import StructuredFactor
+    from equifactor.factors.truncated_linear import TruncatedLinear
     from equifactor.graph.compiler import compile
     from equifactor.graph.factor_graph import FactorGraph
     from equifactor.graph.flat_graph import FlatGraph
+    from equifactor.graph.lowered_graph import lower
     from equifactor.graph.marginals import Marginals
     from equifactor.io import read_evidence, read_graph, write_graph
     from equifactor.numerics.tensors.tensor_beliefs import log_scores
@@ -50,10 +59,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ALL_SYMMETRIES",
+    "AtLeast",
+    "AtMost",
     "Beliefs",
+    "Clause",
     "Clock",
+    "Count",
     "EquifactorError",
     "Estimate",
+    "Exactly",
     "FactorGraph",
     "FlatGraph",
     "FormatError",
@@ -67,17 +81,23 @@ __all__ = [
     "NetworkState",
     "NeuralBP",
     "NeuralSolver",
+    "NoisyOr",
     "OptionError",
+    "Parity",
     "Plan",
+    "Potts",
     "Relabelling",
     "Replay",
     "Result",
     "SolveContext",
     "SolveError",
     "Solver",
+    "SparseTable",
     "Status",
+    "StructuredFactor",
     "Task",
     "TrainingSettings",
+    "TruncatedLinear",
     "__version__",
     "beliefs",
     "canonical_form",
@@ -92,6 +112,7 @@ __all__ = [
     "isomorphism",
     "load_model",
     "log_scores",
+    "lower",
     "map_upper_bound",
     "metrics",
     "option",
@@ -115,10 +136,15 @@ __all__ = [
 # The module below `equifactor` that each name comes from; the module itself where the two are the same.
 _MODULE_OF = {
     "ALL_SYMMETRIES": "solver",
+    "AtLeast": "factors.count",
+    "AtMost": "factors.count",
     "Beliefs": "solvers.learned.bp_layer",
+    "Clause": "factors.clause",
     "Clock": "clock",
+    "Count": "factors.count",
     "EquifactorError": "errors",
     "Estimate": "result",
+    "Exactly": "factors.count",
     "FactorGraph": "graph.factor_graph",
     "FlatGraph": "graph.flat_graph",
     "FormatError": "errors",
@@ -132,17 +158,23 @@ _MODULE_OF = {
     "NetworkState": "solvers.learned.network",
     "NeuralBP": "solvers.learned.learned_solver",
     "NeuralSolver": "solvers.learned.learned_solver",
+    "NoisyOr": "factors.noisy_or",
     "OptionError": "errors",
+    "Parity": "factors.parity",
     "Plan": "solvers.elimination.plan",
+    "Potts": "factors.potts",
     "Relabelling": "symmetry.relabelling",
     "Replay": "solvers.learned.replay",
     "Result": "result",
     "SolveContext": "solver",
     "SolveError": "errors",
     "Solver": "solver",
+    "SparseTable": "factors.sparse_table",
     "Status": "result",
+    "StructuredFactor": "factors.structured_factor",
     "Task": "result",
     "TrainingSettings": "training.training_settings",
+    "TruncatedLinear": "factors.truncated_linear",
     "beliefs": "solvers.learned.bp_layer",
     "canonical_form": "symmetry.canonical_forms",
     "compile": "graph.compiler",
@@ -156,6 +188,7 @@ _MODULE_OF = {
     "isomorphism": "symmetry.isomorphisms",
     "load_model": "solvers.learned.model_files",
     "log_scores": "numerics.tensors.tensor_beliefs",
+    "lower": "graph.lowered_graph",
     "map_upper_bound": "solvers.optimise.map_bounds",
     "metrics": "metrics",
     "option": "options",

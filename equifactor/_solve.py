@@ -14,6 +14,7 @@ from equifactor.clock import Clock
 from equifactor.errors import OptionError, SolveError
 from equifactor.graph import FactorGraph
 from equifactor.graph.factor_graph import as_graphs
+from equifactor.graph.lowered_graph import lower
 from equifactor.graph.reduction import without_impossible_states
 from equifactor.graph.scores import batch_log_scores
 from equifactor.registry import parse_solver
@@ -122,13 +123,20 @@ def parse_task(task: str) -> Task:
 
 
 def _estimates(method: Solver, graphs: list[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
-    """Run the method on the graphs that can have an answer; the others are impossible by inspection."""
+    """Run the method on the graphs that can have an answer; the others are impossible by inspection.
+
+    A method that knows tables only gets graphs of tables that are equal to those of other factors.
+    """
+    if not method.any_kind and any(g.structure.kinds is not None for g in graphs):
+        lowered = [lower(g, "max" if task is Task.MAP else "sum") for g in graphs]
+        found = _estimates(method, [g.graph for g in lowered], task, context)
+        return [g.estimate(e) for g, e in zip(lowered, found, strict=True)]
     if not graphs or _is_plain(graphs):
         return method.run(graphs, task, context) if graphs else []
     reduced = without_impossible_states(graphs)
     possible = [r for r in reduced if r is not None]
-    found = iter(method.run([r.graph for r in possible], task, context) if possible else ())
-    return [impossible() if r is None else r.estimate(next(found)) for r in reduced]
+    answers = iter(method.run([r.graph for r in possible], task, context) if possible else ())
+    return [impossible() if r is None else r.estimate(next(answers)) for r in reduced]
 
 
 def _is_plain(graphs: list[FactorGraph]) -> bool:

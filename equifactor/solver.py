@@ -52,6 +52,7 @@ class Solver(ABC):
     tasks: ClassVar[tuple[Task, ...]] = (Task.MAR, Task.PR, Task.MAP)
     symmetries: ClassVar[frozenset[Symmetry]] = ALL_SYMMETRIES  # The answers respect these, ties aside.
     exact_on: ClassVar[Literal["all", "trees", "none"]] = "none"  # Solved answers are exact on these graphs.
+    any_kind: ClassVar[bool] = False  # Whether it takes factors of every kind; others get tables in their place.
     takes: ClassVar[str] = ""  # Which graphs it takes, where not all; others raise `ModelError`.
 
     def __post_init__(self) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from equifactor.errors import ModelError
+from equifactor.factors.structured_factor import StructuredFactor
 from equifactor.graph import display, inputs
 from equifactor.graph.pointers import ptr_of
 from equifactor.graph.slicing import slice_tables
@@ -31,7 +32,8 @@ class FactorGraph:
     Args:
         variables: cardinality of each variable, or a mapping from name to cardinality or to state names.
         factors: pairs `(scope, table)`. The scope lists variable numbers or names in any order; the table has
-            one axis per scope variable, or is flat in C order (the last scope variable fastest, as in UAI).
+            one axis per scope variable, or is flat in C order (the last scope variable fastest, as in UAI). In
+            place of a table may stand a sentence: `Parity()`, `Clause()`, `AtMost(1)`, `NoisyOr(0.1, [0.2])`, ..
         log: whether the tables hold natural logarithms; `-inf` is a true zero.
         name: the name of the graph, shown in summaries and answers.
 
@@ -102,7 +104,9 @@ class FactorGraph:
         cls, structure: Structure, phi: ArrayLike, *, log: bool = False, name: str | None = None
     ) -> FactorGraph:
         """A graph from a checked structure and all tables [T] one after the other; the tables are checked."""
-        return cls.trusted(structure, inputs.read_potentials(structure.table_ptr, phi, log), None, name)
+        log_phi = inputs.read_potentials(structure.table_ptr, phi, log)
+        _check_values(structure, log_phi)
+        return cls.trusted(structure, log_phi, None, name)
 
     # ---- what it is -------------------------------------------------------------------------------------
 
@@ -142,9 +146,26 @@ class FactorGraph:
             total *= d
         return total
 
+    def factor(self, factor: int) -> FloatArray | StructuredFactor:
+        """One factor as it was stated: the log table, or the `Parity`, `Clause`, .. that it is."""
+        a, kinds = inputs.factor_number(factor, self.num_factors), self.structure.kinds
+        if kinds is None or kinds.kind[a] == 0:
+            return self.log_table(a)
+        from equifactor.factors.kinds import kind_class
+
+        row = self.structure.rows(self.log_phi).take(np.array([a]))
+        return kind_class(int(kinds.kind[a])).of_row(self.structure.shape(a), row.log_values, row.words)
+
     def log_table(self, factor: int) -> FloatArray:
-        """The log table of one factor with one axis per scope variable, as a read-only view."""
-        a = inputs.factor_number(factor, self.num_factors)
+        """The log table of one factor with one axis per scope variable, as a read-only view.
+
+        The table of a factor of another kind is made for the purpose; `ModelError` where it would be too large.
+        """
+        a, kinds = inputs.factor_number(factor, self.num_factors), self.structure.kinds
+        if kinds is not None and kinds.kind[a]:
+            from equifactor.factors.sliced_rows import dense_table
+
+            return dense_table(self.structure.rows(self.log_phi).take(np.array([a])), a)
         start, stop = self.structure.table_ptr[a : a + 2]
         return self.log_phi[start:stop].reshape(self.structure.shape(a))
 
@@ -214,6 +235,8 @@ class FactorGraph:
         new_vars = np.array([i for scope in scopes for i in scope], np.int64)
         if self.observed is not None and np.any(self.observed[new_vars] >= 0):
             raise ModelError("a new factor may only name variables that are not observed")
+        if s.kinds is not None or any(isinstance(table, StructuredFactor) for _, table in pairs):
+            return self._with_rows(scopes, [table for _, table in pairs], log)
         structure = Structure.build(
             s.card,
             np.concatenate((s.scope_ptr, s.num_edges + ptr_of([len(scope) for scope in scopes])[1:])),
@@ -226,9 +249,19 @@ class FactorGraph:
         more = inputs.read_potentials(structure.table_ptr[first:] - s.num_entries, phi, log, first)
         return FactorGraph.trusted(structure, np.concatenate((self.log_phi, more)), self.observed, self.name)
 
+    def _with_rows(self, scopes: list[list[int]], tables: list[Any], log: bool) -> FactorGraph:
+        """The graph times more factors, some of which are structured, or its own are."""
+        from equifactor.factors.reading import read_rows
+
+        s = self.structure
+        rows = read_rows(s.rows(self.log_phi), s.card, scopes, tables, log)
+        structure = Structure.of_rows(s.card, rows, variable_names=s.variable_names, state_names=s.state_names)
+        return FactorGraph.trusted(structure, rows.log_values, self.observed, self.name)
+
     def with_potentials(self, phi: ArrayLike, *, log: bool = False) -> FactorGraph:
         """The same structure with other tables [T]; the structure is shared, not copied."""
         log_phi = inputs.read_potentials(self.structure.table_ptr, phi, log)
+        _check_values(self.structure, log_phi)
         return FactorGraph.trusted(self.structure, log_phi, self.observed, self.name)
 
     def renamed(self, name: str | None) -> FactorGraph:
@@ -257,12 +290,19 @@ class FactorGraph:
 
     def _log_scores(self, x: IntArray) -> FloatArray:
         s = self.structure
+        if s.kinds is not None:
+            from equifactor.factors.sliced_rows import log_scores
+
+            return self._unless_observed(x, log_scores(s.rows(self.log_phi), x))
         # Offsets within the tables are differences of a running integer sum: exact, and right for arity 0.
         running = np.zeros((len(x), s.num_edges + 1), np.int64)
         np.cumsum(x[:, s.scope_vars] * s.stride, axis=1, out=running[:, 1:])
         entry = s.table_ptr[:-1] + running[:, s.scope_ptr[1:]] - running[:, s.scope_ptr[:-1]]
         # Summed row by row in memory, an assignment has the same score to the last bit alone or among others.
-        scores = self.log_phi[np.ascontiguousarray(entry)].sum(axis=1)
+        return self._unless_observed(x, self.log_phi[np.ascontiguousarray(entry)].sum(axis=1))
+
+    def _unless_observed(self, x: IntArray, scores: FloatArray) -> FloatArray:
+        """The scores [N], -inf where an assignment [N, V] disagrees with the evidence."""
         if self.observed is not None:
             scores[np.any((self.observed >= 0) & (self.observed != x), axis=1)] = -np.inf
         return scores
@@ -297,6 +337,14 @@ class FactorGraph:
 
     def __rich__(self) -> RenderableType:
         return display.terminal(self)
+
+
+def _check_values(structure: Structure, log_phi: FloatArray) -> None:
+    """Refuse log values that a kind of factor does not allow."""
+    if structure.kinds is not None:
+        from equifactor.factors.checks import check_kinds
+
+        check_kinds(structure.rows(log_phi))
 
 
 def as_graphs(graphs: FactorGraph | Iterable[FactorGraph]) -> list[FactorGraph]:

@@ -22,6 +22,8 @@ def batch_log_scores(graphs: Sequence[FactorGraph], assignments: Sequence[IntArr
     The assignments [V] are valid and agree with what is observed. Cost O(E) for the sum of all edges.
     """
     structures = [g.structure for g in graphs]
+    if any(s.kinds is not None for s in structures):
+        return [float(g.log_score(x)) for g, x in zip(graphs, assignments, strict=True)]
     vars_ptr = ptr_of([len(s.card) for s in structures])
     factors_ptr = ptr_of([len(s.scope_ptr) - 1 for s in structures])
     shift = np.repeat(vars_ptr[:-1], [len(s.scope_vars) for s in structures])

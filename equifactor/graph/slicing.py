@@ -24,6 +24,12 @@ def slice_tables(structure: Structure, log_phi: FloatArray, observed: IntArray) 
     Cost O(T' k) for T' entries left and the largest arity k; no loop over factors.
     """
     s = structure
+    if s.kinds is not None:
+        from equifactor.factors.sliced_rows import slice_rows
+
+        rows = slice_rows(s.rows(log_phi), observed)
+        names = {"variable_names": s.variable_names, "state_names": s.state_names}
+        return Structure.of_rows(s.card, rows, **names), rows.log_values  # type: ignore[arg-type]
     state_of_edge = observed[s.scope_vars]
     kept = state_of_edge < 0
     # Where each factor's slice begins: its first entry plus the observed states times their strides.

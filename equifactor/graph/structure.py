@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from equifactor.typing import IntArray
+    from equifactor.factors.factor_rows import FactorRows
+    from equifactor.typing import FloatArray, IntArray
 
 
 _BLOCK = 2**18  # factors whose table sizes are computed together
@@ -24,11 +25,28 @@ MAX_TABLE_ENTRIES = 2**40  # 8 TiB of float64: anything above is a typing error,
 
 
 @dataclass(frozen=True, eq=False)
+class FactorKinds:
+    """Which kind each factor is, and the whole numbers that say more about it; see `equifactor.factors`."""
+
+    kind: IntArray  # [F] number of the kind, 0 for a table
+    word_ptr: IntArray  # [F+1] words of factor a are word_ptr[a]:word_ptr[a+1]
+    words: IntArray  # [W]
+
+    def __setstate__(self, state: dict[str, IntArray]) -> None:
+        self.__dict__.update({name: _frozen(array) for name, array in state.items()})
+
+    def same_as(self, other: FactorKinds | None) -> bool:
+        """Whether all factors are of equal kinds with equal words."""
+        return other is not None and all(np.array_equal(a, vars(other)[name]) for name, a in vars(self).items())
+
+
+@dataclass(frozen=True, eq=False)
 class Structure:
-    """Cardinalities and scopes, in compressed rows; validated once by `Structure.build`.
+    """Cardinalities and scopes, in compressed rows; validated once by `Structure.build` or `Structure.of_rows`.
 
     V variables, F factors, E = sum of arities, T = sum of table sizes. Shared by all graphs that differ in
-    their potentials only, so that a batch of them is compiled once.
+    their potentials only, so that a batch of them is compiled once. Where all factors are tables there are no `kinds`;
+    a factor of another kind has its own few log values in place of a table.
     """
 
     card: IntArray  # [V] number of states of each variable
@@ -37,6 +55,7 @@ class Structure:
     table_ptr: IntArray  # [F+1] table entries of factor a are table_ptr[a]:table_ptr[a+1]
     variable_names: tuple[str, ...] | None = None
     state_names: tuple[tuple[str, ...] | None, ...] | None = None
+    kinds: FactorKinds | None = None
 
     @classmethod
     def build(
@@ -58,6 +77,46 @@ class Structure:
         variables = _check_variable_names(variable_names, len(card))
         states = _check_state_names(state_names, card)
         return cls(card, scope_ptr, scope_vars, table_ptr, variables, states)
+
+    @classmethod
+    def of_rows(
+        cls,
+        card: ArrayLike,
+        rows: FactorRows,
+        *,
+        variable_names: Sequence[str] | None = None,
+        state_names: Sequence[Sequence[str] | None] | None = None,
+    ) -> Structure:
+        """The structure of factors of any kinds; everything is checked as by `build`, and what each kind asks for."""
+        from equifactor.factors.checks import check_kinds, value_counts
+
+        if not rows.kind.any():
+            names = {"variable_names": variable_names, "state_names": state_names}
+            return cls.build(card, rows.scope_ptr, rows.scope_vars, **names)  # type: ignore[arg-type]
+        card = _frozen_ints(card)
+        scope_ptr, scope_vars = _frozen_ints(rows.scope_ptr), _frozen_ints(rows.scope_vars)
+        _check_card(card)
+        _check_scopes(card, scope_ptr, scope_vars)
+        tables = np.flatnonzero(rows.kind == 0)
+        scopes = rows.take(tables)
+        check_kinds(rows)
+        sizes = value_counts(rows)
+        sizes[tables] = _table_sizes(card, scopes.scope_ptr, scopes.scope_vars)
+        variables = _check_variable_names(variable_names, len(card))
+        states = _check_state_names(state_names, card)
+        kinds = FactorKinds(*(_frozen_ints(a) for a in (rows.kind, rows.word_ptr, rows.words)))
+        return cls(card, scope_ptr, scope_vars, _frozen(ptr_of(sizes)), variables, states, kinds)
+
+    def rows(self, log_phi: FloatArray) -> FactorRows:
+        """All factors with their log values `log_phi` [T], of whatever kind; nothing is copied."""
+        from equifactor.factors.factor_rows import FactorRows
+
+        none = np.zeros(self.num_factors + 1, np.int64)
+        kinds = self.kinds or FactorKinds(none[:-1], none, none[:0])
+        return FactorRows(
+            kinds.kind, self.scope_ptr, self.scope_vars, self.table_ptr, log_phi, kinds.word_ptr, kinds.words,
+            self.card[self.scope_vars],
+        )  # fmt: skip
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
@@ -109,10 +168,11 @@ class Structure:
     def stride(self) -> IntArray:
         """The step [E] in the factor's table when the edge's variable moves by one state (C order)."""
         stride = np.ones(self.num_edges, np.int64)
-        # One pass per slot from the back over the factors that have it, largest arity first: O(E) in all.
-        by_arity = np.argsort(-self.arity, kind="stable")
+        # One pass per slot from the back over the tables that have it, largest arity first: O(E) in all.
+        tables = np.arange(self.num_factors) if self.kinds is None else np.flatnonzero(self.kinds.kind == 0)
+        by_arity = tables[np.argsort(-self.arity[tables], kind="stable")]
         falling = -self.arity[by_arity]
-        for j in range(int(self.arity.max(initial=0)) - 2, -1, -1):
+        for j in range(int(-falling.min(initial=0)) - 2, -1, -1):
             edges = self.scope_ptr[by_arity[: np.searchsorted(falling, -j - 1)]] + j
             stride[edges] = stride[edges + 1] * self.card[self.scope_vars[edges + 1]]
         return _frozen(stride)
@@ -142,6 +202,7 @@ class Structure:
             and np.array_equal(self.scope_vars, other.scope_vars)
             and self.variable_names == other.variable_names
             and self.state_names == other.state_names
+            and (other.kinds is None if self.kinds is None else self.kinds.same_as(other.kinds))
         )
 
 

@@ -1,0 +1,120 @@
+"""From factors of any kind to tables alone: an equal graph with auxiliary variables, and the way back for its answers.
+
+Every auxiliary variable is a function of the original ones wherever the product is not zero, or is summed out to the
+factor itself; ln Z, marginals and the best score are those of the original graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.graph.pointers import ptr_of
+
+if TYPE_CHECKING:
+    from equifactor.factors.factor_rows import FactorRows
+    from equifactor.factors.structured_factor import StructuredFactor
+    from equifactor.typing import BoolArray, FloatArray, IntArray
+
+_SMALL = 64  # entries up to which a table is simpler than auxiliary variables
+
+
+@dataclass(frozen=True, eq=False)
+class LoweredTables:
+    """Tables that replace some factors. Auxiliary variables are numbered from 0 and written as -1 - number."""
+
+    scope_ptr: IntArray  # [n+1]
+    scope_vars: IntArray  # [e] variables of the graph, or -1 - number of an auxiliary variable
+    log_tables: FloatArray  # all tables one after the other
+    aux_card: IntArray  # [m] number of states of each auxiliary variable
+
+
+class LoweredBuilder:
+    """Collects blocks of equal-shaped tables and auxiliary variables."""
+
+    def __init__(self) -> None:
+        self._arity: list[IntArray] = []
+        self._scopes: list[IntArray] = []
+        self._tables: list[FloatArray] = []
+        self._aux: list[IntArray] = []
+        self._num_aux = 0
+
+    def auxiliary(self, card: IntArray) -> IntArray:
+        """New variables of these cardinalities [n]; returns how scopes name them [n]."""
+        names = -1 - (self._num_aux + np.arange(len(card)))
+        self._aux.append(np.asarray(card, np.int64))
+        self._num_aux += len(card)
+        return names
+
+    def add(self, scopes: IntArray, log_tables: FloatArray) -> None:
+        """Factors with scopes [n, k] and log tables [n, d1, .., dk], or one table [d1, .., dk] for all of them."""
+        count, arity = scopes.shape
+        self._arity.append(np.full(count, arity, np.int64))
+        self._scopes.append(scopes.ravel())
+        tables = np.broadcast_to(log_tables, (count, *log_tables.shape[log_tables.ndim - arity :]))
+        self._tables.append(np.asarray(tables, np.float64).ravel())
+
+    def add_chain(self, rows: FactorRows, steps: FloatArray, start: FloatArray, end: FloatArray) -> None:
+        """Factors of two binary variables and more as walks of an automaton of two states along their scopes.
+
+        Args:
+            rows: the factors.
+            steps: [e, 2, 2, 2] log weight of (state before, state of the variable, state after) at each edge.
+            start: [N, 2] log weight of each first state.
+            end: [N, 2] log weight of each last state.
+        """
+        if not rows.num_factors:
+            return
+        first, last = rows.scope_ptr[:-1], rows.scope_ptr[1:] - 1
+        inner = np.ones(len(rows.card), bool)  # every edge but the last of its factor has an auxiliary variable
+        inner[last] = False
+        after = np.zeros(len(inner), np.int64)
+        after[inner] = self.auxiliary(np.full(int(inner.sum()), 2))
+        inner[first] = False
+        middle = np.flatnonzero(inner)
+        x = rows.scope_vars
+        self.add(np.stack((x[first], after[first]), 1), _log_sum(start[:, :, None, None] + steps[first], 1))
+        self.add(np.stack((after[middle - 1], x[middle], after[middle]), 1), steps[middle])
+        self.add(np.stack((after[last - 1], x[last]), 1), _log_sum(steps[last] + end[:, None, None, :], 3))
+
+    def finish(self) -> LoweredTables:
+        """All blocks one after the other."""
+        none = np.zeros(0, np.int64)
+        return LoweredTables(
+            ptr_of(np.concatenate([none, *self._arity])),
+            np.concatenate([none, *self._scopes]),
+            np.concatenate([np.zeros(0), *self._tables]),
+            np.concatenate([none, *self._aux]),
+        )
+
+
+def small(rows: FactorRows) -> BoolArray:
+    """[N] whether a factor's own table is small enough to take the place of the factor."""
+    return rows.sum_of_edges(np.log2(rows.card)) <= np.log2(_SMALL)
+
+
+def add_tables(builder: LoweredBuilder, cls: type[StructuredFactor], rows: FactorRows) -> None:
+    """Every factor, all of them of one class, as its own table."""
+    for group in by_shape(rows):
+        members = rows.take(group)
+        builder.add(members.scope_vars.reshape(len(group), -1), cls.tables(members))
+
+
+def by_shape(rows: FactorRows) -> Iterator[IntArray]:
+    """The places of the factors in groups of one table shape."""
+    for arity in np.unique(rows.arity).tolist():
+        members = np.flatnonzero(rows.arity == arity)
+        cards = rows.card[rows.scope_ptr[members][:, None] + np.arange(arity)]
+        order = np.lexsort(cards.T[::-1]) if arity else np.arange(len(members))
+        changes = np.any(np.diff(cards[order], axis=0) != 0, axis=1)
+        yield from np.split(members[order], np.flatnonzero(changes) + 1)
+
+
+def _log_sum(values: FloatArray, axis: int) -> FloatArray:
+    """ln of the sum of exp(values) along an axis of two; -inf where both are."""
+    low, high = np.sort(values, axis=axis).take(0, axis), values.max(axis=axis)
+    gap = np.where(np.isneginf(low), -np.inf, low - np.where(np.isneginf(high), 0.0, high))
+    return np.asarray(high + np.log1p(np.exp(gap)))

@@ -1,0 +1,116 @@
+"""A graph of tables alone in place of one with factors of any kind, and the way back for its answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from equifactor.errors import ModelError
+from equifactor.factors.checks import by_kind
+from equifactor.factors.kinds import kind_class
+from equifactor.factors.structured_factor import TABLE
+from equifactor.graph.factor_graph import FactorGraph
+from equifactor.graph.marginals import Marginals
+from equifactor.graph.pointers import join_ptr, ptr_of
+from equifactor.graph.structure import Structure
+
+if TYPE_CHECKING:
+    from equifactor.result import Estimate
+    from equifactor.typing import IntArray, Semiring
+
+_MAX_ENTRIES = 2**28  # 2 GiB of tables: beyond this, lowering is a mistake rather than a method
+
+
+@dataclass(frozen=True, eq=False)
+class LoweredGraph:
+    """A graph of tables, whose first V variables are those of the original and whose others are auxiliary."""
+
+    graph: FactorGraph
+    original: FactorGraph
+
+    @property
+    def num_auxiliary(self) -> int:
+        """How many variables were added."""
+        return self.graph.num_vars - self.original.num_vars
+
+    def assignment(self, states: IntArray) -> IntArray:
+        """[V] the original's part of an assignment."""
+        return states[: self.original.num_vars]
+
+    def marginals(self, marginals: Marginals) -> Marginals:
+        """The marginals of the original's variables."""
+        ptr = self.original.structure.state_ptr
+        return Marginals(marginals.values[: ptr[-1]], ptr)
+
+    def estimate(self, estimate: Estimate) -> Estimate:
+        """The same answer over the variables of the original."""
+        if self.graph is self.original:
+            return estimate
+        changed: dict[str, Any] = {}
+        if estimate.marginals is not None:
+            changed["marginals"] = self.marginals(estimate.marginals)
+        if estimate.assignment is not None:
+            changed["assignment"] = self.assignment(estimate.assignment)
+        return replace(estimate, **changed) if changed else estimate
+
+
+def lower(graph: FactorGraph, semiring: Semiring = "sum") -> LoweredGraph:
+    """An equal graph of tables alone, with auxiliary variables behind the original ones.
+
+    Args:
+        graph: any graph; one of tables alone stays as it is.
+        semiring: what the auxiliary variables are to be removed by: "sum" keeps ln Z and marginals, "max" the best
+            assignments. Only `NoisyOr` needs to know.
+
+    Examples:
+        >>> from equifactor import FactorGraph, Parity, lower
+        >>> lower(FactorGraph([2] * 30, [(range(30), Parity())])).graph
+        FactorGraph(59 variables, 30 factors, 2 states, arity 2-3, 120 zeros)
+    """
+    s = graph.structure
+    if s.kinds is None:
+        return LoweredGraph(graph, graph)
+    rows = s.rows(graph.log_phi)
+    tables = rows.take(np.flatnonzero(rows.kind == TABLE))
+    scope_ptrs, scopes, log_tables, aux = [tables.scope_ptr], [tables.scope_vars], [tables.log_values], [s.card]
+    num_vars = s.num_vars
+    for number, places in by_kind(rows):
+        if number == TABLE:
+            continue
+        part = kind_class(number).lowered(rows.take(places), semiring)
+        scope_ptrs.append(part.scope_ptr)
+        scopes.append(np.where(part.scope_vars < 0, num_vars - 1 - part.scope_vars, part.scope_vars))
+        log_tables.append(part.log_tables)
+        aux.append(part.aux_card)
+        num_vars += len(part.aux_card)
+        if sum(map(len, log_tables)) > _MAX_ENTRIES:
+            raise ModelError(
+                f"written in tables, the factors have more than 2^{np.log2(_MAX_ENTRIES):.0f} entries; choose a solver "
+                "that takes them as they are, such as bp"
+            )
+    factors_ptr = ptr_of([len(ptr) - 1 for ptr in scope_ptrs])
+    card = np.concatenate(aux)
+    structure = Structure.build(
+        card,
+        join_ptr(scope_ptrs, factors_ptr),
+        np.concatenate(scopes),
+        variable_names=_names(s, len(card)),
+        state_names=None if s.state_names is None else (*s.state_names, *[None] * (len(card) - s.num_vars)),
+    )
+    observed = None
+    if graph.observed is not None:
+        observed = np.concatenate((graph.observed, np.full(len(card) - s.num_vars, -1)))
+    lowered = FactorGraph.trusted(structure, np.concatenate(log_tables), observed, graph.name)
+    return LoweredGraph(lowered, graph)
+
+
+def _names(s: Structure, num_vars: int) -> tuple[str, ...] | None:
+    """The names of the original and new ones that none of them has."""
+    if s.variable_names is None:
+        return None
+    prefix = "aux"
+    while any(name.startswith(prefix) for name in s.variable_names):
+        prefix = "_" + prefix
+    return (*s.variable_names, *(f"{prefix}{n}" for n in range(num_vars - s.num_vars)))
