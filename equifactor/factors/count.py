@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.errors import ModelError
-from equifactor.factors.factor_rows import picked
 from equifactor.factors.lowering import LoweredBuilder, add_tables, small
 from equifactor.factors.small_scopes import without_small_scopes
 from equifactor.factors.structured_factor import (
@@ -21,7 +20,7 @@ from equifactor.factors.structured_factor import (
     number_of_words,
     read_signs,
 )
-from equifactor.graph.pointers import ptr_of
+from equifactor.graph.pointers import picked, ptr_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

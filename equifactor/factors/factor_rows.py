@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from equifactor.graph.pointers import ptr_of, row_of
+from equifactor.graph.pointers import picked, ptr_of, row_of
 
 if TYPE_CHECKING:
     from equifactor.typing import BoolArray, FloatArray, IntArray
@@ -83,12 +83,6 @@ class FactorRows:
     def sum_of_edges(self, values: np.ndarray) -> np.ndarray:
         """[N] sums of what each edge has [e, ..]; 0 for a factor without variables."""
         return row_sums(values, self.scope_ptr)
-
-
-def picked(ptr: IntArray, rows: IntArray) -> tuple[IntArray, IntArray]:
-    """The pointer of some rows of a ragged array, and the places of their elements."""
-    new = ptr_of(ptr[rows + 1] - ptr[rows])
-    return new, np.repeat(ptr[rows] - new[:-1], np.diff(new)) + np.arange(new[-1])
 
 
 def row_sums(values: np.ndarray, ptr: IntArray) -> np.ndarray:

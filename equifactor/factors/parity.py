@@ -90,8 +90,9 @@ class Parity(StructuredFactor):
         values = rows.log_values.reshape(-1, 2)
         fits = values[np.arange(rows.num_factors)[:, None], (ones[:, None] + [0, 1]) % 2] > -np.inf  # [N, 2]
         row = rows.row_of_edge
-        decided = np.where(free[:, None], fits[row], fits[row, :1])  # a fixed variable is counted among the ones
-        return np.where((left[row] < 2)[:, None], ~decided, ~fits.any(axis=1)[row, None]).ravel()
+        some = np.where(left == 0, fits[:, 0], fits.any(axis=1))  # whether any choice of the free variables fits
+        last = free & (left[row] == 1)
+        return np.where(last[:, None], ~fits[row], ~some[row, None]).ravel()
 
     @classmethod
     def with_states(cls, rows: FactorRows, new_state: IntArray, new_card: IntArray) -> FactorRows:

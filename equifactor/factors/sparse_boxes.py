@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.factors.factor_rows import picked
+from equifactor.graph.pointers import picked
 
 if TYPE_CHECKING:
     from equifactor.factors.factor_rows import FactorRows

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.errors import ModelError
-from equifactor.factors.factor_rows import picked, row_sums
+from equifactor.factors.factor_rows import row_sums
 from equifactor.factors.lowering import LoweredBuilder, add_tables, small
 from equifactor.factors.small_scopes import without_small_scopes
 from equifactor.factors.structured_factor import StructuredFactor, edge_state_ptr, log_number
-from equifactor.graph.pointers import place_in_row, ptr_of, row_of
+from equifactor.graph.pointers import picked, place_in_row, ptr_of, row_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

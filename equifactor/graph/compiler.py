@@ -11,8 +11,9 @@ import numpy as np
 
 from equifactor.errors import ModelError
 from equifactor.graph.factor_graph import FactorGraph, as_graphs
-from equifactor.graph.flat_graph import Axis, FactorGroup, FlatGraph
-from equifactor.graph.pointers import join_ptr, ptr_of, row_of
+from equifactor.graph.flat_graph import Axis, FactorGroup, FlatGraph, StructuredGroup
+from equifactor.graph.pointers import join_ptr, picked, place_in_row, ptr_of, row_of
+from equifactor.graph.structure import FactorKinds, Structure, tables_only
 
 if TYPE_CHECKING:
     from equifactor.typing import FloatArray, IntArray
@@ -57,6 +58,31 @@ def compile(graphs: FactorGraph | Sequence[FactorGraph]) -> FlatGraph[np.ndarray
         groups.append(FactorGroup(shape, factors, entries, tuple(slots), tuple(edges)))
         entry = entries.stop
 
+    structured: list[StructuredGroup] = []
+    if parts.kinds is not None:
+        for number in np.unique(parts.kinds.kind[parts.kinds.kind > 0]).tolist():
+            factors = np.flatnonzero(parts.kinds.kind == number)
+            edge_ptr, of_scope = picked(parts.scope_ptr, factors)
+            value_ptr, values = picked(parts.table_ptr, factors)
+            word_ptr, words = picked(parts.kinds.word_ptr, factors)
+            variables = parts.scope_vars[of_scope]
+            card = parts.card[variables]
+            own = slice(edge, edge + len(variables))
+            var_of_edge[own] = variables
+            factor_of_edge[own] = np.repeat(factors, np.diff(edge_ptr))
+            state_ptr = ptr_of(card)
+            states = slice(edge_state, edge_state + int(state_ptr[-1]))
+            state_of_edge_state[states] = np.repeat(parts.var_ptr[variables], card) + place_in_row(state_ptr)
+            edge_of_edge_state[states] = np.repeat(np.arange(own.start, own.stop), card)
+            entries = slice(entry, entry + len(values))
+            entry_order[entries] = values
+            factor_of_entry[entries] = np.repeat(factors, np.diff(value_ptr))
+            own_words = parts.kinds.words[words]
+            structured.append(
+                StructuredGroup(number, factors, entries, states, own, edge_ptr, value_ptr, word_ptr, own_words, card)
+            )
+            edge, edge_state, entry = own.stop, states.stop, entries.stop
+
     log_phi = parts.log_phi[entry_order]
     arrays: dict[str, Any] = {
         "log_phi": log_phi,
@@ -76,6 +102,7 @@ def compile(graphs: FactorGraph | Sequence[FactorGraph]) -> FlatGraph[np.ndarray
     return FlatGraph(
         **arrays,
         groups=tuple(groups),
+        structured=tuple(structured),
         has_zeros=bool(np.isneginf(log_phi).any()),
         graphs=batch,
         graph_ptr=parts.graph_ptr,
@@ -93,6 +120,7 @@ class _Parts:
     table_ptr: IntArray  # [F+1]
     log_phi: FloatArray  # [T]
     graph_ptr: dict[Axis, IntArray]
+    kinds: FactorKinds | None  # None where all factors are tables
 
 
 def _concatenate(batch: tuple[FactorGraph, ...]) -> _Parts:
@@ -122,20 +150,35 @@ def _concatenate(batch: tuple[FactorGraph, ...]) -> _Parts:
             "factors": factors_ptr,
             "entries": table_ptr[factors_ptr],
         },
+        kinds=_concatenate_kinds(structures, factors_ptr),
+    )
+
+
+def _concatenate_kinds(structures: Sequence[Structure], factors_ptr: IntArray) -> FactorKinds | None:
+    """The kinds of all factors of all graphs; None where all are tables."""
+    if all(s.kinds is None for s in structures):
+        return None
+    kinds = [s.kinds or tables_only(s.num_factors) for s in structures]
+    return FactorKinds(
+        np.concatenate([k.kind for k in kinds]),
+        join_ptr([k.word_ptr for k in kinds], factors_ptr),
+        np.concatenate([k.words for k in kinds]),
     )
 
 
 def _groups_of(parts: _Parts) -> tuple[IntArray, list[tuple[int, ...]], list[int]]:
-    """Factors sorted by (arity, shape), stably; the shapes; where each shape begins.
+    """Tables sorted by (arity, shape), stably; the shapes; where each shape begins.
 
     Returns:
         order [F], one shape per group, bounds [groups + 1] into order.
     """
     arity = np.diff(parts.scope_ptr)
+    if parts.kinds is not None:
+        arity[parts.kinds.kind > 0] = -1  # These are not grouped by shape.
     order = [np.zeros(0, np.int64)]
     shapes: list[tuple[int, ...]] = []
     bounds = [0]
-    for k in np.flatnonzero(np.bincount(arity)).tolist():
+    for k in np.flatnonzero(np.bincount(arity[arity >= 0])).tolist():
         factors = np.flatnonzero(arity == k)
         first = parts.scope_ptr[factors]
         cards = np.empty((k, len(factors)), np.int64)

@@ -1,6 +1,6 @@
 """FlatGraph: the compiled form of one factor graph, or of a batch of different ones; `compile` makes it.
 
-Factors are grouped by table shape. A group of F factors of shape (d1, .., dk) is one dense tensor
+Tables are grouped by shape, other factors by kind. A group of F factors of shape (d1, .., dk) is one dense tensor
 `[F, d1, .., dk]`, and the messages on slot j of its factors are one contiguous block `[F, d_j]` of the flat
 vector of edge states. A batch is the concatenation of its graphs: nothing is padded.
 
@@ -55,6 +55,31 @@ class FactorGroup:
         return values.reshape(self.num_factors, self.shape[slot], *edge_states.shape[1:])
 
 
+@dataclass(frozen=True)
+class StructuredGroup:
+    """All factors of one kind other than tables, of any arities, one after the other; N factors, e edges.
+
+    Every pointer counts from the group's first edge, value or word. Its edges are in factor order, and their edge states
+    follow each other.
+    """
+
+    kind: int  # as in `factors.kinds.KINDS`
+    factors: Any  # [N] batch-wide factor numbers, in order
+    entries: slice  # the part of log_phi [T] that holds its log values
+    states: slice  # the part of the edge states [S]
+    edges: slice  # the part of the edges [E]
+    edge_ptr: IntArray  # [N+1]
+    value_ptr: IntArray  # [N+1]
+    word_ptr: IntArray  # [N+1]
+    words: IntArray
+    card: IntArray  # [e]
+
+    @property
+    def num_factors(self) -> int:
+        """N."""
+        return len(self.factors)
+
+
 @dataclass(frozen=True, eq=False)
 class FlatGraph(Generic[Array]):
     """Frozen index arrays and potentials; numpy from `compile`, torch from `to`."""
@@ -76,6 +101,7 @@ class FlatGraph(Generic[Array]):
     graph_ptr: dict[Axis, IntArray]  # [G+1] first variable, state, factor or entry of each graph
     # What was derived from the structure alone, such as the CPU layout; graphs that differ in potentials share it.
     cache: dict[str, Any] = field(default_factory=dict)
+    structured: tuple[StructuredGroup, ...] = ()  # the factors that are no tables
 
     @property
     def num_graphs(self) -> int:

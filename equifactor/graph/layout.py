@@ -40,7 +40,15 @@ class Layout(NamedTuple):
     graph_of_edge_state: IntArray  # [S]
     order: IntArray  # [F] flat factor numbers in the order of the model
     first_pair_state: int  # edge states before this one belong to unary factors
-    max_arity: int
+    max_arity: int  # of the tables
+
+
+class KindArrays(NamedTuple):
+    """What kind each factor is, in flat order."""
+
+    kind: IntArray  # [F] as in `factors.kinds.KINDS`, 0 for a table
+    word_ptr: IntArray  # [F+1]
+    words: IntArray
 
 
 class SlotsAround(NamedTuple):
@@ -65,6 +73,25 @@ def layout_of(flat: FlatGraph[np.ndarray]) -> Layout:
     return layout
 
 
+def kinds_of(flat: FlatGraph[np.ndarray]) -> KindArrays | None:
+    """The kinds of the factors of a compiled batch; None where all are tables."""
+    if not flat.structured:
+        return None
+    if "kinds" not in flat.cache:
+        num_tables = sum(group.num_factors for group in flat.groups)
+        kind, counts, words = [np.zeros(num_tables, np.int64)], [np.zeros(num_tables, np.int64)], []
+        for group in flat.structured:
+            kind.append(np.full(group.num_factors, group.kind))
+            counts.append(np.diff(group.word_ptr))
+            words.append(group.words)
+        arrays = KindArrays(_join(kind), ptr_of(_join(counts)), _join(words))
+        for array in arrays:
+            array.flags.writeable = False
+        flat.cache["kinds"] = arrays
+    kinds: KindArrays = flat.cache["kinds"]
+    return kinds
+
+
 def _new_layout(flat: FlatGraph[np.ndarray]) -> Layout:
     """Array operations per table shape only; no loop over factors."""
     slots, arity, sizes, order = [], [], [], []
@@ -75,6 +102,11 @@ def _new_layout(flat: FlatGraph[np.ndarray]) -> Layout:
         arity.append(np.full(group.num_factors, len(group.shape)))
         sizes.append(np.full(group.num_factors, int(np.prod(group.shape, dtype=np.int64))))
         order.append(group.factors)
+    for other in flat.structured:
+        slots.append(np.arange(other.edges.start, other.edges.stop))
+        arity.append(np.diff(other.edge_ptr))
+        sizes.append(np.diff(other.value_ptr))
+        order.append(other.factors)
     edge_of_slot = _join(slots)
     slot_ptr = ptr_of(_join(arity))
     model_factor = _join(order)  # batch-wide factor number of each flat factor
@@ -97,7 +129,10 @@ def _new_layout(flat: FlatGraph[np.ndarray]) -> Layout:
         graph_of_factor=flat.graph_of_factor[model_factor],
         graph_of_edge_state=np.repeat(flat.graph_of_var[flat.var_of_edge], card),
         order=np.argsort(model_factor),
-        first_pair_state=min((g.slots[0].start for g in flat.groups if len(g.shape) > 1), default=flat.num_edge_states),
+        first_pair_state=min(
+            [g.slots[0].start for g in flat.groups if len(g.shape) > 1] + [g.states.start for g in flat.structured],
+            default=flat.num_edge_states,
+        ),
         max_arity=max((len(g.shape) for g in flat.groups), default=0),
     )
     for field in layout:

@@ -36,3 +36,9 @@ def row_of(ptr: IntArray) -> IntArray:
 def place_in_row(ptr: IntArray) -> IntArray:
     """The place of each element within its row, counted from 0."""
     return np.arange(ptr[-1]) - np.repeat(ptr[:-1], np.diff(ptr))
+
+
+def picked(ptr: IntArray, rows: IntArray) -> tuple[IntArray, IntArray]:
+    """The pointer of some rows, in their order, and the places of their elements."""
+    new = ptr_of(ptr[rows + 1] - ptr[rows])
+    return new, np.repeat(ptr[rows] - new[:-1], np.diff(new)) + np.arange(new[-1])

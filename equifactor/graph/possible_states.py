@@ -7,35 +7,44 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.graph.pointers import ptr_of
+from equifactor.graph.pointers import place_in_row, ptr_of
 
 if TYPE_CHECKING:
+    from equifactor.factors.factor_rows import FactorRows
     from equifactor.graph.structure import Structure
-    from equifactor.typing import BoolArray, IntArray
+    from equifactor.typing import BoolArray, FloatArray, IntArray
 
 
 _MOST_SWEEPS = 1000  # What a longer chain of implications excludes is left to the solver.
 _MOST_ENTRIES = 2**24  # Tables of one shape are looked at together, up to this many entries.
 
 
-def possible_states(s: Structure, zero: BoolArray) -> BoolArray | None:
+def possible_states(s: Structure, log_phi: FloatArray) -> BoolArray | None:
     """[X] states with support in every factor; None where a variable has none left, or a constant is zero.
 
-    `zero` [T] marks the table entries that are zero. Cost O(T log T) for a first sweep over all tables, then that of
-    the factors around struck-out states: a long chain of implications costs a little for each of its links.
+    Cost O(T log T) for a first sweep over all factors, then that of the factors around struck-out states: a long chain
+    of implications costs a little for each of its links.
     """
     possible = np.ones(int(s.state_ptr[-1]), bool)
-    if not zero.any():
+    zero = np.isneginf(log_phi)
+    if s.kinds is None and not zero.any():  # A factor of another kind may be zero without a value that is.
         return possible
-    with_zeros = np.flatnonzero(np.logical_or.reduceat(zero, s.table_ptr[:-1]))
+    is_table = np.ones(s.num_factors, bool) if s.kinds is None else s.kinds.kind == 0
+    has_zero = np.logical_or.reduceat(zero, s.table_ptr[:-1]) & (np.diff(s.table_ptr) > 0)
+    with_zeros = np.flatnonzero(has_zero & is_table)
     if np.any(s.arity[with_zeros] == 0):
         return None
-    tables = [_ZerosOfShape(s, members, zero) for members in _by_shape(s, with_zeros)]
-    near = list(enumerate(np.arange(len(group.first)) for group in tables))
+    groups: list[_ZerosOfShape | _StructuredZeros]
+    groups = [_ZerosOfShape(s, members, zero) for members in _by_shape(s, with_zeros)]
+    if s.kinds is not None:
+        rows = s.rows(log_phi)
+        kinds = np.unique(s.kinds.kind[~is_table]).tolist()
+        groups += [_StructuredZeros(s, rows, np.flatnonzero(s.kinds.kind == kind), kind) for kind in kinds]
+    near = list(enumerate(np.arange(group.num_factors) for group in groups))
     left = s.card.copy()
     around: _Around | None = None
-    for _ in range(_MOST_SWEEPS):
-        lost = np.unique(np.concatenate([tables[n].without_support(rows, possible) for n, rows in near]))
+    for _ in range(_MOST_SWEEPS if groups else 0):
+        lost = np.unique(np.concatenate([groups[n].without_support(rows, possible) for n, rows in near]))
         if not len(lost):
             break
         possible[lost] = False  # All at once: what is struck out does not depend on the order of factors.
@@ -43,7 +52,7 @@ def possible_states(s: Structure, zero: BoolArray) -> BoolArray | None:
         np.subtract.at(left, variables, 1)
         if not left[variables].all():
             return None
-        around = around or _Around(s, tables)
+        around = around or _Around(s, groups)
         near = around.rows(np.unique(variables))
         if not near:
             break
@@ -57,6 +66,8 @@ class _ZerosOfShape:
         self.shape = s.shape(int(members[0]))
         self.variables = s.scope_vars[s.scope_ptr[members][:, None] + np.arange(len(self.shape))]  # [N, k]
         self.first = s.state_ptr[self.variables]  # [N, k] first state of each variable
+        self.num_factors = len(members)
+        self.arity = np.full(len(members), len(self.shape))
         self.allowed = ~zero[_entries(s, members)].reshape(-1, *self.shape)
 
     def without_support(self, rows: IntArray, possible: BoolArray) -> IntArray:
@@ -70,13 +81,31 @@ class _ZerosOfShape:
         return states[possible[states]]
 
 
+class _StructuredZeros:
+    """Factors of one kind other than tables."""
+
+    def __init__(self, s: Structure, rows: FactorRows, members: IntArray, kind: int) -> None:
+        from equifactor.factors.kinds import kind_class
+
+        self.cls, self.rows, self.state_ptr = kind_class(kind), rows.take(members), s.state_ptr
+        self.num_factors, self.arity, self.variables = len(members), self.rows.arity, self.rows.scope_vars
+
+    def without_support(self, rows: IntArray, possible: BoolArray) -> IntArray:
+        """Possible states that the factors of these rows no longer allow; a state may be listed more than once."""
+        some = self.rows if len(rows) == self.num_factors else self.rows.take(rows)
+        first = np.repeat(self.state_ptr[some.scope_vars], some.card)
+        states = first + place_in_row(ptr_of(some.card))
+        here = possible[states]
+        return states[self.cls.unsupported(some, here) & here]
+
+
 class _Around:
     """Which factors with zeros are around a variable."""
 
-    def __init__(self, s: Structure, tables: Sequence[_ZerosOfShape]) -> None:
-        self.start = ptr_of([len(group.first) for group in tables])  # The rows of all tables lie one after the other.
-        variables = np.concatenate([group.variables.ravel() for group in tables])
-        arity = np.repeat([len(group.shape) for group in tables], np.diff(self.start))
+    def __init__(self, s: Structure, groups: Sequence[_ZerosOfShape | _StructuredZeros]) -> None:
+        self.start = ptr_of([group.num_factors for group in groups])  # The rows of all groups lie one after the other.
+        variables = np.concatenate([group.variables.ravel() for group in groups])
+        arity = np.concatenate([group.arity for group in groups])
         order = np.argsort(variables, kind="stable")
         self.row_of = np.repeat(np.arange(self.start[-1]), arity)[order]
         self.ptr = ptr_of(np.bincount(variables, minlength=s.num_vars))

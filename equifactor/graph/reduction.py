@@ -132,7 +132,7 @@ def without_observed(graph: FactorGraph) -> ReducedGraph:
     card = s.card[free]
     for array in (card, scope_vars):  # Numba compiles anew for a writeable array among read-only ones.
         array.flags.writeable = False
-    structure = Structure(card, s.scope_ptr, scope_vars, s.table_ptr)
+    structure = Structure(card, s.scope_ptr, scope_vars, s.table_ptr, kinds=s.kinds)
     smaller = type(graph).trusted(structure, graph.log_phi, None, graph.name)
     return ReducedGraph(smaller, graph, free, np.flatnonzero(np.repeat(is_free, s.card)), graph.observed)
 
@@ -159,10 +159,9 @@ def _without_impossible_states(graph: FactorGraph, known: dict[Any, Structure]) 
     if isinstance(graph, ConsistentGraph):
         return ReducedGraph(graph, graph)
     s = graph.structure
-    zero = np.isneginf(graph.log_phi)
-    if not s.has_single_states and not zero.any():
+    if not s.has_single_states and s.kinds is None and not np.isneginf(graph.log_phi).any():
         return ReducedGraph(graph, graph)
-    possible = possible_states(s, zero)
+    possible = possible_states(s, graph.log_phi)
     if possible is None:
         return None
     reduced = _observe_forced(graph, possible)
@@ -170,6 +169,10 @@ def _without_impossible_states(graph: FactorGraph, known: dict[Any, Structure]) 
     if reduced.observed is not None:
         possible[np.repeat(reduced.observed >= 0, s.card)] = True
     whole = bool(possible.all())
+    if s.kinds is not None:  # Words change along with the structure, so that graphs do not share it.
+        smaller = reduced if whole else _without_structured_states(reduced, possible)
+        smaller = ConsistentGraph.trusted(smaller.structure, smaller.log_phi, reduced.observed, graph.name)
+        return ReducedGraph(smaller, graph, kept_states=None if whole else np.flatnonzero(possible))
     # By the structure that came in, which the caller holds: the id of a sliced one is free again when it is dropped.
     free = None if reduced.observed is None else (reduced.observed < 0).tobytes()
     key = id(graph.structure), free, possible.tobytes()
@@ -196,9 +199,28 @@ def _observe_forced(graph: FactorGraph, possible: BoolArray) -> FactorGraph:
 
 def _without_states(s: Structure, possible: BoolArray) -> Structure:
     """The structure over the states that are left."""
-    names = s.state_names
-    if names is not None:
-        ends = zip(names, s.state_ptr[:-1].tolist(), s.state_ptr[1:].tolist(), strict=True)
-        names = tuple(own and tuple(np.array(own)[possible[a:b]].tolist()) for own, a, b in ends)
+    names = _names_left(s, possible)
     card = state_counts(s, possible)
     return Structure.build(card, s.scope_ptr, s.scope_vars, variable_names=s.variable_names, state_names=names)
+
+
+def _without_structured_states(graph: FactorGraph, possible: BoolArray) -> FactorGraph:
+    """The graph over the states that are left, where its factors are of several kinds."""
+    from equifactor.factors.renumbered_rows import with_states
+
+    s = graph.structure
+    new_state = np.where(possible, np.cumsum(possible) - 1, -1)
+    card = state_counts(s, possible)
+    new_state = np.where(possible, new_state - np.repeat(ptr_of(card)[:-1], s.card), -1)
+    rows = with_states(s.rows(graph.log_phi), new_state, s.state_ptr, card)
+    names = _names_left(s, possible)
+    structure = Structure.of_rows(card, rows, variable_names=s.variable_names, state_names=names)
+    return FactorGraph.trusted(structure, rows.log_values, graph.observed, graph.name)
+
+
+def _names_left(s: Structure, possible: BoolArray) -> tuple[tuple[str, ...] | None, ...] | None:
+    """The names of the states that are left."""
+    if s.state_names is None:
+        return None
+    ends = zip(s.state_names, s.state_ptr[:-1].tolist(), s.state_ptr[1:].tolist(), strict=True)
+    return tuple(own and tuple(np.array(own)[possible[a:b]].tolist()) for own, a, b in ends)

@@ -111,8 +111,7 @@ class Structure:
         """All factors with their log values `log_phi` [T], of whatever kind; nothing is copied."""
         from equifactor.factors.factor_rows import FactorRows
 
-        none = np.zeros(self.num_factors + 1, np.int64)
-        kinds = self.kinds or FactorKinds(none[:-1], none, none[:0])
+        kinds = self.kinds or tables_only(self.num_factors)
         return FactorRows(
             kinds.kind, self.scope_ptr, self.scope_vars, self.table_ptr, log_phi, kinds.word_ptr, kinds.words,
             self.card[self.scope_vars],
@@ -204,6 +203,12 @@ class Structure:
             and self.state_names == other.state_names
             and (other.kinds is None if self.kinds is None else self.kinds.same_as(other.kinds))
         )
+
+
+def tables_only(num_factors: int) -> FactorKinds:
+    """The kinds of factors that are all tables."""
+    none = np.zeros(num_factors + 1, np.int64)
+    return FactorKinds(none[:-1], none, none[:0])
 
 
 def numbered(count: int, noun: str) -> str:
