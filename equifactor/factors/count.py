@@ -30,43 +30,14 @@ if TYPE_CHECKING:
     from equifactor.typing import BoolArray, FloatArray, IntArray, Semiring
 
 
-@dataclass(frozen=True)
-class Count(StructuredFactor):
-    """Any function of how many of its binary variables are one.
-
-    Args:
-        log_values: the log value of 0, 1, .., arity ones; `-inf` is a true zero.
-        signs: for each variable whether it is counted in state 1 (True) or in state 0 (False).
-
-    Examples:
-        >>> from equifactor import Count, FactorGraph
-        >>> g = FactorGraph([2, 2, 2], [([0, 1, 2], Count([0.0, 1.0, 3.0, 4.0]))])
-        >>> g.log_score([1, 0, 1])
-        3.0
-    """
-
-    log_values: ArrayLike
-    signs: Sequence[bool] | None = None
+class Counting(StructuredFactor):
+    """The kind behind `Count`, `AtMost`, `AtLeast` and `Exactly`: they are stored alike."""
 
     kind = "count"
     number = 4
 
-    def row(self, card: tuple[int, ...]) -> tuple[FloatArray, IntArray]:
-        """The value of every number of ones; one sign per variable."""
-        arity = len(card)
-        try:
-            values = np.array([log_number(v, "a log value of a count") for v in np.asarray(self.log_values).tolist()])
-        except TypeError:
-            values = np.zeros(0)
-        if values.shape != (arity + 1,):
-            raise ModelError(
-                f"a count over {arity} variables needs {arity + 1} log values, of 0 to {arity} ones; "
-                f"found {np.shape(self.log_values)}"
-            )
-        return values, read_signs(self.signs, arity, self.kind)
-
     @classmethod
-    def of_row(cls, card: tuple[int, ...], log_values: FloatArray, words: IntArray) -> Count:
+    def of_row(cls, card: tuple[int, ...], log_values: FloatArray, words: IntArray) -> StructuredFactor:
         """Signs are left out where all variables are counted in state 1."""
         return Count(tuple(log_values.tolist()), None if words.all() else tuple((words == 1).tolist()))
 
@@ -142,49 +113,85 @@ class Count(StructuredFactor):
         return builder.finish()
 
 
-class AtMost(Count):
-    """At most k of its binary variables are one."""
+@dataclass(frozen=True)
+class Count(Counting):
+    """Any function of how many of its binary variables are one.
 
-    def __init__(self, k: int, signs: Sequence[bool] | None = None) -> None:
-        _remember(self, k, signs)
+    Args:
+        log_values: the log value of 0, 1, .., arity ones; `-inf` is a true zero.
+        signs: for each variable whether it is counted in state 1 (True) or in state 0 (False).
+
+    Examples:
+        >>> from equifactor import Count, FactorGraph
+        >>> g = FactorGraph([2, 2, 2], [([0, 1, 2], Count([0.0, 1.0, 3.0, 4.0]))])
+        >>> g.log_score([1, 0, 1])
+        3.0
+    """
+
+    log_values: ArrayLike
+    signs: Sequence[bool] | None = None
+
+    def row(self, card: tuple[int, ...]) -> tuple[FloatArray, IntArray]:
+        """The value of every number of ones; one sign per variable."""
+        arity = len(card)
+        try:
+            values = np.array([log_number(v, "a log value of a count") for v in np.asarray(self.log_values).tolist()])
+        except TypeError:
+            values = np.zeros(0)
+        if values.shape != (arity + 1,):
+            raise ModelError(
+                f"a count over {arity} variables needs {arity + 1} log values, of 0 to {arity} ones; "
+                f"found {np.shape(self.log_values)}"
+            )
+        return values, read_signs(self.signs, arity, self.kind)
+
+
+@dataclass(frozen=True)
+class AtMost(Counting):
+    """At most k of its binary variables are one, or in state 0 where `signs` says False."""
+
+    k: int
+    signs: Sequence[bool] | None = None
 
     def row(self, card: tuple[int, ...]) -> tuple[FloatArray, IntArray]:
         """0 up to k ones."""
-        return _row_where(self, np.arange(len(card) + 1) <= self.log_values)
+        return _row(np.arange(len(card) + 1) <= _whole(self.k), self.signs)
 
 
-class AtLeast(Count):
-    """At least k of its binary variables are one."""
+@dataclass(frozen=True)
+class AtLeast(Counting):
+    """At least k of its binary variables are one, or in state 0 where `signs` says False."""
 
-    def __init__(self, k: int, signs: Sequence[bool] | None = None) -> None:
-        _remember(self, k, signs)
+    k: int
+    signs: Sequence[bool] | None = None
 
     def row(self, card: tuple[int, ...]) -> tuple[FloatArray, IntArray]:
         """0 from k ones on."""
-        return _row_where(self, np.arange(len(card) + 1) >= self.log_values)
+        return _row(np.arange(len(card) + 1) >= _whole(self.k), self.signs)
 
 
-class Exactly(Count):
-    """Exactly k of its binary variables are one."""
+@dataclass(frozen=True)
+class Exactly(Counting):
+    """Exactly k of its binary variables are one, or in state 0 where `signs` says False."""
 
-    def __init__(self, k: int, signs: Sequence[bool] | None = None) -> None:
-        _remember(self, k, signs)
+    k: int
+    signs: Sequence[bool] | None = None
 
     def row(self, card: tuple[int, ...]) -> tuple[FloatArray, IntArray]:
         """0 at k ones."""
-        return _row_where(self, np.arange(len(card) + 1) == self.log_values)
+        return _row(np.arange(len(card) + 1) == _whole(self.k), self.signs)
 
 
-def _remember(factor: Count, k: int, signs: Sequence[bool] | None) -> None:
+def _whole(k: object) -> int:
+    """A number of variables that a user gave."""
     if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 0:
-        raise ModelError(f"{type(factor).__name__} needs a whole number of variables from 0 on, found {k!r}")
-    object.__setattr__(factor, "log_values", int(k))
-    object.__setattr__(factor, "signs", signs)
+        raise ModelError(f"a count is a whole number from 0 on, found {k!r}")
+    return int(k)
 
 
-def _row_where(factor: Count, allowed: BoolArray) -> tuple[FloatArray, IntArray]:
-    arity = len(allowed) - 1
-    return np.where(allowed, 0.0, -np.inf), read_signs(factor.signs, arity, factor.kind)
+def _row(allowed: BoolArray, signs: Sequence[bool] | None) -> tuple[FloatArray, IntArray]:
+    """The values 0 and -inf of every number of ones [arity + 1], and the signs."""
+    return np.where(allowed, 0.0, -np.inf), read_signs(signs, len(allowed) - 1, Counting.kind)
 
 
 def _caps(rows: FactorRows) -> IntArray:

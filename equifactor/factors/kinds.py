@@ -15,7 +15,7 @@ KINDS = (
     "equifactor.factors.sparse_table:SparseTable",
     "equifactor.factors.parity:Parity",
     "equifactor.factors.clause:Clause",
-    "equifactor.factors.count:Count",
+    "equifactor.factors.count:Counting",
     "equifactor.factors.noisy_or:NoisyOr",
     "equifactor.factors.potts:Potts",
     "equifactor.factors.truncated_linear:TruncatedLinear",

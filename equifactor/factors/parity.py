@@ -84,7 +84,7 @@ class Parity(StructuredFactor):
     def unsupported(cls, rows: FactorRows, possible: BoolArray) -> BoolArray:
         """With one variable left free the other states decide its own."""
         pairs = possible.reshape(-1, 2)
-        free = pairs.all(axis=1)
+        free = pairs[:, 0] & pairs[:, 1]
         left = rows.sum_of_edges(free.astype(np.int64))
         ones = rows.sum_of_edges((pairs[:, 1] & ~free).astype(np.int64))
         values = rows.log_values.reshape(-1, 2)
@@ -97,7 +97,7 @@ class Parity(StructuredFactor):
     @classmethod
     def with_states(cls, rows: FactorRows, new_state: IntArray, new_card: IntArray) -> FactorRows:
         """Swapping the states of one variable turns the parity."""
-        return _turned(rows, rows.sum_of_edges(new_state.reshape(-1, 2)[:, 0]) % 2 == 1)
+        return _turned(rows, rows.sum_of_edges(np.asarray(new_state.reshape(-1, 2)[:, 0])) % 2 == 1)
 
     @classmethod
     def with_slots(cls, rows: FactorRows, edge: IntArray) -> FactorRows:

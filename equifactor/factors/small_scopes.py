@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def without_small_scopes(cls: type[StructuredFactor], rows: FactorRows) -> FactorRows:
-    """The rows, some of them of this class and others tables, with tables where a scope has fewer than two variables."""
+    """The rows, of this class or tables already, with tables where a scope has fewer than two variables."""
     is_small = (rows.arity < 2) & (rows.kind != TABLE)
     if not is_small.any():
         return rows

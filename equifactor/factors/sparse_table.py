@@ -123,7 +123,7 @@ class SparseTable(StructuredFactor):
 
     @classmethod
     def unsupported(cls, rows: FactorRows, possible: BoolArray) -> BoolArray:
-        """Count what is left for each state: listed ones above zero, or more than the listed zeros where all else is."""
+        """A state needs a listed configuration above zero, or a default above zero and one that is not listed."""
         first = edge_state_ptr(rows)
         edge = _edge_of_word(rows)
         at = first[edge] + rows.words  # the edge state of each word

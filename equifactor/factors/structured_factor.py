@@ -51,8 +51,8 @@ class StructuredFactor(ABC):
     def sliced(cls, rows: FactorRows, states: IntArray) -> FactorRows:
         """The factors given the states [e] of some edges' variables, -1 where free.
 
-        Observed variables leave the scopes. A factor may become one of another kind, and it leaves out variables that no
-        longer matter to it.
+        Observed variables leave the scopes. A factor may become one of another kind, and it leaves out variables that
+        no longer matter to it.
         """
 
     @classmethod

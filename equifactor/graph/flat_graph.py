@@ -59,8 +59,8 @@ class FactorGroup:
 class StructuredGroup:
     """All factors of one kind other than tables, of any arities, one after the other; N factors, e edges.
 
-    Every pointer counts from the group's first edge, value or word. Its edges are in factor order, and their edge states
-    follow each other.
+    Every pointer counts from the group's first edge, value or word. Its edges are in factor order, and their edge
+    states follow each other.
     """
 
     kind: int  # as in `factors.kinds.KINDS`

@@ -249,7 +249,9 @@ def test_the_search_for_impossible_states_is_made_once(solver: str, monkeypatch:
     """`solve` makes it, and no solver makes it again: plans, bounds and searches take the graph as consistent."""
     graph = random_graph(60, 100, arity=(1, 3), card=(2, 4), zeros=0.1, seed=3)
     searched = []
-    monkeypatch.setattr(reduction, "possible_states", lambda s, zero: searched.append(s) or possible_states(s, zero))
+    monkeypatch.setattr(
+        reduction, "possible_states", lambda s, log_phi: searched.append(s) or possible_states(s, log_phi)
+    )
     if solver == "toulbar2":  # The package is not needed for its first steps.
         monkeypatch.setattr(Toulbar2, "missing", classmethod(lambda cls: None))
         monkeypatch.setattr(Toulbar2, "_search", lambda self, card, problem, context: (None, 0.0, False, 0))
