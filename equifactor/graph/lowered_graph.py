@@ -67,7 +67,7 @@ def lower(graph: FactorGraph, semiring: Semiring = "sum") -> LoweredGraph:
     Examples:
         >>> from equifactor import FactorGraph, Parity, lower
         >>> lower(FactorGraph([2] * 30, [(range(30), Parity())])).graph
-        FactorGraph(59 variables, 30 factors, 2 states, arity 2-3, 120 zeros)
+        FactorGraph(59 variables, 30 factors, 2 states, arity 2-3, 116 zeros)
     """
     s = graph.structure
     if s.kinds is None:
