@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def applies_to(flat: FlatGraph[np.ndarray]) -> bool:
     """Whether all variables are binary, all arities at most 2, and all tables without zeros and of moderate range."""
     shapes = {g.shape for g in flat.groups}
-    if (2, 2) not in shapes or not shapes <= {(), (2,), (2, 2)} or flat.has_zeros:
+    if (2, 2) not in shapes or not shapes <= {(), (2,), (2, 2)} or flat.has_zeros or flat.structured:
         return False
     if np.any(np.diff(flat.var_ptr) != 2):  # a variable of more states in no factor at all
         return False
@@ -47,7 +47,7 @@ class BinaryEngine:
         residual = settings.schedule == "residual"
         first, second = self.group.edges
         var_of_edge = flat.var_of_edge[first.start : second.stop].astype(np.int32)
-        self.constant, unary = self._unary_factors()
+        self.constant, unary = unary_factors(flat)
         self.pairs = BinaryPairs(
             lam=np.zeros(2 * count),
             unary=unary,
@@ -59,18 +59,6 @@ class BinaryEngine:
         self.queue = (
             residual_queue(flat.num_vars, count, var_of_edge, np.tile(np.arange(count), 2)) if residual else None
         )
-
-    def _unary_factors(self) -> tuple[FloatArray, FloatArray]:
-        """[G] what factors of at most one variable add to every score of a graph, and [V] their log ratios."""
-        flat = self.flat
-        constant, ratio = np.zeros(flat.num_graphs), np.zeros(flat.num_vars)
-        for group in flat.groups:
-            if len(group.shape) < 2:
-                table = flat.log_phi[group.entries].reshape(group.num_factors, -1)
-                constant += flat.sum_per_graph(flat.graph_of_factor[group.factors], table[:, 0])
-            if len(group.shape) == 1:
-                ratio += np.bincount(flat.var_of_edge[group.edges[0]], table[:, 1] - table[:, 0], flat.num_vars)
-        return constant, ratio
 
     def sweep(self, count: int) -> FloatArray:
         """Update every message `count` times, or as many messages with the most urgent first."""
@@ -125,3 +113,15 @@ class BinaryEngine:
         flat = self.flat
         sum_of_pairs = flat.sum_per_graph(flat.graph_of_factor[self.group.factors], of_pairs)
         return self.constant + sum_of_pairs + flat.sum_per_graph(flat.graph_of_var, of_vars)
+
+
+def unary_factors(flat: FlatGraph[np.ndarray]) -> tuple[FloatArray, FloatArray]:
+    """[G] what tables of at most one binary variable add to every score of a graph, and [V] their log ratios."""
+    constant, ratio = np.zeros(flat.num_graphs), np.zeros(flat.num_vars)
+    for group in flat.groups:
+        if len(group.shape) < 2:
+            table = flat.log_phi[group.entries].reshape(group.num_factors, -1)
+            constant += flat.sum_per_graph(flat.graph_of_factor[group.factors], table[:, 0])
+        if len(group.shape) == 1:
+            ratio += np.bincount(flat.var_of_edge[group.edges[0]], table[:, 1] - table[:, 0], flat.num_vars)
+    return constant, ratio

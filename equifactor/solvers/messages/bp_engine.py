@@ -61,6 +61,10 @@ def new_engine(flat: FlatGraph[np.ndarray], settings: BpSettings, context: Solve
 
         if settings.schedule in ("parallel", "residual") and binary_engine.applies_to(flat):
             return binary_engine.BinaryEngine(flat, settings)
+        from equifactor.solvers.messages import literal_engine
+
+        if settings.schedule == "parallel" and literal_engine.applies_to(flat):
+            return literal_engine.LiteralEngine(flat, settings)
         from equifactor.solvers.messages.numba_engine import NumbaEngine
 
         return NumbaEngine(flat, settings)

@@ -1,0 +1,147 @@
+"""The fast path for parity checks and clauses: parallel belief propagation with one log ratio per message.
+
+As in `binary_engine`, a message is `(1, e^lam)`: a unary factor adds its log ratio to its variable and the constant
+`log f(0)` to ln Z and to every score.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.factors.clause import Clause
+from equifactor.factors.parity import Parity
+from equifactor.numerics.jit import plain
+from equifactor.solvers.messages.binary_engine import unary_factors
+from equifactor.solvers.messages.bp_engine import BpAnswers, BpSettings
+from equifactor.solvers.messages.literal_kernels import CLAUSE, PARITY, Literals, literal_reductions, sweep_literals
+
+if TYPE_CHECKING:
+    from equifactor.graph import FlatGraph
+    from equifactor.graph.flat_graph import StructuredGroup
+    from equifactor.typing import FloatArray, IntArray
+
+
+def applies_to(flat: FlatGraph[np.ndarray]) -> bool:
+    """Whether all variables are binary and all factors hard parities, clauses, or tables of one variable at most."""
+    if not flat.structured or np.any(np.diff(flat.var_ptr) != 2):
+        return False
+    if any(len(group.shape) > 1 or np.isneginf(flat.log_phi[group.entries]).any() for group in flat.groups):
+        return False
+    return all(
+        group.kind == Clause.number or (group.kind == Parity.number and _is_hard(flat, group)) for group in flat.structured
+    )
+
+
+def _is_hard(flat: FlatGraph[np.ndarray], group: StructuredGroup) -> bool:
+    """Whether each parity excludes either even or odd."""
+    zeros = np.isneginf(flat.log_phi[group.entries].reshape(-1, 2))
+    return bool((zeros[:, 0] != zeros[:, 1]).all())
+
+
+class LiteralEngine:
+    """Log ratios of all messages of checks and clauses, block by block and slot by slot."""
+
+    def __init__(self, flat: FlatGraph[np.ndarray], settings: BpSettings) -> None:
+        self.flat = flat
+        self.settings = settings
+        self.is_max = settings.semiring == "max"
+        self.constant, unary = unary_factors(flat)
+        if "literals" not in flat.cache:  # what does not depend on the potentials is made once
+            flat.cache["literals"] = _Blocks(flat)
+        self.blocks: _Blocks = flat.cache["literals"]
+        self.factor_constant, number = self._numbers()
+        self.literals = Literals(
+            blocks=self.blocks.rows,
+            lam=np.zeros(len(self.blocks.edge)),
+            unary=unary,
+            var_of_edge=self.blocks.var_of_edge,
+            graph_of_factor=self.blocks.graph_of_factor,
+            sign_of_edge=self.blocks.sign_of_edge,
+            number=number,
+        )
+        self.total = np.zeros((2, flat.num_vars))
+
+    def _numbers(self) -> tuple[FloatArray, FloatArray]:
+        """[F] the log value that a parity has where it holds, and what the kernels need to know of each factor."""
+        constant, number = np.zeros(len(self.blocks.factor)), np.zeros(len(self.blocks.factor))
+        for group, place in zip(self.flat.structured, self.blocks.places, strict=True):
+            values = self.flat.log_phi[group.entries]
+            if group.kind == Parity.number:
+                even, odd = values.reshape(-1, 2).T
+                constant[place] = np.maximum(even, odd)
+                number[place] = np.where(even > odd, 1.0, -1.0)
+            else:
+                number[place] = values
+        return constant, number
+
+    def sweep(self, count: int) -> FloatArray:
+        """Update every message `count` times."""
+        s, change = self.settings, np.zeros(self.flat.num_graphs)
+        check = s.tolerance > 0
+        sweep_literals(count, plain(self.literals), self.total, s.damping, self.is_max, change, check)
+        return change if check else np.full_like(change, np.inf)
+
+    def messages(self) -> FloatArray:
+        """[S] log ratios as log messages `(0, lam)`; unary factors send their tables."""
+        msg = np.zeros(self.flat.num_edge_states)
+        for group in self.flat.groups:
+            if group.shape == (2,):
+                msg[group.slots[0]] = self.flat.log_phi[group.entries]
+        first = min(group.states.start for group in self.flat.structured)
+        pairs = msg[first:].reshape(-1, 2)
+        pairs[self.blocks.edge - self.blocks.edge.min(), 1] = self.literals.lam
+        return msg
+
+    def answers(self) -> BpAnswers:
+        """Beliefs, ln Z, states and bound, in log ratios."""
+        flat, literals = self.flat, self.literals
+        total = literals.unary + np.bincount(literals.var_of_edge, literals.lam, flat.num_vars)
+        p = np.empty((flat.num_vars, 2))
+        small = np.exp(-np.abs(total))
+        p[:, 0] = np.where(total > 0, small, 1.0) / (1.0 + small)
+        p[:, 1] = np.where(total > 0, 1.0, small) / (1.0 + small)
+        none = np.full(flat.num_graphs, np.nan)
+        if self.is_max:
+            sent, of_vars = -literals.lam, np.maximum(total, 0.0)
+        else:
+            degree = np.bincount(literals.var_of_edge, minlength=flat.num_vars)
+            sent, of_vars = total[literals.var_of_edge] - literals.lam, (1 - degree) * np.logaddexp(0.0, total)
+        of_factors = literal_reductions(plain(literals), sent, self.is_max) + self.factor_constant
+        answer = (
+            self.constant
+            + flat.sum_per_graph(self.blocks.graph_of_factor, of_factors)
+            + flat.sum_per_graph(flat.graph_of_var, of_vars)
+        )
+        states = (total > 0).astype(np.int64)
+        return BpAnswers(p.ravel(), states, none if self.is_max else answer, answer if self.is_max else none)
+
+
+class _Blocks:
+    """The checks and clauses of a batch by kind and arity: index arrays that do not depend on potentials."""
+
+    def __init__(self, flat: FlatGraph[np.ndarray]) -> None:
+        rows, edges, factors, signs = [], [], [], []
+        self.places: list[IntArray] = []  # of each structured group the place of each factor among all blocks
+        first_edge = first_factor = 0
+        for group in flat.structured:
+            arity = np.diff(group.edge_ptr)
+            place = np.empty(group.num_factors, np.int64)
+            kind = CLAUSE if group.kind == Clause.number else PARITY
+            for k in np.unique(arity).tolist():
+                members = np.flatnonzero(arity == k)
+                own = group.edge_ptr[members][None, :] + np.arange(k)[:, None]  # [k, N] slot by slot
+                rows.append([kind, k, len(members), first_edge, first_factor])
+                edges.append(group.edges.start + own.ravel())
+                signs.append(2 * group.words[own.ravel()] - 1 if kind == CLAUSE else np.ones(own.size, np.int64))
+                factors.append(group.factors[members])
+                place[members] = first_factor + np.arange(len(members))
+                first_edge, first_factor = first_edge + own.size, first_factor + len(members)
+            self.places.append(place)
+        self.rows = np.array(rows)
+        self.edge = np.concatenate(edges)  # [E] number among the edges of the FlatGraph
+        self.factor = np.concatenate(factors)  # [F] batch-wide number
+        self.sign_of_edge = np.concatenate(signs).astype(np.int8)
+        self.var_of_edge = flat.var_of_edge[self.edge].astype(np.int32)
+        self.graph_of_factor = flat.graph_of_factor[self.factor].astype(np.int32)
