@@ -30,7 +30,8 @@ def applies_to(flat: FlatGraph[np.ndarray]) -> bool:
     if any(len(group.shape) > 1 or np.isneginf(flat.log_phi[group.entries]).any() for group in flat.groups):
         return False
     return all(
-        group.kind == Clause.number or (group.kind == Parity.number and _is_hard(flat, group)) for group in flat.structured
+        group.kind == Clause.number or (group.kind == Parity.number and _is_hard(flat, group))
+        for group in flat.structured
     )
 
 

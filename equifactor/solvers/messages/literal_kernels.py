@@ -20,7 +20,9 @@ from equifactor.typing import FloatArray, IntArray
 LIMIT = 600.0  # a probability of e^-600 times a few others is still a normal number
 PARITY, CLAUSE = 0, 1
 KIND, ARITY, COUNT, EDGE, FACTOR = 0, 1, 2, 3, 4  # columns of Literals.blocks
-_SCRATCH = 4096  # numbers in a row of scratch, which stays in the nearest cache
+LANES = 16  # factors that are updated together: four vectors of four numbers
+ROWS = 4  # rows of scratch per slot
+SMALLEST = 1e-300  # what a weight that has vanished is taken for
 
 
 class Literals(NamedTuple):
@@ -50,10 +52,10 @@ def sweep_literals(count, literals, total, damping, is_max, change, check):
     """
     literals = Literals(*literals)
     blocks, lam, unary, var_of_edge = literals.blocks, literals.lam, literals.unary, literals.var_of_edge
-    width = 1
+    longest = 1
     for b in range(len(blocks)):
-        width = max(width, blocks[b, ARITY] * min(blocks[b, COUNT], max(1, _SCRATCH // blocks[b, ARITY])))
-    rows = np.empty((4, width))
+        longest = max(longest, blocks[b, ARITY])
+    work = np.zeros((longest + 1) * ROWS * LANES)
     now, after = total[0], total[1]
     after[:] = unary
     for e in range(len(lam)):
@@ -64,59 +66,56 @@ def sweep_literals(count, literals, total, damping, is_max, change, check):
         after[:] = unary
         want = check and n == count - 1
         for b in range(len(blocks)):
-            lanes = max(1, _SCRATCH // blocks[b, ARITY])
-            for start in range(0, blocks[b, COUNT], lanes):
-                stop = min(start + lanes, blocks[b, COUNT])
-                _update_lanes(literals, blocks[b], start, stop, now, after, rows, damping, is_max, change, want)
+            _update_block(literals, blocks[b], now, after, work, damping, is_max, change, want)
 
 
 @fast_kernel
-def _update_lanes(literals, block, start, stop, now, after, rows, damping, is_max, change, want):
-    """Messages of factors number start to stop of a block: read, updated, written and added to the next sums."""
+def _update_block(literals, block, now, after, work, damping, is_max, change, want):
+    """Messages of a block, LANES factors at a time: read, updated, written and added to the next sums."""
     lam, var_of_edge, sign_of_edge = literals.lam, literals.var_of_edge, literals.sign_of_edge
-    arity, count = block[ARITY], block[COUNT]
+    number, graph_of_factor = literals.number, literals.graph_of_factor
+    arity, count, edge, factor = block[ARITY], block[COUNT], block[EDGE], block[FACTOR]
     is_clause = block[KIND] == CLAUSE
-    lanes = stop - start
-    number = literals.number[block[FACTOR] + start : block[FACTOR] + stop]
-    q = rows[0]
-    for s in range(arity):
-        first = block[EDGE] + s * count + start
-        at = s * lanes
+    ends = arity * ROWS * LANES  # the row of what is known of each factor
+    for start in range(0, count, LANES):
+        lanes = min(LANES, count - start)
         for f in range(lanes):
-            put(q, at + f, get(now, get(var_of_edge, first + f)) - get(lam, first + f))
-        if is_clause:
+            put(work, ends + f, get(number, factor + start + f))
+        for s in range(arity):
+            first, at = edge + s * count + start, s * ROWS * LANES
             for f in range(lanes):
-                put(q, at + f, get(q, at + f) * get(sign_of_edge, first + f))
-    if is_max:
-        if is_clause:
-            _max_clauses(q, rows[1], rows[2], arity, lanes, number)
+                put(work, at + f, get(now, get(var_of_edge, first + f)) - get(lam, first + f))
+            if is_clause:
+                for f in range(lanes):
+                    put(work, at + f, get(work, at + f) * get(sign_of_edge, first + f))
+        if is_max:
+            if is_clause:
+                _max_clauses(work, arity)
+            else:
+                _max_parities(work, arity)
+        elif is_clause:
+            _sum_clauses(work, arity)
         else:
-            _max_parities(q, rows[1], rows[2], arity, lanes, number)
-    elif is_clause:
-        _sum_clauses(q, rows[1], rows[2], rows[3], arity, lanes, number)
-    else:
-        _sum_parities(q, rows[1], rows[2], rows[3], arity, lanes, number)
-    graph = literals.graph_of_factor
-    for s in range(arity):
-        first = block[EDGE] + s * count + start
-        at = s * lanes
-        if is_clause:
+            _sum_parities(work, arity)
+        for s in range(arity):
+            first, at = edge + s * count + start, s * ROWS * LANES
+            if is_clause:
+                for f in range(lanes):
+                    put(work, at + f, get(work, at + f) * get(sign_of_edge, first + f))
+            if want:
+                for f in range(lanes):
+                    g = get(graph_of_factor, factor + start + f)
+                    moved = abs(_probability(get(work, at + f)) - _probability(get(lam, first + f)))
+                    put(change, g, max(get(change, g), moved))
+            if damping > 0.0:
+                for f in range(lanes):
+                    gap = get(lam, first + f) - get(work, at + f)
+                    put(work, at + f, get(work, at + f) + damping * (gap if abs(gap) > TINY else 0.0))
             for f in range(lanes):
-                put(q, at + f, get(q, at + f) * get(sign_of_edge, first + f))
-        if want:
-            for f in range(lanes):
-                moved = abs(_probability(get(q, at + f)) - _probability(get(lam, first + f)))
-                put(rows[1], f, moved)
-            for f in range(lanes):
-                g = graph[block[FACTOR] + start + f]
-                change[g] = max(change[g], get(rows[1], f))
-        for f in range(lanes):
-            new = get(q, at + f)
-            gap = get(lam, first + f) - new
-            put(lam, first + f, new + damping * (gap if abs(gap) > TINY else 0.0))
-        for f in range(lanes):
-            i = get(var_of_edge, first + f)
-            put(after, i, get(after, i) + get(lam, first + f))
+                new = get(work, at + f)
+                put(lam, first + f, new)
+                i = get(var_of_edge, first + f)
+                put(after, i, get(after, i) + new)
 
 
 @inlined
@@ -126,141 +125,141 @@ def _probability(ratio):
     return (1.0 if ratio > 0.0 else small) / (1.0 + small)
 
 
-# ---- sums -------------------------------------------------------------------------------------------------
+# All of these take LANES factors of one arity. Slot s has ROWS rows of LANES numbers in `work`: first the log ratio that
+# arrives and that is replaced by the one to send, then what the method keeps. One array and constant distances are what
+# lets the compiler see that the lanes do not touch each other.
 
 
 @fast_kernel
-def _sum_parities(q, one, even, odd, arity, lanes, number):
-    """In place: from log ratios of what arrives to those of what is sent.
-
-    one [k lanes] holds the probabilities of state 1; even and odd the weights before each slot.
-    """
-    for f in range(lanes):
-        put(even, f, 1.0)
-        put(odd, f, 0.0)
+def _sum_parities(work, arity):
+    """The rows of a slot: ratio or probability of state 0, probability of state 1, weight of even and odd before it."""
+    for f in range(LANES):
+        put(work, 2 * LANES + f, 1.0)
+        put(work, 3 * LANES + f, 0.0)
     for s in range(arity):
-        at = s * lanes
-        for f in range(at, at + lanes):
-            ratio = get(q, f)
+        at = s * ROWS * LANES
+        for f in range(LANES):
+            ratio = get(work, at + f)
             small = exp_(max(-abs(ratio), -LIMIT))
-            share = 1.0 / (1.0 + small)
-            p1 = share if ratio > 0.0 else small * share
-            put(one, f, p1)
-            put(q, f, small * share if ratio > 0.0 else share)  # the probability of state 0
-        if s + 1 < arity:
-            for f in range(at, at + lanes):
-                e, o, p0, p1 = get(even, f), get(odd, f), get(q, f), get(one, f)
-                put(even, f + lanes, e * p0 + o * p1)
-                put(odd, f + lanes, e * p1 + o * p0)
-    # The weights behind each slot are kept in the place of the first slot's, which are known to be 1 and 0.
-    for f in range(lanes):
-        put(even, f, 1.0)
-        put(odd, f, 0.0)
+            large = 1.0 / (1.0 + small)
+            small = small * large
+            p0 = small if ratio > 0.0 else large
+            p1 = large if ratio > 0.0 else small
+            even, odd = get(work, at + 2 * LANES + f), get(work, at + 3 * LANES + f)
+            put(work, at + f, p0)
+            put(work, at + LANES + f, p1)
+            put(work, at + 6 * LANES + f, even * p0 + odd * p1)
+            put(work, at + 7 * LANES + f, even * p1 + odd * p0)
+    end = arity * ROWS * LANES
+    for f in range(LANES):
+        put(work, end + 2 * LANES + f, 1.0)
+        put(work, end + 3 * LANES + f, 0.0)
     for s in range(arity - 1, -1, -1):
-        at = s * lanes
-        for f in range(lanes):
-            behind_even, behind_odd = get(even, f), get(odd, f)
-            e = get(even, at + f) if s > 0 else 1.0
-            o = get(odd, at + f) if s > 0 else 0.0
-            p0, p1 = get(q, at + f), get(one, at + f)
-            rest_even = e * behind_even + o * behind_odd
-            rest_odd = e * behind_odd + o * behind_even
-            put(q, at + f, get(number, f) * log_(rest_odd / rest_even))
-            put(even, f, behind_even * p0 + behind_odd * p1)
-            put(odd, f, behind_even * p1 + behind_odd * p0)
+        at = s * ROWS * LANES
+        for f in range(LANES):
+            p0, p1 = get(work, at + f), get(work, at + LANES + f)
+            even, odd = get(work, at + 2 * LANES + f), get(work, at + 3 * LANES + f)
+            after_even, after_odd = get(work, at + 6 * LANES + f), get(work, at + 7 * LANES + f)
+            rest_even = even * after_even + odd * after_odd
+            rest_odd = even * after_odd + odd * after_even
+            put(work, at + f, log_(rest_odd / rest_even))
+            # From here on this place holds the weights of what lies behind, which is what the slot before it needs.
+            put(work, at + 2 * LANES + f, after_even * p0 + after_odd * p1)
+            put(work, at + 3 * LANES + f, after_even * p1 + after_odd * p0)
+    for s in range(arity):
+        at = s * ROWS * LANES
+        for f in range(LANES):
+            put(work, at + f, get(work, at + f) * get(work, end + f))
 
 
 @fast_kernel
-def _sum_clauses(q, true, none, some, arity, lanes, number):
-    """In place, for log ratios of literals: none and some [k lanes] are the weights before each slot."""
-    for f in range(lanes):
-        put(none, f, 1.0)
-        put(some, f, 0.0)
+def _sum_clauses(work, arity):
+    """The rows of a slot: ratio or probability of false, probability of true, weight of none and of some before it."""
+    for f in range(LANES):
+        put(work, 2 * LANES + f, 1.0)
+        put(work, 3 * LANES + f, 0.0)
     for s in range(arity):
-        at = s * lanes
-        for f in range(at, at + lanes):
-            ratio = get(q, f)
+        at = s * ROWS * LANES
+        for f in range(LANES):
+            ratio = get(work, at + f)
             small = exp_(max(-abs(ratio), -LIMIT))
-            share = 1.0 / (1.0 + small)
-            put(true, f, share if ratio > 0.0 else small * share)
-            put(q, f, small * share if ratio > 0.0 else share)
-        if s + 1 < arity:
-            for f in range(at, at + lanes):
-                n = get(none, f)
-                put(none, f + lanes, n * get(q, f))
-                put(some, f + lanes, get(some, f) + n * get(true, f))
-    for f in range(lanes):
-        put(none, f, 1.0)
-        put(some, f, 0.0)
+            large = 1.0 / (1.0 + small)
+            small = small * large
+            false = small if ratio > 0.0 else large
+            true = large if ratio > 0.0 else small
+            none, some = get(work, at + 2 * LANES + f), get(work, at + 3 * LANES + f)
+            put(work, at + f, false)
+            put(work, at + LANES + f, true)
+            put(work, at + 6 * LANES + f, none * false)
+            put(work, at + 7 * LANES + f, some + none * true)
+    end = arity * ROWS * LANES
+    for f in range(LANES):
+        violated = get(work, end + f)
+        put(work, end + LANES + f, exp_(min(max(violated, -LIMIT), LIMIT)) if violated > -LIMIT else 0.0)
+        put(work, end + 2 * LANES + f, 1.0)
+        put(work, end + 3 * LANES + f, 0.0)
     for s in range(arity - 1, -1, -1):
-        at = s * lanes
-        for f in range(lanes):
-            behind_none, behind_some = get(none, f), get(some, f)
-            n = get(none, at + f) if s > 0 else 1.0
-            held = get(some, at + f) if s > 0 else 0.0
-            p_false, p_true = get(q, at + f), get(true, at + f)
-            violated = exp_(min(max(get(number, f), -LIMIT), LIMIT)) if get(number, f) > -LIMIT else 0.0
-            # Everything weighs 1 where this literal holds, the rest decides where it does not.
-            put(q, at + f, -log_(max(held + n * behind_some + n * behind_none * violated, 1e-300)))
-            put(none, f, behind_none * p_false)
-            put(some, f, behind_some + behind_none * p_true)
-
-
-# ---- maxima -----------------------------------------------------------------------------------------------
+        at = s * ROWS * LANES
+        for f in range(LANES):
+            false, true = get(work, at + f), get(work, at + LANES + f)
+            none, some = get(work, at + 2 * LANES + f), get(work, at + 3 * LANES + f)
+            none_after, some_after = get(work, at + 6 * LANES + f), get(work, at + 7 * LANES + f)
+            # All weighs 1 where this literal holds; where it does not, the others decide.
+            rest = some + none * some_after + none * none_after * get(work, end + LANES + f)
+            put(work, at + f, -log_(max(rest, SMALLEST)))
+            put(work, at + 2 * LANES + f, none_after * false)
+            put(work, at + 3 * LANES + f, some_after + none_after * true)
 
 
 @fast_kernel
-def _max_parities(q, least, second, arity, lanes, number):
-    """In place: the smallest strength among the others, and the parity of their signs."""
-    for f in range(lanes):
-        put(least, f, np.inf)
-        put(second, f, np.inf)
-        put(least, lanes + f, get(number, f))  # with the product of signs: -1 where a check is odd
+def _max_parities(work, arity):
+    """Kept behind the last slot: the two smallest strengths and the sign, -1 for an odd number of ones."""
+    end = arity * ROWS * LANES
+    for f in range(LANES):
+        put(work, end + LANES + f, np.inf)
+        put(work, end + 2 * LANES + f, np.inf)
+        put(work, end + 3 * LANES + f, -get(work, end + f))
     for s in range(arity):
-        at = s * lanes
-        for f in range(lanes):
-            ratio = get(q, at + f)
-            size = abs(ratio)
-            low = get(least, f)
-            put(second, f, min(get(second, f), max(low, size)))
-            put(least, f, min(low, size))
-            sign = get(least, lanes + f)
-            put(least, lanes + f, -sign if ratio > 0.0 else sign)
+        at = s * ROWS * LANES
+        for f in range(LANES):
+            ratio = get(work, at + f)
+            size, least = abs(ratio), get(work, end + LANES + f)
+            put(work, end + 2 * LANES + f, min(get(work, end + 2 * LANES + f), max(least, size)))
+            put(work, end + LANES + f, min(least, size))
+            sign = get(work, end + 3 * LANES + f)
+            put(work, end + 3 * LANES + f, -sign if ratio > 0.0 else sign)
     for s in range(arity):
-        at = s * lanes
-        for f in range(lanes):
-            ratio = get(q, at + f)
-            size = abs(ratio)
-            rest = get(second, f) if size == get(least, f) else get(least, f)
-            sign = get(least, lanes + f)
-            sign = -sign if ratio > 0.0 else sign
-            # An even number of ones among the others asks for state 0.
-            put(q, at + f, -sign * rest)
+        at = s * ROWS * LANES
+        for f in range(LANES):
+            ratio, least = get(work, at + f), get(work, end + LANES + f)
+            rest = get(work, end + 2 * LANES + f) if abs(ratio) == least else least
+            sign = get(work, end + 3 * LANES + f)
+            put(work, at + f, rest * (-sign if ratio > 0.0 else sign))
 
 
 @fast_kernel
-def _max_clauses(q, work, second, arity, lanes, number):
-    """In place, for log ratios of literals: what the others reach with none, and with at least one, of them holding."""
-    for f in range(lanes):
-        put(work, f, -np.inf)  # the largest ratio
-        put(second, f, -np.inf)  # the second largest
-        put(work, lanes + f, 0.0)  # the sum of the positive ones
+def _max_clauses(work, arity):
+    """Kept behind the last slot: the two largest ratios of literals and the sum of the positive ones."""
+    end = arity * ROWS * LANES
+    for f in range(LANES):
+        put(work, end + LANES + f, -np.inf)
+        put(work, end + 2 * LANES + f, -np.inf)
+        put(work, end + 3 * LANES + f, 0.0)
     for s in range(arity):
-        at = s * lanes
-        for f in range(lanes):
-            ratio = get(q, at + f)
-            top = get(work, f)
-            put(second, f, max(get(second, f), min(top, ratio)))
-            put(work, f, max(top, ratio))
-            put(work, lanes + f, get(work, lanes + f) + max(ratio, 0.0))
+        at = s * ROWS * LANES
+        for f in range(LANES):
+            ratio, top = get(work, at + f), get(work, end + LANES + f)
+            put(work, end + 2 * LANES + f, max(get(work, end + 2 * LANES + f), min(top, ratio)))
+            put(work, end + LANES + f, max(top, ratio))
+            put(work, end + 3 * LANES + f, get(work, end + 3 * LANES + f) + max(ratio, 0.0))
     for s in range(arity):
-        at = s * lanes
-        for f in range(lanes):
-            ratio = get(q, at + f)
-            top = get(second, f) if ratio == get(work, f) else get(work, f)
-            free = get(work, lanes + f) - max(ratio, 0.0) if top > 0.0 else 0.0
-            held = free if top > 0.0 else top
-            put(q, at + f, free - max(held, get(number, f)))
+        at = s * ROWS * LANES
+        for f in range(LANES):
+            ratio, top = get(work, at + f), get(work, end + LANES + f)
+            others = get(work, end + 2 * LANES + f) if ratio == top else top
+            free = get(work, end + 3 * LANES + f) - max(ratio, 0.0) if others > 0.0 else 0.0
+            held = free if others > 0.0 else others
+            put(work, at + f, free - max(held, get(work, end + f)))
 
 
 # ---- answers ----------------------------------------------------------------------------------------------
