@@ -4,8 +4,8 @@
 Factors of one kind and arity k form a block of N; the messages of slot s of all of them are one stretch of memory, so
 that every step of an update is a plain loop over factors that the compiler vectorises. Each factor is an automaton of
 two states that reads its variables one after the other: (an even, an odd number of ones so far) or (no literal, a
-literal has held so far). Its weights before and after a slot are sums of products of probabilities: nothing cancels, and
-a message is right to rounding for any strength. Log ratios beyond `LIMIT` are held there for sums.
+literal has held so far). Its weights before and after a slot are sums of products of probabilities: nothing cancels,
+and a message is right to rounding for any strength. Log ratios beyond `LIMIT` are held there for sums.
 """
 
 from typing import NamedTuple
@@ -125,9 +125,9 @@ def _probability(ratio):
     return (1.0 if ratio > 0.0 else small) / (1.0 + small)
 
 
-# All of these take LANES factors of one arity. Slot s has ROWS rows of LANES numbers in `work`: first the log ratio that
-# arrives and that is replaced by the one to send, then what the method keeps. One array and constant distances are what
-# lets the compiler see that the lanes do not touch each other.
+# All of these take LANES factors of one arity. Slot s has ROWS rows of LANES numbers in `work`: first the log ratio
+# that arrives and that is replaced by the one to send, then what the method keeps. One array and constant distances are
+# what lets the compiler see that the lanes do not touch each other.
 
 
 @fast_kernel
