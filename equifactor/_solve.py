@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,8 +15,10 @@ from equifactor.clock import Clock
 from equifactor.errors import OptionError, SolveError
 from equifactor.graph import FactorGraph
 from equifactor.graph.factor_graph import as_graphs
+from equifactor.graph.marginals import Marginals
 from equifactor.graph.reduction import without_impossible_states
 from equifactor.graph.scores import batch_log_scores
+from equifactor.options import choices, format_solver
 from equifactor.registry import parse_solver
 from equifactor.result import Estimate, Result, Status, Task, impossible
 from equifactor.solver import Progress, SolveContext, Solver
@@ -23,6 +26,8 @@ from equifactor.solver import Progress, SolveContext, Solver
 if TYPE_CHECKING:
     from equifactor.graph.inputs import Evidence
 
+_ARGUMENTS = ("evidence", "time_limit", "seed", "device", "dtype", "strict", "progress")
+_NO_MEMORY = "The memory of this machine does not hold what the solver needs: use another one or a smaller model."
 _NO_SUPPORT = "The assignment has probability zero: no possible one was found, and there may be none."
 
 
@@ -66,6 +71,7 @@ def solve(
     dtype: Literal["float32", "float64"] = "float64",
     strict: bool = False,
     progress: Progress | bool = False,
+    **unknown: object,
 ) -> Result | list[Result]:
     """Marginals (MAR), ln Z (PR) or the most probable assignment (MAP) of a factor graph.
 
@@ -73,7 +79,8 @@ def solve(
         graph: one graph, or several different ones to be solved as one batch (one Result each).
         task: "MAR", "PR" or "MAP".
         solver: text such as `"bp(damping=0.5)"`, or a solver object; `equifactor solvers` lists them.
-        evidence: states, or one weight per state for soft evidence, by variable; see `FactorGraph.condition`.
+        evidence: states, or one weight per state for soft evidence, by variable and for all graphs alike;
+            `FactorGraph.condition` says how they are read.
         time_limit: seconds; at the deadline the best answer so far comes back with status `time-limit`.
         seed: for solvers that draw random numbers.
         device: "cpu" or "cuda"; solvers without a GPU engine ignore it.
@@ -83,6 +90,8 @@ def solve(
 
     Ctrl-C stops the run and returns the best answer so far with status `interrupted`; a second one raises.
     """
+    if unknown:
+        raise _unknown_argument(solver, unknown)
     graphs = as_graphs(graph)
     wanted = parse_task(task)
     method = parse_solver(solver)
@@ -101,7 +110,10 @@ def solve(
     clock = Clock(time_limit)
     with clock.catch_interrupt(), _progress_bar(progress, str(method)) as report:
         context = SolveContext(clock=clock, seed=seed, device=device, dtype=dtype, progress=report)
-        estimates = _estimates(method, graphs, wanted, context)
+        try:
+            estimates = _estimates(method, graphs, wanted, context)
+        except MemoryError:
+            estimates = [Estimate(status=Status.TOO_LARGE, message=_NO_MEMORY) for _ in graphs]
     share = clock.seconds / max(1, len(graphs))
     results = _results(estimates, graphs, task=wanted, solver=str(method), seconds=share)
     if strict:
@@ -146,6 +158,8 @@ def _results(estimates: list[Estimate], graphs: list[FactorGraph], *, task: Task
     results = []
     for estimate, graph in zip(estimates, graphs, strict=True):
         fields = {**vars(estimate), **common, "graph": graph, "task": task}
+        if graph.structure.variable_names is not None and estimate.marginals is not None:
+            fields["marginals"] = Marginals(estimate.marginals.values, estimate.marginals.ptr, graph.structure)
         if estimate.assignment is not None:
             score = fields["log_score"] = next(scores)
             if task is Task.MAP and score == -math.inf:
@@ -171,6 +185,23 @@ def _without_nan(estimates: list[Estimate]) -> list[Estimate]:
             bad["marginals"] = None
         checked.append(replace(estimate, **bad, status=Status.NON_FINITE) if bad else estimate)
     return checked
+
+
+def _unknown_argument(solver: str | Solver, unknown: dict[str, object]) -> OptionError:
+    """The error for an argument that `solve` does not have; the options of a solver belong to the solver."""
+    method = parse_solver(solver)
+    options = {f.name for f in dataclasses.fields(method)}
+    if unknown.keys() <= options:
+        with_them = format_solver(replace(method, **unknown))  # type: ignore[arg-type]
+        return OptionError(
+            f"solve has no argument {next(iter(unknown))}, which is an option of {method.name}; options are written "
+            f'with the solver: solver="{with_them}"'
+        )
+    name = next(name for name in unknown if name not in options)
+    return OptionError(
+        f"neither solve nor {method.name} has {name}; {choices(name, (*_ARGUMENTS, *sorted(options)))}; options of the "
+        'solver are written with it: solver="bp(damping=0.5)"'
+    )
 
 
 def _progress_bar(progress: Progress | bool, title: str) -> Any:

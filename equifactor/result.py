@@ -84,8 +84,6 @@ class Estimate:
 
         The dictionary must hold `stats` and all fields without a default. A frozen dataclass sets its fields one by
         one and through a detour, which counts for a batch of thousands.
-        vars(new).update(fields)  # what is left out is found in the class, where the defaults live
-        vars(new).update(fields)  # a field that is left out is found in the class, where the defaults live
         """
         new = cls.__new__(cls)
         vars(new).update(fields)  # what is left out is found in the class, where the defaults live
@@ -102,7 +100,7 @@ class Result(Estimate):
     """Answers over the original variables, how good they are, what ran and how long.
 
     Logarithms are natural. A field is `None` where the solver does not provide it. Bounds are on ln Z for MAR
-    and PR, on the best log score for MAP.
+    and PR, on the best log score for MAP. `marginals["rain"]` is the distribution of one variable, by number or name.
     """
 
     graph: FactorGraph = field(repr=False)

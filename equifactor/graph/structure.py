@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 _BLOCK = 2**18  # factors whose table sizes are computed together
+MAX_AXES = 64  # of a numpy array; a larger scope is possible where most of its variables have one state only
 MAX_TABLE_ENTRIES = 2**40  # 8 TiB of float64: anything above is a typing error, not a table
 
 
