@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 
 from equifactor.clock import Clock
-from equifactor.errors import OptionError, SolveError
+from equifactor.errors import OptionError, SolveError, brief
 from equifactor.graph import FactorGraph
 from equifactor.graph.factor_graph import as_graphs
 from equifactor.graph.marginals import Marginals
@@ -97,13 +97,17 @@ def solve(
     method = parse_solver(solver)
     method.check_task(wanted)
     if time_limit is not None and not (isinstance(time_limit, Real) and time_limit >= 0):
-        raise OptionError(f"the time limit must be a number of seconds >= 0, found {time_limit!r}")
+        raise OptionError(f"the time limit must be a number of seconds >= 0, found {brief(time_limit)}")
     if not isinstance(seed, (int, np.integer)):
-        raise OptionError(f"the seed must be a whole number, found {seed!r}")
+        raise OptionError(f"the seed must be a whole number, found {brief(seed)}")
     if not isinstance(device, str):
-        raise OptionError(f"the device must be a name such as cpu or cuda, found {device!r}")
-    if dtype not in ("float32", "float64"):
-        raise OptionError(f"dtype must be float32 or float64, found {dtype!r}")
+        raise OptionError(f"the device must be a name such as cpu or cuda, found {brief(device)}")
+    if not isinstance(dtype, str) or dtype not in ("float32", "float64"):
+        raise OptionError(f"dtype must be float32 or float64, found {brief(dtype)}")
+    if not isinstance(strict, (bool, np.bool_)):
+        raise OptionError(f"strict must be True or False, found {brief(strict)}")
+    if not isinstance(progress, (bool, np.bool_)) and not callable(progress):
+        raise OptionError(f"progress must be True, False or a callable, found {brief(progress)}")
     if evidence is not None:
         graphs = [g.condition(evidence) for g in graphs]
 
@@ -125,11 +129,11 @@ def solve(
 
 def parse_task(task: str) -> Task:
     """A task by name, in any case; MPE is another name of MAP."""
-    name = str(task).upper()
+    name = task.upper() if isinstance(task, str) else ""
     if name == "MPE":
         return Task.MAP
     if name not in Task.__members__:
-        raise OptionError(f"there is no task {task!r}; choose from: {', '.join(Task)}")
+        raise OptionError(f"there is no task {brief(task)}; choose from: {', '.join(Task)}")
     return Task(name)
 
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from equifactor.errors import OptionError
+from equifactor.errors import OptionError, brief
 from equifactor.options import check_names, choices, parse_options
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _name_and_options(spec: str) -> tuple[str, str, str | None]:
         return solver[1], solver[2] or "", None
     if not model:
         raise OptionError(
-            f"cannot read the solver {spec!r}; write it like bp, bp(damping=0.5) or mine{MODEL_SUFFIX} for a model file"
+            f"cannot read the solver {brief(spec)}; write it like bp, bp(damping=0.5) or mine{MODEL_SUFFIX} for a model file"
         )
     from equifactor.solvers.learned.model_card import model_kind
 

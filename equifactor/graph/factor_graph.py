@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from equifactor.errors import ModelError
+from equifactor.errors import ModelError, brief
 from equifactor.graph import display, inputs, observations
 from equifactor.graph.observations import StateNumbers
 from equifactor.graph.pointers import ptr_of
@@ -61,7 +60,7 @@ class FactorGraph:
         pairs = inputs.read_factors(factors)
         card, names, states = inputs.read_variables(variables)
         if name is not None and not isinstance(name, str):
-            raise ModelError(f"the name of a graph is text, found {name!r}")
+            raise ModelError(f"the name of a graph is text, found {brief(name)}")
         structure = Structure.build(card, [0], [], variable_names=names, state_names=states)
         empty = FactorGraph.trusted(structure, np.zeros(0), None, name)
         graph = empty.with_factors(pairs, log=log)
@@ -312,9 +311,10 @@ class FactorGraph:
 
 def as_graphs(graphs: FactorGraph | Iterable[FactorGraph]) -> list[FactorGraph]:
     """One graph or several as a list; raises `ModelError` for anything else."""
-    several = [graphs] if isinstance(graphs, (FactorGraph, str)) or not isinstance(graphs, Iterable) else list(graphs)
+    several = None if isinstance(graphs, FactorGraph) else inputs.as_list(graphs)
+    several = [graphs] if several is None else several
     for graph in several:
         if not isinstance(graph, FactorGraph):
             hint = " (read_graph reads a file)" if isinstance(graph, str) else ""
-            raise ModelError(f"expected a FactorGraph or several, found {reprlib.repr(graph)}{hint}")
+            raise ModelError(f"expected a FactorGraph or several, found {brief(graph)}{hint}")
     return several

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import difflib
 import operator
-import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import islice
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.errors import ModelError
+from equifactor.errors import ModelError, brief
 from equifactor.graph.structure import Structure, numbered
 
 if TYPE_CHECKING:
@@ -42,12 +41,12 @@ def read_variables(variables: Variables) -> tuple[ArrayLike, Names, StateNames]:
         return _read_named(variables)
     try:
         card = np.asarray(list(variables) if isinstance(variables, Iterator) else variables)
-    except ValueError:  # rows of different lengths
+    except Exception:  # rows of different lengths, or whatever a foreign object raises when it is asked for numbers
         card = np.zeros((0, 0))
     if card.ndim != 1:
         raise ModelError(
             "variables are a list of cardinalities such as [2, 3], or a mapping such as {'rain': 2, 'grass': "
-            f"['dry', 'wet']}}; found {reprlib.repr(variables)}"
+            f"['dry', 'wet']}}; found {brief(variables)}"
         )
     return card, None, None
 
@@ -60,35 +59,37 @@ def _read_named(variables: Mapping[str, int | Sequence[str]]) -> tuple[list[int]
             card.append(int(value))  # type: ignore[arg-type]
             states.append(None)
             continue
-        if isinstance(value, (str, bytes, bool)) or not isinstance(value, Iterable):
+        given = None if isinstance(value, bool) else as_list(value)
+        if given is None:
             raise ModelError(
-                f"variable {name!r} needs its number of states or a list of their names, found {reprlib.repr(value)}"
+                f"variable {name!r} needs its number of states or a list of their names, found {brief(value)}"
             )
-        states.append(list(value))
-        card.append(len(states[-1] or ()))
+        states.append(given)
+        card.append(len(given))
     return card, list(variables), states if any(states) else None
 
 
 def read_factors(factors: Factors) -> list[tuple[Any, Any]]:
     """The factors as a list, in which every element is known to be a pair (scope, table)."""
-    if not isinstance(factors, Iterable):
-        raise ModelError(f"factors are a list of pairs (scope, table), found {reprlib.repr(factors)}")
-    pairs = list(factors)
+    pairs = list(factors) if isinstance(factors, str) else as_list(factors)
+    if pairs is None:
+        raise ModelError(f"factors are a list of pairs (scope, table), found {brief(factors)}")
     for a, pair in enumerate(pairs):
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise ModelError(f"factor {a} must be a pair (scope, table), found {reprlib.repr(pair)}", factor=a)
+            raise ModelError(f"factor {a} must be a pair (scope, table), found {brief(pair)}", factor=a)
     return pairs
 
 
 def read_scope(factor: int, scope: Iterable[Variable], index: Mapping[str, int], num_vars: int) -> list[int]:
     """The numbers of the variables of one factor."""
-    if isinstance(scope, (str, bytes)) or not isinstance(scope, Iterable):
+    variables = as_list(scope)
+    if variables is None:
         raise ModelError(
-            f"the scope of factor {factor} must be a list of variables, such as [{scope!r}]; found {scope!r}",
+            f"the scope of factor {factor} must be a list of variables, such as [{brief(scope)}]; found {brief(scope)}",
             factor=factor,
         )
     try:
-        return [variable_number(v, index, num_vars) for v in scope]
+        return [variable_number(v, index, num_vars) for v in variables]
     except ModelError as error:
         raise ModelError(f"factor {factor}: {error}", factor=factor, variable=error.variable) from None
 
@@ -103,7 +104,7 @@ def variable_number(variable: Variable, index: Mapping[str, int], num_vars: int)
             raise ModelError(f"there is no variable {variable!r}; {have}")
         return index[variable]
     if not _is_whole(variable):
-        raise ModelError(f"a variable is given by number or name, found {reprlib.repr(variable)}")
+        raise ModelError(f"a variable is given by number or name, found {brief(variable)}")
     if not 0 <= variable < num_vars:
         have = numbered(num_vars, "variable")
         raise ModelError(f"there is no variable {variable}; the model has {have}", variable=int(variable))
@@ -121,7 +122,7 @@ def factor_number(factor: int, num_factors: int) -> int:
     try:
         a = operator.index(factor)
     except TypeError:
-        raise ModelError(f"a factor is given by its number, found {reprlib.repr(factor)}") from None
+        raise ModelError(f"a factor is given by its number, found {brief(factor)}") from None
     if not 0 <= a < num_factors:
         raise ModelError(f"there is no factor {a}; the model has {numbered(num_factors, 'factor')}", factor=a)
     return a
@@ -136,6 +137,16 @@ def read_table(factor: int, shape: tuple[int, ...], table: ArrayLike) -> FloatAr
     if values.shape == shape or (values.ndim == 1 and values.size == np.prod(shape, dtype=np.int64)):
         return values
     raise ModelError(f"factor {factor} needs a table of shape {shape}, found shape {values.shape}", factor=factor)
+
+
+def as_list(value: object) -> list[Any] | None:
+    """The elements of anything that has some; None for text, and for what cannot be gone through."""
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        return None
+    try:
+        return list(value)
+    except Exception:  # an array without an axis has a way to be gone through, and refuses to
+        return None
 
 
 def as_numbers(value: object) -> FloatArray:
@@ -157,7 +168,7 @@ def as_numbers(value: object) -> FloatArray:
     if array.dtype == object:
         odd = [x for x in array.flat if not isinstance(x, (Real, Decimal))]
         if odd:
-            raise ValueError(f"it holds {reprlib.repr(odd[0])}")
+            raise ValueError(f"it holds {brief(odd[0])}")
     elif array.dtype.kind not in "biuf":
         raise ValueError(f"it holds {_OTHER_KINDS.get(array.dtype.kind, f'values of type {array.dtype}')}")
     try:
@@ -191,12 +202,15 @@ def read_potentials(table_ptr: IntArray, phi: ArrayLike, log: bool, first: int =
 
     Table n is entries `table_ptr[n]:table_ptr[n + 1]` of `phi` and belongs to factor `first + n`.
     """
+    if not isinstance(log, (bool, np.bool_)):
+        raise ModelError(f"log says whether the tables hold logarithms, True or False; found {brief(log)}")
     try:
-        values = np.array(as_numbers(phi))  # a copy: the caller's array stays writeable and its own
+        given = as_numbers(phi)
     except ValueError as error:
         raise ModelError(f"the tables are not an array of numbers: {error}") from None
-    if values.shape != (table_ptr[-1],):
-        raise ModelError(f"the tables need {table_ptr[-1]} entries in all, found shape {values.shape}")
+    if given.shape != (table_ptr[-1],):
+        raise ModelError(f"the tables need {table_ptr[-1]} entries in all, found shape {given.shape}")
+    values = np.array(given)  # a copy: the caller's array stays writeable and its own
     bad = np.isnan(values) | (values == np.inf)
     if not log:
         bad |= values < 0
@@ -213,4 +227,5 @@ def read_potentials(table_ptr: IntArray, phi: ArrayLike, log: bool, first: int =
 
 
 def _is_whole(value: object) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    # Time spans are integers to numpy.
+    return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64))

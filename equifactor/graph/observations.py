@@ -7,13 +7,12 @@ the states "1" and "2", a whole number could be meant either way and is refused 
 from __future__ import annotations
 
 import functools
-import reprlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from equifactor.errors import ModelError
+from equifactor.errors import ModelError, brief
 from equifactor.graph.inputs import as_numbers, listed, variable_number
 from equifactor.graph.structure import Structure, numbered
 
@@ -42,7 +41,7 @@ def by_variable(structure: Structure, given: object, what: str) -> dict[int, Any
         several = isinstance(given, (list, tuple)) and len(given) > 0 and all(isinstance(g, Mapping) for g in given)
         each = "; for one mapping per graph, give the graphs [g.condition(e) for g, e in zip(..)]" if several else ""
         raise ModelError(
-            f"{what} is a mapping from variable to state, such as {{0: 1}}; found {reprlib.repr(given)}{each}"
+            f"{what} is a mapping from variable to state, such as {{0: 1}}; found {brief(given)}{each}"
         )
     found: dict[int, Any] = {}
     keys: dict[int, object] = {}
@@ -62,7 +61,7 @@ def by_variable(structure: Structure, given: object, what: str) -> dict[int, Any
 
 def is_state(value: object) -> bool:
     """Whether a value stands for one state; anything else is weights."""
-    return isinstance(value, (int, str, np.integer, np.bool_))
+    return isinstance(value, (int, str, np.integer, np.bool_)) and not isinstance(value, np.timedelta64)
 
 
 def state_number(structure: Structure, variable: int, state: object) -> int:
@@ -89,7 +88,7 @@ def state_number(structure: Structure, variable: int, state: object) -> int:
         return int(state)
     if not isinstance(state, (int, np.integer)):
         raise ModelError(
-            f"the state of variable {label} must be a whole number or a name, found {reprlib.repr(state)}",
+            f"the state of variable {label} must be a whole number or a name, found {brief(state)}",
             variable=variable,
         )
     if names and not _names_agree(names):
@@ -125,7 +124,7 @@ def read_weights(structure: Structure, variable: int, value: object) -> FloatArr
     if weights.shape != (card,) or not np.all((weights >= 0) & (weights < np.inf)):
         raise ModelError(
             f"evidence on variable {structure.variable_name(variable)} must be a state or one weight >= 0 "
-            f"for each of its {card} states, found {reprlib.repr(value)}",
+            f"for each of its {card} states, found {brief(value)}",
             variable=variable,
         )
     return weights
@@ -136,8 +135,9 @@ def read_assignments(structure: Structure, assignments: ArrayLike) -> IntArray:
     wanted = f"an assignment has one state for each of the {structure.num_vars} variables"
     try:
         x = np.asarray(assignments)
-    except ValueError:
-        raise ModelError(f"{wanted}; found rows of different lengths") from None
+    except Exception as error:  # whatever a foreign object raises when numpy asks it for its numbers
+        ragged = isinstance(error, ValueError)
+        raise ModelError(f"{wanted}; found {'rows of different lengths' if ragged else brief(assignments)}") from None
     if x.ndim not in (1, 2) or x.shape[-1] != structure.num_vars:
         raise ModelError(f"{wanted}; found shape {x.shape}")
     if x.size and not np.issubdtype(x.dtype, np.integer):

@@ -75,7 +75,7 @@ def test_name_is_text() -> None:
         ([([0], [10**400, 1])], "the table of factor 0 is not an array of numbers"),
         ([([0], (x for x in (1, 2)))], "the table of factor 0 is not an array of numbers"),
         ([([0], [1 + 2j, 1])], "the table of factor 0 is not an array of numbers"),
-        ([([0], None)], "factor 0 needs a table of shape (2,), found shape ()"),
+        ([([0], None)], "the table of factor 0 is not an array of numbers: it holds None"),
     ],
 )
 def test_factors(factors: Any, fragment: str) -> None:
