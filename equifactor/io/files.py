@@ -21,7 +21,7 @@ from equifactor.io.sources import file_limit, gibibytes, open_source
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
-CHUNK = 2**20  # bytes of text that are handed out at a time
+CHUNK = 2**20  # bytes of text that are handed out or written at a time
 COMPRESSIONS = (".gz", ".xz")
 _MAX_RATIO = 200  # the most that a file may grow when it is unpacked; model files compress 3 to 40 times
 _DAMAGED = ("LZMAError", "error", "BadGzipFile")  # errors of lzma, zlib and gzip, which are imported only when needed
@@ -180,10 +180,9 @@ def check_writable(path: PathLike) -> None:
 
 def _write_atomically(target: Path, chunks: Iterable[bytes], mode: int | None) -> None:
     temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
-    # os.open with 0o666 lets the umask decide, as for any new file; mkstemp would always give 0o600.
-    handle = os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb")
     try:
-        with handle:
+        # os.open with 0o666 lets the umask decide, as for any new file; mkstemp would always give 0o600.
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as handle:
             if mode is not None:
                 temporary.chmod(stat.S_IMODE(mode))
             _write_all(handle, chunks, target.suffix)
@@ -208,7 +207,8 @@ def _write_all(raw: BinaryIO, chunks: Iterable[bytes], suffix: str) -> None:
         out = lzma.LZMAFile(raw, mode="wb")  # noqa: SIM115 - closed below, raw stays open
     try:
         for chunk in chunks:
-            out.write(chunk)
+            for start in range(0, len(chunk), CHUNK):  # Ctrl-C and alarms are seen between two pieces
+                out.write(chunk[start : start + CHUNK] if len(chunk) > CHUNK else chunk)
     finally:
         if out is not raw:
             out.close()  # writes the last block; left to the garbage collector it would find `raw` closed
