@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 
-_SOON = 0.01  # seconds: a timer that is set to zero never rings
+_REPEAT = 0.2  # seconds between two rings of an alarm
 
 
 class Pause:
@@ -132,12 +132,19 @@ class Clock:
         def ring(signum: int, frame: FrameType | None) -> None:
             if self.stopped and not Pause.running():
                 raise TimeIsUp
-            signal.setitimer(signal.ITIMER_REAL, max(self.left, _SOON))
+
+        def disarm() -> None:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+            signal.signal(signal.SIGALRM, before)
 
         before = signal.signal(signal.SIGALRM, ring)
-        signal.setitimer(signal.ITIMER_REAL, max(self.left, _SOON))
+        # It rings again and again: kernels may be compiling at the deadline, and an exception that is raised inside of
+        # a callback of another library can get lost there.
+        signal.setitimer(signal.ITIMER_REAL, max(self.left, _REPEAT), _REPEAT)
         try:
             yield
         finally:
-            signal.setitimer(signal.ITIMER_REAL, 0.0)
-            signal.signal(signal.SIGALRM, before)
+            try:
+                disarm()
+            finally:
+                disarm()  # where the last ring cut off the first attempt
