@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from numbers import Real
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
@@ -87,6 +87,7 @@ def solve(
         dtype: float type of the torch engine.
         strict: raise `SolveError` unless the status is exact, optimal or converged.
         progress: True for a bar on stderr, or a callable `(done, total, note)`.
+        **unknown: none; anything else is an error that tells how options of a solver are written.
 
     Ctrl-C stops the run and returns the best answer so far with status `interrupted`; a second one raises.
     """
@@ -96,9 +97,9 @@ def solve(
     wanted = parse_task(task)
     method = parse_solver(solver)
     method.check_task(wanted)
-    if time_limit is not None and not (isinstance(time_limit, Real) and time_limit >= 0):
+    if time_limit is not None and not (_is_number(time_limit, Real) and time_limit >= 0):
         raise OptionError(f"the time limit must be a number of seconds >= 0, found {brief(time_limit)}")
-    if not isinstance(seed, (int, np.integer)):
+    if not _is_number(seed, Integral):
         raise OptionError(f"the seed must be a whole number, found {brief(seed)}")
     if not isinstance(device, str):
         raise OptionError(f"the device must be a name such as cpu or cuda, found {brief(device)}")
@@ -191,12 +192,16 @@ def _without_nan(estimates: list[Estimate]) -> list[Estimate]:
     return checked
 
 
+def _is_number(value: object, kind: type) -> bool:
+    return isinstance(value, kind) and not isinstance(value, np.timedelta64)  # a time span is an integer to numpy
+
+
 def _unknown_argument(solver: str | Solver, unknown: dict[str, object]) -> OptionError:
     """The error for an argument that `solve` does not have; the options of a solver belong to the solver."""
     method = parse_solver(solver)
     options = {f.name for f in dataclasses.fields(method)}
     if unknown.keys() <= options:
-        with_them = format_solver(replace(method, **unknown))  # type: ignore[arg-type]
+        with_them = format_solver(replace(method, **unknown))
         return OptionError(
             f"solve has no argument {next(iter(unknown))}, which is an option of {method.name}; options are written "
             f'with the solver: solver="{with_them}"'

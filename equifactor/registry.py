@@ -117,7 +117,8 @@ def _name_and_options(spec: str) -> tuple[str, str, str | None]:
         return solver[1], solver[2] or "", None
     if not model:
         raise OptionError(
-            f"cannot read the solver {brief(spec)}; write it like bp, bp(damping=0.5) or mine{MODEL_SUFFIX} for a model file"
+            f"cannot read the solver {brief(spec)}; write it like bp, bp(damping=0.5) or mine{MODEL_SUFFIX} for a "
+            "model file"
         )
     from equifactor.solvers.learned.model_card import model_kind
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast, overload
 
 import numpy as np
 
@@ -125,8 +125,9 @@ class LdpcCode:
 
 def _read_parity(parity: object) -> NDArray[np.uint8]:
     """The checks as read-only bytes; raises `ModelError` where they are not the checks of a code."""
+    bytes_already = isinstance(parity, np.ndarray) and parity.dtype == np.uint8
     try:
-        array = parity if isinstance(parity, np.ndarray) and parity.dtype == np.uint8 else as_numbers(parity)
+        array: Any = parity if bytes_already else as_numbers(parity)
     except ValueError as error:
         raise ModelError(f"the parity checks are not a matrix of zeros and ones: {error}") from None
     if array.ndim != 2 or not array.size:
@@ -150,9 +151,9 @@ def _read_parity(parity: object) -> NDArray[np.uint8]:
     free = ~array.any(axis=0)
     if free.any():
         raise ModelError(f"bit {int(np.argmax(free))} is in no check; leave its column out, as nothing protects it")
-    if array.dtype == np.uint8 and not array.flags.writeable and array.base is None:
-        return array
-    read_only = array.astype(np.uint8)
+    if bytes_already and not array.flags.writeable and array.base is None:
+        return cast("NDArray[np.uint8]", array)
+    read_only: NDArray[np.uint8] = array.astype(np.uint8)
     read_only.flags.writeable = False
     return read_only
 

@@ -232,9 +232,13 @@ class FactorGraph:
             state_names=s.state_names,
         )
         tables = [inputs.read_table(first + n, structure.shape(first + n), table) for n, (_, table) in enumerate(pairs)]
-        phi = np.concatenate([np.zeros(0), *(t.ravel() for t in tables)])
-        more = inputs.read_potentials(structure.table_ptr[first:] - s.num_entries, phi, log, first)
-        return FactorGraph.trusted(structure, np.concatenate((self.log_phi, more)), self.observed, self.name)
+        try:
+            phi = np.concatenate([np.zeros(0), *(t.ravel() for t in tables)])
+            more = inputs.read_potentials(structure.table_ptr[first:] - s.num_entries, phi, log, first)
+            log_phi = np.concatenate((self.log_phi, more))
+        except MemoryError:
+            raise ModelError(f"tables of {structure.num_entries:,} entries in all do not fit in memory") from None
+        return FactorGraph.trusted(structure, log_phi, self.observed, self.name)
 
     def with_potentials(self, phi: ArrayLike, *, log: bool = False) -> FactorGraph:
         """The same structure with other tables [T]; the structure is shared, not copied."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equifactor.errors import ModelError, brief
-from equifactor.graph.structure import Structure, numbered
+from equifactor.graph.structure import numbered
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

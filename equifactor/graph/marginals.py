@@ -48,9 +48,9 @@ class Marginals(Sequence["FloatArray"]):
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         try:
-            i = operator.index(index)  # type: ignore[arg-type]  # text is dealt with below
+            i = operator.index(index)  # type: ignore[arg-type]
         except TypeError:
-            i = variable_number(index, self.structure.index_of_name if self.structure else {}, len(self))  # type: ignore[arg-type]
+            i = variable_number(index, self.structure.index_of_name if self.structure else {}, len(self))
         i += len(self) if i < 0 else 0
         if not 0 <= i < len(self):
             raise IndexError(f"variable {index} is out of range; there are {len(self)} variables")

@@ -40,9 +40,7 @@ def by_variable(structure: Structure, given: object, what: str) -> dict[int, Any
     if not _is_mapping(given):
         several = isinstance(given, (list, tuple)) and len(given) > 0 and all(isinstance(g, Mapping) for g in given)
         each = "; for one mapping per graph, give the graphs [g.condition(e) for g, e in zip(..)]" if several else ""
-        raise ModelError(
-            f"{what} is a mapping from variable to state, such as {{0: 1}}; found {brief(given)}{each}"
-        )
+        raise ModelError(f"{what} is a mapping from variable to state, such as {{0: 1}}; found {brief(given)}{each}")
     found: dict[int, Any] = {}
     keys: dict[int, object] = {}
     for key, value in cast("Mapping[Any, Any]", given).items():
@@ -178,7 +176,7 @@ def _check_variable_key(structure: Structure, key: object, variable: int) -> Non
 
 
 def _state_names(structure: Structure, variable: int) -> tuple[str, ...] | None:
-    return structure.state_names and structure.state_names[variable]
+    return structure.state_names[variable] if structure.state_names else None
 
 
 def _numbered_states(structure: Structure, variable: int) -> str:

@@ -285,8 +285,8 @@ def _check_state_names(
             continue
         if not all(isinstance(state, str) for state in states):
             raise ModelError(
-                f"the state names of variable {i} must be text, found {brief(list(states)[:5])}; whole numbers stand for "
-                "the states themselves, counted from 0",
+                f"the state names of variable {i} must be text, found {brief(list(states)[:5])}; whole numbers stand "
+                "for the states themselves, counted from 0",
                 variable=i,
             )
         if len(states) != card[i] or len(set(states)) != len(states):

@@ -24,7 +24,7 @@ from equifactor.io.files import label, read_bytes, split_name, write_text
 from equifactor.io.words import Words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from equifactor.graph.factor_graph import FactorGraph
     from equifactor.io.files import PathLike
@@ -84,7 +84,7 @@ def _read_factor(words: Words, a: int, tables: DenseTables, card_of_label: dict[
         table[index] = words.number(f"the value of entry {index} of factor {a}", low=0)
     table[table == unset] = 0.0
     if arity > 1:  # from first variable fastest to last variable fastest
-        table[:] = table.reshape(shape, order="F").ravel()
+        table[:] = table.reshape(_axes(shape), order="F").ravel()
 
 
 def write_fg(graph: FactorGraph, path: PathLike) -> None:
@@ -120,9 +120,12 @@ def _text(graph: FactorGraph) -> Iterator[str]:
 def _first_fastest(graph: FactorGraph, factor: int) -> FloatArray:
     """The log table of one factor, flat, with the first variable of its scope fastest."""
     start, stop = graph.structure.table_ptr[factor : factor + 2]
-    # Variables of one state move nothing, and without them the axes are few enough for numpy whatever the arity.
-    axes = [d for d in graph.structure.shape(factor) if d > 1]
-    return graph.log_phi[start:stop].reshape(axes).ravel(order="F")
+    return graph.log_phi[start:stop].reshape(_axes(graph.structure.shape(factor))).ravel(order="F")
+
+
+def _axes(shape: Sequence[int]) -> list[int]:
+    """The axes of a table that move anything; without those of one state, numpy has enough of them for any arity."""
+    return [d for d in shape if d > 1]
 
 
 def _labels(names: tuple[str, ...] | None) -> list[str] | None:

@@ -104,7 +104,7 @@ def test_no_meaning_or_two(graph: FactorGraph, variable: str, state: Any, senten
 @pytest.mark.parametrize("second", [0, 1, [0.5, 0.5]])
 @pytest.mark.parametrize("keys", [("rain", 0), (0, "rain")])
 def test_a_variable_is_given_once(graph: FactorGraph, keys: tuple, second: Any) -> None:
-    with pytest.raises(ModelError, match="evidence names variable rain twice, as .* and as .*; give it once"):
+    with pytest.raises(ModelError, match=r"evidence names variable rain twice, as .* and as .*; give it once"):
         graph.condition({keys[0]: 0, keys[1]: second})
     with pytest.raises(ModelError, match="an assignment names variable rain twice"):
         graph.log_score({keys[0]: 0, keys[1]: 0})
