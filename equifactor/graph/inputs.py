@@ -157,7 +157,8 @@ def as_numbers(value: object) -> FloatArray:
     """
     if type(value) is np.ndarray and value.dtype == np.float64:
         return value
-    _check_kind(value)
+    if not isinstance(value, (list, tuple)):
+        _check_kind(value)
     try:
         array = np.asarray(value)
     except MemoryError:
