@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equifactor.cli.shared_options import example
+from equifactor.cli.shared_options import Plugins, example
 from equifactor.text_tables import labelled
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ EXAMPLE = example("equifactor model mine.safetensors")
 def model(
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="Model files (.safetensors).")],
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line and file.")] = False,
+    plugin: Plugins = None,
 ) -> None:
     """Describe trained models: kind, settings, size, task, training data and measures, version, symmetries."""
     from equifactor.solvers.learned.model_card import read_card
@@ -54,9 +55,9 @@ def _as_json(path: str, card: ModelCard) -> str:
 
 def _solver(card: ModelCard) -> type[Solver] | None:
     """The class that runs models of this kind; None for a kind that this version does not know."""
-    from equifactor.registry import solver_class, solver_names
+    from equifactor.registry import is_solver, solver_class
 
-    return solver_class(card.kind) if card.kind in solver_names() else None
+    return solver_class(card.kind) if is_solver(card.kind) else None
 
 
 def _symmetries(card: ModelCard) -> list[str]:

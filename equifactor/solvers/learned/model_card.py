@@ -18,7 +18,7 @@ from equifactor._version import __version__
 from equifactor.errors import FormatError
 from equifactor.io.files import PathLike, reason
 from equifactor.io.sources import open_source
-from equifactor.registry import solver_names
+from equifactor.registry import is_solver
 from equifactor.result import Task
 
 if TYPE_CHECKING:
@@ -113,10 +113,10 @@ def _read_once(path: str, changed: int, size: int) -> ModelCard:
 def model_kind(path: str) -> str:
     """The name of the solver that runs a model file."""
     card = card_of_file(path)
-    if card.kind not in solver_names():
+    if not is_solver(card.kind):
         raise FormatError(
-            f"{path}: holds a model of the kind {card.kind!r}, made by equifactor {card.version}, "
-            f"which version {__version__} does not have"
+            f"{path}: holds a model of the kind {card.kind!r}, made by equifactor {card.version}, which version "
+            f"{__version__} does not have; where it is a network of your own, name its file with --plugin"
         )
     return card.kind
 

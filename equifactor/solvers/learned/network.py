@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from equifactor.errors import ModelError, OptionError
 from equifactor.options import check_options, option
-from equifactor.registry import solver_class, solver_names
+from equifactor.registry import is_solver, solver_class, solver_names
 from equifactor.solvers.learned.wiring import Flat, Wiring, wire
 from equifactor.typing import Semiring
 
@@ -120,7 +120,7 @@ def network_kinds() -> dict[str, type[Network]]:
 
 def find_network(kind: str) -> type[Network] | None:
     """The network of a learned solver, None where there is no learned solver of this name."""
-    return getattr(solver_class(kind), "network_class", None) if kind in solver_names() else None
+    return getattr(solver_class(kind), "network_class", None) if is_solver(kind) else None
 
 
 def build(kind: str, settings: dict[str, Any] | None = None, *, seed: int | None = None) -> Network:
