@@ -27,6 +27,10 @@ def model(
 
     for n, path in enumerate(files):
         card = read_card(path)
+        if _solver(card) is not None:  # what `solve` would refuse is not described as a model
+            from equifactor.solvers.learned.model_files import load_network
+
+            load_network(path, card)
         print(_as_json(path, card) if as_json else ("\n" if n else "") + _as_text(path, card), flush=True)
 
 
@@ -38,7 +42,7 @@ def _as_text(path: str, card: ModelCard) -> str:
         ("settings", ", ".join(f"{name}={_value(value)}" for name, value in card.settings.items())),
         ("parameters", f"{card.parameters:,}"),
         ("task", "MAR, also used for PR" if card.task == "MAR" and estimates_log_z else str(card.task)),
-        ("trained on", (card.data or "not stated").replace(" + ", f"\n{'':16}+ ").replace("; ", f"\n{'':16}")),
+        ("trained on", (_plain(card.data) or "not stated").replace(" + ", f"\n{'':16}+ ").replace("; ", f"\n{'':16}")),
         ("measures", ", ".join(f"{k} {'nan' if v is None else f'{v:.4g}'}" for k, v in card.metrics.items()) or "none"),
         ("gradient steps", "not stated" if card.updates is None else f"{card.updates:,}"),
         ("seed", "not stated" if card.seed is None else str(card.seed)),
@@ -69,4 +73,9 @@ def _symmetries(card: ModelCard) -> list[str]:
 
 
 def _value(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return str(value).lower() if isinstance(value, bool) else _plain(str(value))
+
+
+def _plain(text: str) -> str:
+    """Text of a file without characters that a terminal would obey."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
