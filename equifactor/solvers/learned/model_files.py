@@ -58,6 +58,9 @@ def load_network(path: PathLike, card: ModelCard) -> Network:
     # Shapes are compared by the header alone, before any weight is read.
     if mismatch := _mismatch(network.state_dict(), read_header(path).tensors):
         raise FormatError(f"{where}: the weights do not fit the settings of this {card.kind}: {mismatch}")
+    learned = sum(p.numel() for p in network.parameters())
+    if card.parameters != learned:
+        raise FormatError(f"{where}: its card states {shown(card.parameters)} parameters, and it holds {learned:,}")
     try:
         with open(path, "rb") as file:  # noqa: PTH123 - a path of any kind
             tensors = load(file.read())

@@ -29,11 +29,6 @@ class Header:
     metadata: dict[str, str]
     tensors: dict[str, tuple[str, tuple[int, ...]]]
 
-    @property
-    def num_entries(self) -> int:
-        """How many numbers all tensors have together."""
-        return sum(math.prod(shape) for _, shape in self.tensors.values())
-
 
 def read_header(path: PathLike) -> Header:
     """The header of a file that is whole; raises `FormatError` with one sentence for any other."""
