@@ -19,6 +19,7 @@ from equifactor.solvers.learned.wiring import Flat, Wiring, wire
 from equifactor.typing import Semiring
 
 if TYPE_CHECKING:
+    from equifactor.clock import Clock
     from equifactor.solver import Symmetry
     from equifactor.solvers.learned.learned_solver import NeuralSolver
 
@@ -86,10 +87,10 @@ class Network(nn.Module, ABC):
     def check(self, flat: Flat) -> None:
         """Raise `ModelError` with one sentence where the network cannot take the graphs."""
 
-    def begin(self, flat: Flat, semiring: Semiring) -> NetworkState:
-        """Check the graphs and start on them."""
+    def begin(self, flat: Flat, semiring: Semiring, clock: Clock | None = None) -> NetworkState:
+        """Check the graphs and start on them, as far as the clock allows."""
         self.check(flat)
-        return self.start(wire(flat, semiring))
+        return self.start(wire(flat, semiring, clock))
 
     def forward(
         self, flat: Flat, semiring: Semiring = "sum", steps: int | None = None, read_at: Collection[int] = ()
