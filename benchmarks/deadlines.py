@@ -71,7 +71,7 @@ def jobs(
         if method.missing():
             print(f"{solver} is skipped: {method.missing()}")
             continue
-        for task in method.tasks:
+        for task in method.possible_tasks():  # a network may have weights for one of them
             found += make_jobs(instances if method.name == _EVERYWHERE else few, task, [solver], limit)
     return found
 

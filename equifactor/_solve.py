@@ -141,11 +141,24 @@ def parse_task(task: str) -> Task:
 def _estimates(method: Solver, graphs: list[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
     """Run the method on the graphs that can have an answer; the others are impossible by inspection."""
     if not graphs or _is_plain(graphs):
-        return method.run(graphs, task, context) if graphs else []
+        return _run(method, graphs, task, context) if graphs else []
     reduced = without_impossible_states(graphs)
     possible = [r for r in reduced if r is not None]
-    found = iter(method.run([r.graph for r in possible], task, context) if possible else ())
+    found = iter(_run(method, [r.graph for r in possible], task, context) if possible else ())
     return [impossible() if r is None else r.estimate(next(found)) for r in reduced]
+
+
+def _run(method: Solver, graphs: list[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
+    """One estimate per graph; raises `SolveError` where a solver of the user's own gives something else."""
+    found = method.run(graphs, task, context)
+    if len(found) != len(graphs):
+        raise SolveError(
+            f"{method.name} gave {len(found)} answers for {len(graphs)} graphs; expected one Estimate each"
+        )
+    for estimate in found:
+        if not isinstance(estimate, Estimate):
+            raise SolveError(f"{method.name} answered {estimate!r:.60}; expected an equifactor.Estimate")
+    return found
 
 
 def _is_plain(graphs: list[FactorGraph]) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from equifactor.cli.exit_status import say
-from equifactor.cli.shared_options import example, names_in
+from equifactor.cli.shared_options import Plugins, example, names_in
 from equifactor.errors import OptionError
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ def evaluate(
     reuse: Annotated[
         bool, typer.Option("--reuse", help="Also take finished rows of other versions of the code.")
     ] = False,
+    plugin: Plugins = None,
 ) -> None:
     """Run solvers on models with known answers and print one table per solver, a row per family.
 

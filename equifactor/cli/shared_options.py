@@ -6,6 +6,17 @@ from typing import Annotated
 
 import typer
 
+
+def _load_plugins(files: list[str] | None) -> list[str] | None:
+    """Make the solvers of the files known before the command looks at a solver."""
+    if files:
+        from equifactor.plugins import load_file
+
+        for file in files:
+            load_file(file)
+    return files
+
+
 ModelPaths = Annotated[
     list[str],
     typer.Argument(
@@ -28,6 +39,15 @@ Sample = Annotated[
 InputFormat = Annotated[
     str | None,
     typer.Option("--format", metavar="NAME", help="Format of the models: uai, lg, fg, cnf or wcsp; default by suffix."),
+]
+Plugins = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--plugin",
+        metavar="FILE",
+        callback=_load_plugins,
+        help="A Python file that registers solvers of your own (docs/solvers/own.md); may be repeated.",
+    ),
 ]
 Tolerance = Annotated[
     float,

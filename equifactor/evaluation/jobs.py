@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from equifactor._solve import parse_task
 from equifactor.data import Instance
+from equifactor.plugins import plugins_for, source_hash
 from equifactor.registry import parse_solver
 from equifactor.result import Task
+
+if TYPE_CHECKING:
+    from equifactor.solver import Solver
 
 _SLACK_SHARE, _SLACK_SECONDS = 0.1, 1.0  # a solver may take this much longer than its limit
 
@@ -24,7 +28,8 @@ class Job:
     task: Task
     time_limit: float | None
     seed: int = 0
-    files: str = ""  # `Solver.fingerprint`: a model file trained anew is another solver
+    files: str = ""  # `Solver.fingerprint`: a model file trained anew is another solver, and so is changed code
+    plugins: tuple[str, ...] = ()  # what the worker loads first, where the solver is not of this package
 
     def key(self, code: str) -> str:
         """The text under which a finished run is found again; `code` names the version that ran it."""
@@ -49,7 +54,8 @@ class Job:
         given = dict(values["instance"])
         for name in ("path", "evidence_path", "marginals_path"):
             given[name] = None if given[name] is None else Path(given[name])
-        return cls(**{**values, "instance": Instance(**given), "task": Task(values["task"])})
+        typed = {"instance": Instance(**given), "task": Task(values["task"]), "plugins": tuple(values["plugins"])}
+        return cls(**{**values, **typed})
 
 
 def make_jobs(
@@ -60,8 +66,13 @@ def make_jobs(
     methods = [parse_solver(s) for s in solvers]
     for method in methods:
         method.check_task(wanted)
-    different = {str(m): m.fingerprint() for m in methods}
-    return [Job(i, name, wanted, time_limit, seed, files) for i in instances for name, files in different.items()]
+    different = {str(m): (_files(m), plugins_for(type(m))) for m in methods}
+    return [Job(i, name, wanted, time_limit, seed, *more) for i in instances for name, more in different.items()]
+
+
+def _files(method: Solver) -> str:
+    """Hashes of what the text of a solver leaves open: the files it reads, and code that is not of this package."""
+    return " ".join(filter(None, (method.fingerprint(), source_hash(type(method)))))
 
 
 def has_reference(instance: Instance, task: Task) -> bool:

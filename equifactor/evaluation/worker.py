@@ -7,6 +7,7 @@ outside the time that counts.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -18,12 +19,14 @@ from typing import Any
 
 from equifactor.errors import EquifactorError
 from equifactor.evaluation.jobs import Job
+from equifactor.plugins import load_plugins
 
 
 def run_job(job: Job) -> dict[str, Any]:
     """Read the model, solve it and measure the answer; an error becomes a row of status `error` or `out-of-memory`."""
     row: dict[str, Any] = {"status": "error", "message": "", "seconds": None, "score": 0.0, "answered": False}
     try:
+        load_plugins(job.plugins)
         start = time.perf_counter()
         graph = job.instance.graph()
         reference = job.instance.marginals() if job.task == "MAR" else None
@@ -87,7 +90,9 @@ def main() -> None:
     for line in sys.stdin:
         job = Job.from_dict(json.loads(line))
         if (job.solver, job.task) not in warm:
-            warm_up(job.solver, job.task)
+            with contextlib.suppress(EquifactorError):  # the job itself will show it, with its own words
+                load_plugins(job.plugins)
+                warm_up(job.solver, job.task)
             warm.add((job.solver, job.task))
         answers.write(json.dumps(run_job(job)) + "\n")
         answers.flush()

@@ -62,7 +62,7 @@ class NeuralSolver(IterativeSolver[NetworkRun]):
             card = card_of_file(self.weights)  # A missing or foreign file is named now, not at the first graph.
             if card.kind != self.name:
                 raise OptionError(f"{self.name}: {self.weights} holds a {card.kind}; use it as solver {self.weights}")
-            with contextlib.suppress(OptionError, TypeError):  # Settings that do not fit are named by `load_network`.
+            with contextlib.suppress(OptionError, TypeError, ValueError):  # `load_network` names what does not fit.
                 config = self.network_class.config_class(**card.settings)
                 object.__setattr__(self, "symmetries", self.symmetries | config.more_symmetries())
         if self.tighten:  # Dual ascent goes through the variables in their order.
