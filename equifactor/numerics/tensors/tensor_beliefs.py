@@ -59,11 +59,19 @@ def bethe_log_z(g: Flat, msg_fv: Float[Tensor, " S"]) -> Float[Tensor, " G"]:
     degree = segment_sum(torch.ones_like(g.var_of_edge), g.var_of_edge, g.num_vars)
     terms = torch.where(degree == 1, 0.0, (1 - degree) * log_z_i)  # 0 times -inf is meant as 0
     log_z = segment_sum(terms, g.graph_of_var, g.num_graphs)
+    empty = count_empty(log_z_i, g.graph_of_var, g.num_graphs)
 
     msg_vf = sum_of_other_factors(g, msg_fv)
     for group in g.groups:
         belief = with_messages(group, g.log_phi, msg_vf)
         log_z_a = logsumexp(belief.reshape(group.num_factors, -1), -1)
-        log_z = log_z + segment_sum(log_z_a, g.graph_of_factor[group.factors], g.num_graphs)
-    # A factor without support makes Z zero; its variables then hold +inf from (1 - d_i) ln 0.
-    return torch.where(torch.isnan(log_z) | torch.isposinf(log_z), -torch.inf, log_z)
+        graph = g.graph_of_factor[group.factors]
+        log_z = log_z + segment_sum(log_z_a, graph, g.num_graphs)
+        empty = empty + count_empty(log_z_a, graph, g.num_graphs)
+    # A factor without support makes Z zero; its variables then hold +inf from (1 - d_i) ln 0. NaN stays NaN.
+    return torch.where(empty > 0, -torch.inf, log_z)
+
+
+def count_empty(log_total: Float[Tensor, " N"], index: Int[Tensor, " N"], count: int) -> Float[Tensor, " G"]:
+    """How many of the normalisers [N] of each graph are zero: nothing is left of their variable or factor."""
+    return segment_sum(torch.isneginf(log_total).to(log_total.dtype), index, count)

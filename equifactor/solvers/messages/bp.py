@@ -10,8 +10,9 @@ import numpy as np
 from equifactor.numerics.table_ranges import table_ranges
 from equifactor.options import option
 from equifactor.registry import register
-from equifactor.result import Estimate, Task, impossible
+from equifactor.result import Estimate, Task
 from equifactor.solver import ALL_SYMMETRIES, Ending, IterativeSolver, SolveContext
+from equifactor.solvers.elimination.impossibility import zero_or_lost
 from equifactor.solvers.messages.bp_engine import BpEngine, BpSettings, Schedule, new_engine
 
 if TYPE_CHECKING:
@@ -77,8 +78,8 @@ class BeliefPropagation(IterativeSolver[BpEngine]):
                 fields["stats"]["vanished"] = lost
                 fields["message"] = f"{status.advice} {lost} state{'s' * (lost > 1)} {_VANISHED}"
         return [
-            impossible() if empty else Estimate.of(fields)
-            for fields, empty in zip(found, without_state.tolist(), strict=True)
+            zero_or_lost(graph) if empty else Estimate.of(fields)
+            for fields, empty, graph in zip(found, without_state.tolist(), flat.graphs, strict=True)
         ]
 
 
