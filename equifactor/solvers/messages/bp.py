@@ -57,8 +57,8 @@ class BeliefPropagation(IterativeSolver[BpEngine]):
         """Beliefs, then ln Z or an assignment with its bound."""
         answers = state.answers()
         mass = np.add.reduceat(answers.probabilities, flat.var_ptr[:-1]) if flat.num_vars else np.zeros(0)
-        without_state = np.zeros(flat.num_graphs, bool)
-        without_state[flat.graph_of_var[mass == 0.0]] = True
+        empty = np.isneginf(answers.upper_bound if task is Task.MAP else answers.log_z)
+        empty[flat.graph_of_var[mass == 0.0]] = True
         found: list[dict[str, Any]]
         if task is Task.MAP:
             states = answers.states
@@ -78,8 +78,8 @@ class BeliefPropagation(IterativeSolver[BpEngine]):
                 fields["stats"]["vanished"] = lost
                 fields["message"] = f"{status.advice} {lost} state{'s' * (lost > 1)} {_VANISHED}"
         return [
-            zero_or_lost(graph) if empty else Estimate.of(fields)
-            for fields, empty, graph in zip(found, without_state.tolist(), flat.graphs, strict=True)
+            zero_or_lost(graph) if is_empty else Estimate.of(fields)
+            for fields, is_empty, graph in zip(found, empty.tolist(), flat.graphs, strict=True)
         ]
 
 
