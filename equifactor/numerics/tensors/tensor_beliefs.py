@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from equifactor.graph import FlatGraph
-from equifactor.numerics.tensors.segments import logsumexp, segment_logsumexp, segment_max, segment_sum
+from equifactor.numerics.tensors.segments import finite, logsumexp, segment_logsumexp, segment_max, segment_sum
 from equifactor.numerics.tensors.tensor_messages import sum_of_other_factors, with_messages
 
 Flat = FlatGraph[Tensor]
@@ -19,10 +19,14 @@ def variable_log_beliefs(g: Flat, msg_fv: Float[Tensor, " S"]) -> Float[Tensor, 
 
 
 def probabilities(g: Flat, log_b_v: Float[Tensor, " X"]) -> Float[Tensor, " X"]:
-    """Normalised beliefs; all zero for a variable without any possible state."""
-    scale = segment_logsumexp(log_b_v, g.var_of_state, g.num_vars)
-    scale = torch.where(torch.isneginf(scale), 0.0, scale)
-    return (log_b_v - scale.index_select(0, g.var_of_state)).exp()
+    """Normalised beliefs; all zero for a variable without any possible state.
+
+    They are scaled outside of the log: single precision has no digits left behind the point of a log of -10^5.
+    """
+    top = finite(segment_max(log_b_v.detach(), g.var_of_state, g.num_vars))
+    weight = (log_b_v - top.index_select(0, g.var_of_state)).exp()
+    total = segment_sum(weight, g.var_of_state, g.num_vars)
+    return weight / torch.where(total > 0, total, 1.0).index_select(0, g.var_of_state)
 
 
 def max_states(g: Flat, log_b_v: Float[Tensor, " X"]) -> Int[Tensor, " V"]:

@@ -94,6 +94,8 @@ def beliefs(
         msg_fv = wiring.messages(msg)
         seen_by_log_z = msg_fv.detach()
     log_b_v = tensors.variable_log_beliefs(flat, msg_fv)
+    top = finite(segment_max(log_b_v.detach(), flat.var_of_state, flat.num_vars))  # Large logs leave no digits behind.
+    log_b_v = log_b_v - top.index_select(0, flat.var_of_state)
     scale = finite(segment_logsumexp(log_b_v, flat.var_of_state, flat.num_vars))
     log_b_v = log_b_v - scale.index_select(0, flat.var_of_state)
     log_factors, _ = _factor_beliefs(flat, msg_fv, semiring)
