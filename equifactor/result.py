@@ -90,9 +90,12 @@ class Estimate:
         return new
 
 
-def impossible(message: str = "") -> Estimate:
-    """The estimate for a graph whose every assignment has probability zero."""
-    return Estimate(status=Status.ZERO_PROBABILITY, log_z=-math.inf, message=message)
+def impossible() -> Estimate:
+    """The estimate for a graph whose every assignment is proven to have probability zero.
+
+    A method that has merely found none asks `solvers.elimination.impossibility` first.
+    """
+    return Estimate(status=Status.ZERO_PROBABILITY, log_z=-math.inf)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

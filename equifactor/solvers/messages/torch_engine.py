@@ -30,8 +30,8 @@ class TorchEngine:
         from equifactor.numerics import tensors
 
         self.settings = settings
-        self.floor = float(message_floor(flat))
         self.flat = flat.to(context.device, context.dtype)
+        self.floor = message_floor(self.flat)  # It is that of the tables as rounded to the float type.
         self.msg_fv = tensors.first_messages(self.flat, settings.semiring)
 
     def sweep(self, count: int) -> FloatArray:
