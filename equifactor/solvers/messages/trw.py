@@ -145,8 +145,8 @@ class Reweighting:
         for group in flat.groups:
             if not group.shape:
                 graphs, constants = flat.graph_of_factor[group.factors], flat.log_phi[group.entries]
+                np.add.at(error, graphs, EPS * len(constants) * np.abs(constants) + EPS * np.abs(log_z[graphs]))
                 np.add.at(log_z, graphs, constants)
-                np.add.at(error, graphs, EPS * len(constants) * np.abs(constants))
         return np.where(np.isneginf(log_z), log_z, log_z + error + EPS * np.abs(log_z))
 
 
