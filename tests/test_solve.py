@@ -316,3 +316,19 @@ def test_clock() -> None:
     clock.interrupted = True
     assert clock.stopped
     assert clock.status is Status.INTERRUPTED
+
+
+def test_an_iteration_that_would_end_far_too_late_is_not_begun() -> None:
+    from equifactor import SolveContext, Task
+    from equifactor.clock import Clock
+    from equifactor.solvers.messages.bp import BeliefPropagation
+
+    class Slow(BeliefPropagation):
+        def step(self, state, count):
+            clock.start -= 2.0  # two seconds pass
+            super().step(state, count)
+            return np.ones(1)
+
+    clock = Clock(5.0)
+    estimate = Slow().run([ising_grid(3, 3, seed=0)], Task.MAR, SolveContext(clock=clock))[0]
+    assert (estimate.status, estimate.iterations) == (Status.TIME_LIMIT, 2)  # one second is left, and a third takes two
