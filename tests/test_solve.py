@@ -352,3 +352,19 @@ def test_alarm_rings_until_it_is_heard() -> None:
             time.sleep(0.5)
     finally:
         Pause.end()
+
+
+def test_an_iteration_that_would_end_far_too_late_is_not_begun() -> None:
+    from equifactor import SolveContext, Task
+    from equifactor.clock import Clock
+    from equifactor.solvers.messages.bp import BeliefPropagation
+
+    class Slow(BeliefPropagation):
+        def step(self, state, count):
+            clock.start -= 2.0  # two seconds pass
+            super().step(state, count)
+            return np.ones(1)
+
+    clock = Clock(5.0)
+    estimate = Slow().run([ising_grid(3, 3, seed=0)], Task.MAR, SolveContext(clock=clock))[0]
+    assert (estimate.status, estimate.iterations) == (Status.TIME_LIMIT, 2)  # one second is left, and a third takes two
