@@ -85,7 +85,7 @@ def evaluate(
 
 def _chosen(instances: Sequence[Instance], task: Task, split: str | None, limit: int | None) -> list[Instance]:
     """The instances of the split: those with a known answer where there are any, the first `limit` of each family."""
-    from equifactor.evaluation.jobs import has_reference
+    from equifactor.evaluation.references import has_reference
 
     chosen = list(instances)
     if split is not None:

@@ -22,8 +22,7 @@ _GRACE = 120.0  # seconds for reading and for compiling kernels, added to the ti
 class Worker:
     """One process that answers jobs in turn; `run` starts it, and starts it again after it died."""
 
-    def __init__(self, memory_limit: float = 0.0) -> None:
-        self.memory_limit = memory_limit
+    def __init__(self) -> None:
         self.process: subprocess.Popen[str] | None = None
         self.complaints: IO[bytes] | None = None  # what the process says on stderr
 
@@ -69,7 +68,7 @@ class Worker:
             self.stop()
             self.complaints = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "equifactor.evaluation.worker", str(self.memory_limit)],
+                [sys.executable, "-m", "equifactor.evaluation.worker"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self.complaints,
@@ -88,8 +87,8 @@ class Worker:
             status, message = "killed", f"no answer after {seconds:.0f} s; the process was ended"
         else:
             status, message = "crashed", f"the process died with exit status {code}: {last}"
-        row = {"status": status, "message": message, "seconds": round(seconds, 3), "overrun": job.overrun(seconds)}
-        return {**row, "answered": False, "score": 0.0}
+        spent = {"seconds": round(seconds, 3), "overrun": job.overrun(seconds)}
+        return {"status": status, "message": message, **spent, "answered": False}
 
     def _last_words(self) -> str:
         """The last line on stderr, which is the exception where there was one."""
@@ -100,15 +99,13 @@ class Worker:
         return lines[-1][:200] if lines else "perhaps for want of memory"
 
 
-def run_jobs(
-    jobs: Sequence[Job], processes: int = 1, memory_limit: float = 0.0
-) -> Iterator[tuple[Job, dict[str, Any]]]:
+def run_jobs(jobs: Sequence[Job], processes: int = 1) -> Iterator[tuple[Job, dict[str, Any]]]:
     """Yield each job with its row as it is finished, in no particular order; leaving the loop ends the processes."""
     todo: queue.SimpleQueue[Job] = queue.SimpleQueue()
     for job in jobs:
         todo.put(job)
     done: queue.SimpleQueue[tuple[Job, dict[str, Any]] | Exception] = queue.SimpleQueue()
-    workers = [Worker(memory_limit) for _ in range(min(processes, len(jobs)))]
+    workers = [Worker() for _ in range(min(processes, len(jobs)))]
     stopping = threading.Event()
 
     def serve(worker: Worker) -> None:
