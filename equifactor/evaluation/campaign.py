@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from equifactor.errors import FormatError
 from equifactor.evaluation.jobs import MEMORY, Job, make_jobs
 from equifactor.evaluation.measures import score
 from equifactor.evaluation.provenance import code, provenance
-from equifactor.evaluation.references import Reference, file_reference
+from equifactor.evaluation.references import FILE, Reference, computed_reference, file_reference
 from equifactor.evaluation.row_store import ANSWER, Row, RowStore, write_results
 from equifactor.evaluation.worker import CHANGED
 from equifactor.evaluation.worker_pool import run_jobs
@@ -21,6 +21,9 @@ from equifactor.result import Task
 
 if TYPE_CHECKING:
     from equifactor.solver import Progress
+
+REFERENCE_LIMIT = 600.0  # seconds per instance for the solver whose answers are the reference
+Known = Callable[[Instance, Task], Reference]
 
 log = logging.getLogger("equifactor")
 
@@ -36,6 +39,8 @@ def evaluate(
     processes: int = 1,
     memory_limit: float = MEMORY,
     reuse: bool = False,
+    reference: str = FILE,
+    reference_limit: float | None = REFERENCE_LIMIT,
     progress: Progress | None = None,
 ) -> list[Row]:
     """Run every solver on every instance in processes of their own; one row each, in that order.
@@ -54,19 +59,30 @@ def evaluate(
         processes: how many run at once; times are only comparable when each has a core.
         memory_limit: GiB per process (on Linux), 0 for no limit.
         reuse: whether finished rows of other versions of the code are taken too.
+        reference: what scores are measured by: "file" for the answers that came with the models, or the text form of a
+            solver, such as "exact", whose answers are computed first and kept with the other rows. Where it does not
+            end exact, optimal or converged there is no score.
+        reference_limit: seconds per instance for that solver, None for no limit.
         progress: a function that is called as `progress(done, total, note)`.
     """
     jobs = make_jobs(instances, task, solvers, time_limit, seed, memory_limit)
+    asked = [] if reference == FILE else [reference]
+    exact = make_jobs(instances, task, asked, reference_limit, seed, memory_limit)
     with RowStore(folder) as store:
         _note_old_rows(store)
-        rows = complete(jobs, store, processes=processes, reuse=reuse, progress=progress)
-        write_results(store.folder, rows, {**provenance(), "seed": seed, "processes": processes})
+        known: Known = file_reference
+        if exact:
+            known = _computed(exact, store, processes=processes, reuse=reuse, progress=progress)
+        rows = complete(jobs, store, known, processes=processes, reuse=reuse, progress=progress)
+        about = {"seed": seed, "processes": processes, "reference": reference}
+        write_results(store.folder, rows, {**provenance(), **about})
     return rows
 
 
 def complete(
     jobs: Sequence[Job],
     store: RowStore,
+    known: Known = file_reference,
     *,
     processes: int = 1,
     reuse: bool = False,
@@ -74,17 +90,29 @@ def complete(
 ) -> list[Row]:
     """The rows of the jobs with their scores, in their order: finished ones from the store, the others by running them.
 
-    The keyword arguments are those of `evaluate`.
+    `known` gives the right answer of an instance for a task. The keyword arguments are those of `evaluate`.
     """
     keys = _finish(jobs, store, processes=processes, reuse=reuse, progress=progress)
     rows: list[Row] = []
-    known, instance = Reference(None), None
+    right, instance = Reference(None), None
     for job, key in zip(jobs, keys, strict=True):
         if job.instance is not instance:  # those of one instance are neighbours, and marginals take time to read
-            known, instance = file_reference(job.instance, job.task), job.instance
+            right, instance = known(job.instance, job.task), job.instance
         kept = store.with_answer(key) if job.task is Task.MAR else store.rows[key]
-        rows.append(scored_row(job, kept, known))
+        rows.append(scored_row(job, kept, right))
     return rows
+
+
+def _computed(jobs: Sequence[Job], store: RowStore, *, processes: int, reuse: bool, progress: Progress | None) -> Known:
+    """The answers of these jobs as references; they are rows like others, so that a rerun finds them."""
+
+    def report(done: int, total: int | None, note: str) -> None:
+        if progress is not None:
+            progress(done, total, note and f"reference: {note}")
+
+    keys = _finish(jobs, store, processes=processes, reuse=reuse, progress=report)
+    key_of = {job.instance: key for job, key in zip(jobs, keys, strict=True)}
+    return lambda instance, task: computed_reference(task, store.with_answer(key_of[instance]))
 
 
 def scored_row(job: Job, kept: Row, reference: Reference) -> Row:

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from equifactor.errors import EquifactorError
-from equifactor.result import Task
+from equifactor.evaluation.kept_marginals import unpack
+from equifactor.result import Status, Task
 
 if TYPE_CHECKING:
     from equifactor.data import Instance
+    from equifactor.evaluation.row_store import Row
     from equifactor.graph.marginals import Marginals
 
 FILE = "file"  # the label of an answer that came with the model, and the name of that choice
@@ -44,3 +46,22 @@ def file_reference(instance: Instance, task: Task) -> Reference:
         return Reference(FILE, instance.marginals())
     except EquifactorError as error:
         return Reference(f"none: {error}")
+
+
+def computed_reference(task: Task, row: Row) -> Reference:
+    """The answer in the row of a run; a run that did not end as its method promises is no reference.
+
+    Args:
+        task: what was asked.
+        row: a finished run with its answer.
+    """
+    solver, status = row["solver"], row["status"]
+    if status not in tuple(Status) or not Status(status).solved:
+        return Reference(f"none: {solver} ended {status}: {row['message']}")
+    if task is Task.MAR:
+        value: Marginals | float | None = unpack(row["answer"]).found
+    else:
+        value = row["log_z" if task is Task.PR else "log_score"]
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return Reference(f"none: {solver} ended {status}, but without a finite answer")
+    return Reference(f"{solver} (computed)", value)
