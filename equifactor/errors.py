@@ -32,3 +32,11 @@ class OptionError(EquifactorError):
 
 class SolveError(EquifactorError):
     """There is no answer: `solve(.., strict=True)` did not end solved, or a `Result` lacks what it is asked for."""
+
+
+class ClusterError(EquifactorError):
+    """A cluster that does not answer, is gone, or runs other code; what was finished before is kept."""
+
+
+class LostWorkError(ClusterError):
+    """Work whose workers died again and again; the rest goes on."""

@@ -185,7 +185,10 @@ def solve_jobs(jobs: Sequence[Job], store: RunStore, effort: Effort) -> dict[Job
     if not todo:
         return {}
     with RowStore(store.working) as rows:
-        found = complete(todo, rows, processes=effort.processes, reuse=not effort.redo, progress=effort.progress)
+        found = complete(
+            todo, rows, processes=effort.processes, cluster=effort.cluster, reuse=not effort.redo,
+            progress=effort.progress,
+        )  # fmt: skip
     return dict(zip(todo, found, strict=True))
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from equifactor.cli.exit_status import say
-from equifactor.cli.shared_options import example, names_in
+from equifactor.cli.shared_options import Cluster, example, names_in
 from equifactor.errors import OptionError
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def evaluate(
         float, typer.Option(metavar="S", help="Seconds per model and solver; 0 for no limit.")
     ] = 20.0,
     jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Processes at once; times want a core for each.")] = 1,
+    cluster: Cluster = None,
     split: Annotated[str | None, typer.Option(metavar="train|test", help="Only this part of the collections.")] = None,
     limit: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Only the first N models of each family.")
@@ -91,7 +92,7 @@ def evaluate(
     with _watched(len(instances) * len(solver or [""])) as report:
         rows = run(
             instances, wanted, solver or ["auto"], target, time_limit=time_limit or None, seed=seed, processes=jobs,
-            memory_limit=memory, reuse=reuse, reference=reference,
+            cluster=cluster, memory_limit=memory, reuse=reuse, reference=reference,
             reference_limit=reference_limit or None, progress=report,
         )  # fmt: skip
     print(tables(rows, wanted), end="")

@@ -5,6 +5,7 @@ jobs.py         what is to be run, and the key under which a finished run is fou
 contents.py     what a model is known by: the hash of its files
 worker.py       the process that solves one job after the other
 worker_pool.py  the processes: their limits, crashes and restarts
+shipping.py     a job on its way to a worker of a cluster, with its files
 references.py   the right answers, and where they come from
 measures.py     how wrong an answer is, in the measures of the UAI competitions
 kept_marginals.py  marginals as a text that a row can hold

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -9,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from equifactor.data import Instance
-from equifactor.errors import FormatError
+from equifactor.errors import ClusterError
 from equifactor.evaluation.jobs import MEMORY, Job, make_jobs
 from equifactor.evaluation.measures import score
 from equifactor.evaluation.provenance import code, provenance
 from equifactor.evaluation.references import FILE, Reference, computed_reference, file_reference
 from equifactor.evaluation.row_store import ANSWER, Row, RowStore, write_results
 from equifactor.evaluation.worker import CHANGED
-from equifactor.evaluation.worker_pool import run_jobs
+from equifactor.evaluation.worker_pool import LOST, run_jobs
 from equifactor.result import Task
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def evaluate(
     time_limit: float | None = 20.0,
     seed: int = 0,
     processes: int = 1,
+    cluster: str | None = None,
     memory_limit: float = MEMORY,
     reuse: bool = False,
     reference: str = FILE,
@@ -57,6 +59,8 @@ def evaluate(
         time_limit: seconds per instance, None for no limit.
         seed: the seed of solvers that draw random numbers.
         processes: how many run at once; times are only comparable when each has a core.
+        cluster: the address of a Dask scheduler (`tcp://host:8786`) or its scheduler file: runs go to its workers, and
+            `processes` does not count. Rows are kept here alone; a worker or scheduler that dies costs none of them.
         memory_limit: GiB per process (on Linux), 0 for no limit.
         reuse: whether finished rows of other versions of the code are taken too.
         reference: what scores are measured by: "file" for the answers that came with the models, or the text form of a
@@ -72,9 +76,9 @@ def evaluate(
         _note_old_rows(store)
         known: Known = file_reference
         if exact:
-            known = _computed(exact, store, processes=processes, reuse=reuse, progress=progress)
-        rows = complete(jobs, store, known, processes=processes, reuse=reuse, progress=progress)
-        about = {"seed": seed, "processes": processes, "reference": reference}
+            known = _computed(exact, store, processes=processes, cluster=cluster, reuse=reuse, progress=progress)
+        rows = complete(jobs, store, known, processes=processes, cluster=cluster, reuse=reuse, progress=progress)
+        about = {"seed": seed, "processes": processes, "cluster": cluster is not None, "reference": reference}
         write_results(store.folder, rows, {**provenance(), **about})
     return rows
 
@@ -85,6 +89,7 @@ def complete(
     known: Known = file_reference,
     *,
     processes: int = 1,
+    cluster: str | None = None,
     reuse: bool = False,
     progress: Progress | None = None,
 ) -> list[Row]:
@@ -92,7 +97,7 @@ def complete(
 
     `known` gives the right answer of an instance for a task. The keyword arguments are those of `evaluate`.
     """
-    keys = _finish(jobs, store, processes=processes, reuse=reuse, progress=progress)
+    keys = _finish(jobs, store, processes=processes, cluster=cluster, reuse=reuse, progress=progress)
     rows: list[Row] = []
     right, instance = Reference(None), None
     for job, key in zip(jobs, keys, strict=True):
@@ -103,14 +108,22 @@ def complete(
     return rows
 
 
-def _computed(jobs: Sequence[Job], store: RowStore, *, processes: int, reuse: bool, progress: Progress | None) -> Known:
+def _computed(
+    jobs: Sequence[Job],
+    store: RowStore,
+    *,
+    processes: int,
+    cluster: str | None,
+    reuse: bool,
+    progress: Progress | None,
+) -> Known:
     """The answers of these jobs as references; they are rows like others, so that a rerun finds them."""
 
     def report(done: int, total: int | None, note: str) -> None:
         if progress is not None:
             progress(done, total, note and f"reference: {note}")
 
-    keys = _finish(jobs, store, processes=processes, reuse=reuse, progress=report)
+    keys = _finish(jobs, store, processes=processes, cluster=cluster, reuse=reuse, progress=report)
     key_of = {job.instance: key for job, key in zip(jobs, keys, strict=True)}
     return lambda instance, task: computed_reference(task, store.with_answer(key_of[instance]))
 
@@ -123,7 +136,13 @@ def scored_row(job: Job, kept: Row, reference: Reference) -> Row:
 
 
 def _finish(
-    jobs: Sequence[Job], store: RowStore, *, processes: int, reuse: bool, progress: Progress | None
+    jobs: Sequence[Job],
+    store: RowStore,
+    *,
+    processes: int,
+    cluster: str | None,
+    reuse: bool,
+    progress: Progress | None,
 ) -> list[str]:
     """Run what the store does not hold; returns the key of each job's row. Jobs of equal content are run once."""
     known = store.without_version() if reuse else {}
@@ -137,18 +156,19 @@ def _finish(
     done = len(jobs) - sum(count[key] for key in todo)
     if progress is not None:
         progress(done, len(jobs), f"{done} are finished already" if done else "")
-    changed: list[str] = []
-    for job, measured in run_jobs(list(todo.values()), processes):
-        if measured["status"] == CHANGED:
-            changed.append(str(job.instance.path))
-            continue
-        key = job.key(version)
-        store.add(key, {**_identity(job), **measured})
-        done += count[key]
-        if progress is not None:
-            progress(done, len(jobs), f"{job.instance.key} {job.solver}: {measured['status']}")
-    if changed:
-        raise FormatError(f"{changed[0]}: was changed while the command ran ({len(changed)} runs); run it again")
+    failed: list[str] = []
+    with contextlib.closing(run_jobs(list(todo.values()), processes, cluster)) as runs:
+        for job, measured in runs:
+            if measured["status"] in (CHANGED, LOST):
+                failed.append(f"{job.instance.path}: {measured['message']}")
+                continue
+            key = job.key(version)
+            store.add(key, {**_identity(job), **measured})
+            done += count[key]
+            if progress is not None:
+                progress(done, len(jobs), f"{job.instance.key} {job.solver}: {measured['status']}")
+    if failed:
+        raise ClusterError(f"{len(failed)} of {len(todo)} runs have no row, the others are kept; {failed[0]}")
     return keys
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from equifactor.data import Instance
 
 PREFIX = "content"  # every key of a row begins with it; before, keys began with the name of the model
+UNREADABLE = f"{PREFIX} unreadable"
 _SETTLED = 2.0  # seconds; a younger file may be written again without a new time of change
 
 
@@ -28,7 +29,7 @@ def content_of(instance: Instance) -> str:
         evidence = "none" if instance.evidence_path is None else file_content(instance.evidence_path)
         both = f"{file_content(instance.path)} {evidence}"
     except FormatError as error:
-        return f"{PREFIX} unreadable {instance.path}: {error}"
+        return f"{UNREADABLE} {instance.path}: {error}"
     return f"{PREFIX} {hashlib.blake2b(both.encode(), digest_size=20).hexdigest()}"
 
 

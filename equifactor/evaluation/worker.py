@@ -31,7 +31,7 @@ def run_job(job: Job) -> dict[str, Any]:
         graph = job.instance.graph()
         row["read_seconds"] = round(time.perf_counter() - start, 4)
         if job.content and content_of(job.instance) != job.content:
-            return row | {"status": CHANGED, "message": "the file was changed while the command ran; run it again"}
+            return row | {"status": CHANGED, "message": "the model was changed while the command ran: run it again"}
         row |= _solved(job, graph)
     except MemoryError:
         row |= {"status": "out-of-memory", "message": "the model does not fit into the memory limit"}
