@@ -302,3 +302,18 @@ def test_the_example_is_mean_field(folder: Path) -> None:
     assert found is not None
     assert want is not None
     assert found.values == pytest.approx(want.values, abs=1e-5)
+
+
+def test_a_plugin_file_travels_with_its_job(folder: Path) -> None:
+    from equifactor.data import Instance
+    from equifactor.evaluation.jobs import make_jobs
+    from equifactor.evaluation.shipping import answer, ship
+
+    plugins.load_file(folder / "flat.py")
+    (job,) = make_jobs([Instance("mine", "grid", folder / "models" / "grid.uai")], "MAR", ["flat"], 10.0)
+    shipped = ship(job)
+    assert {path.name for path in shipped.files} == {"grid.uai", "flat.py"}
+    (folder / "flat.py").unlink()  # the worker sees none of our files
+    (folder / "models" / "grid.uai").unlink()
+    row = answer(shipped)
+    assert row["answered"], row["message"]

@@ -55,6 +55,14 @@ Tolerance = Annotated[
         metavar="X", min=0.0, help="How far natural logs of table entries may be apart; 0 wants equal numbers."
     ),
 ]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="ADDRESS",
+        help="Run on a Dask cluster: tcp://HOST:PORT or a scheduler file (docs/cluster.md).",
+    ),
+]
 
 
 def names_in(text: str | None) -> list[str] | None:

@@ -22,8 +22,9 @@ _MOST_ENTRIES = 2**24  # Tables of one shape are looked at together, up to this 
 def possible_states(s: Structure, zero: BoolArray) -> BoolArray | None:
     """[X] states with support in every factor; None where a variable has none left, or a constant is zero.
 
-    `zero` [T] marks the table entries that are zero. Factors over the same variables are looked at as one. Cost O(T log T) for a first sweep over all tables, then that of
-    the factors around struck-out states: a long chain of implications costs a little for each of its links.
+    `zero` [T] marks the table entries that are zero. Factors over the same variables are looked at as one. Cost
+    O(T log T) for a first sweep over all tables, then that of the factors around struck-out states: a long chain of
+    implications costs a little for each of its links.
     """
     possible = np.ones(int(s.state_ptr[-1]), bool)
     if not zero.any():
