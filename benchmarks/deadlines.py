@@ -71,7 +71,7 @@ def jobs(
         if method.missing():
             print(f"{solver} is skipped: {method.missing()}")
             continue
-        for task in method.tasks:
+        for task in method.possible_tasks():  # a network may have weights for one of them
             found += make_jobs(instances if method.name == _EVERYWHERE else few, task, [solver], limit)
     return found
 
@@ -119,7 +119,7 @@ def main() -> int:
         return 0
     todo = jobs(instances, args.solvers or solver_names(), args.limit, args.all, args.largest)
     rows = []
-    for job, row in run_jobs(todo, args.jobs, memory_limit=8.0):
+    for job, row in run_jobs(todo, args.jobs):
         rows.append((job, row))
         if sys.stderr.isatty():
             print(f"\r{len(rows)}/{len(todo)} {job.solver} {job.task} {job.instance.key:40}", end="", file=sys.stderr)

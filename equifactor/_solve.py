@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from numbers import Real
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
 from equifactor.clock import Clock
-from equifactor.errors import OptionError, SolveError
+from equifactor.errors import OptionError, SolveError, brief
 from equifactor.graph import FactorGraph
 from equifactor.graph.factor_graph import as_graphs
 from equifactor.graph.lowered_graph import lower
+from equifactor.graph.marginals import Marginals
 from equifactor.graph.reduction import without_impossible_states
 from equifactor.graph.scores import batch_log_scores
+from equifactor.options import choices, format_solver
 from equifactor.registry import parse_solver
 from equifactor.result import Estimate, Result, Status, Task, impossible
 from equifactor.solver import Progress, SolveContext, Solver
@@ -24,6 +27,8 @@ from equifactor.solver import Progress, SolveContext, Solver
 if TYPE_CHECKING:
     from equifactor.graph.inputs import Evidence
 
+_ARGUMENTS = ("evidence", "time_limit", "seed", "device", "dtype", "strict", "progress")
+_NO_MEMORY = "The memory of this machine does not hold what the solver needs: use another one or a smaller model."
 _NO_SUPPORT = "The assignment has probability zero: no possible one was found, and there may be none."
 
 
@@ -67,6 +72,7 @@ def solve(
     dtype: Literal["float32", "float64"] = "float64",
     strict: bool = False,
     progress: Progress | bool = False,
+    **unknown: object,
 ) -> Result | list[Result]:
     """Marginals (MAR), ln Z (PR) or the most probable assignment (MAP) of a factor graph.
 
@@ -74,35 +80,46 @@ def solve(
         graph: one graph, or several different ones to be solved as one batch (one Result each).
         task: "MAR", "PR" or "MAP".
         solver: text such as `"bp(damping=0.5)"`, or a solver object; `equifactor solvers` lists them.
-        evidence: states, or one weight per state for soft evidence, by variable; see `FactorGraph.condition`.
+        evidence: states, or one weight per state for soft evidence, by variable and for all graphs alike;
+            `FactorGraph.condition` says how they are read.
         time_limit: seconds; at the deadline the best answer so far comes back with status `time-limit`.
         seed: for solvers that draw random numbers.
         device: "cpu" or "cuda"; solvers without a GPU engine ignore it.
         dtype: float type of the torch engine.
         strict: raise `SolveError` unless the status is exact, optimal or converged.
         progress: True for a bar on stderr, or a callable `(done, total, note)`.
+        **unknown: none; anything else is an error that tells how options of a solver are written.
 
     Ctrl-C stops the run and returns the best answer so far with status `interrupted`; a second one raises.
     """
+    if unknown:
+        raise _unknown_argument(solver, unknown)
     graphs = as_graphs(graph)
     wanted = parse_task(task)
     method = parse_solver(solver)
     method.check_task(wanted)
-    if time_limit is not None and not (isinstance(time_limit, Real) and time_limit >= 0):
-        raise OptionError(f"the time limit must be a number of seconds >= 0, found {time_limit!r}")
-    if not isinstance(seed, (int, np.integer)):
-        raise OptionError(f"the seed must be a whole number, found {seed!r}")
+    if time_limit is not None and not (_is_number(time_limit, Real) and time_limit >= 0):
+        raise OptionError(f"the time limit must be a number of seconds >= 0, found {brief(time_limit)}")
+    if not _is_number(seed, Integral):
+        raise OptionError(f"the seed must be a whole number, found {brief(seed)}")
     if not isinstance(device, str):
-        raise OptionError(f"the device must be a name such as cpu or cuda, found {device!r}")
-    if dtype not in ("float32", "float64"):
-        raise OptionError(f"dtype must be float32 or float64, found {dtype!r}")
+        raise OptionError(f"the device must be a name such as cpu or cuda, found {brief(device)}")
+    if not isinstance(dtype, str) or dtype not in ("float32", "float64"):
+        raise OptionError(f"dtype must be float32 or float64, found {brief(dtype)}")
+    if not isinstance(strict, (bool, np.bool_)):
+        raise OptionError(f"strict must be True or False, found {brief(strict)}")
+    if not isinstance(progress, (bool, np.bool_)) and not callable(progress):
+        raise OptionError(f"progress must be True, False or a callable, found {brief(progress)}")
     if evidence is not None:
         graphs = [g.condition(evidence) for g in graphs]
 
     clock = Clock(time_limit)
     with clock.catch_interrupt(), _progress_bar(progress, str(method)) as report:
         context = SolveContext(clock=clock, seed=seed, device=device, dtype=dtype, progress=report)
-        estimates = _estimates(method, graphs, wanted, context)
+        try:
+            estimates = _estimates(method, graphs, wanted, context)
+        except MemoryError:
+            estimates = [Estimate(status=Status.TOO_LARGE, message=_NO_MEMORY) for _ in graphs]
     share = clock.seconds / max(1, len(graphs))
     results = _results(estimates, graphs, task=wanted, solver=str(method), seconds=share)
     if strict:
@@ -114,11 +131,11 @@ def solve(
 
 def parse_task(task: str) -> Task:
     """A task by name, in any case; MPE is another name of MAP."""
-    name = str(task).upper()
+    name = task.upper() if isinstance(task, str) else ""
     if name == "MPE":
         return Task.MAP
     if name not in Task.__members__:
-        raise OptionError(f"there is no task {task!r}; choose from: {', '.join(Task)}")
+        raise OptionError(f"there is no task {brief(task)}; choose from: {', '.join(Task)}")
     return Task(name)
 
 
@@ -132,11 +149,24 @@ def _estimates(method: Solver, graphs: list[FactorGraph], task: Task, context: S
         found = _estimates(method, [g.graph for g in lowered], task, context)
         return [g.estimate(e) for g, e in zip(lowered, found, strict=True)]
     if not graphs or _is_plain(graphs):
-        return method.run(graphs, task, context) if graphs else []
+        return _run(method, graphs, task, context) if graphs else []
     reduced = without_impossible_states(graphs)
     possible = [r for r in reduced if r is not None]
-    answers = iter(method.run([r.graph for r in possible], task, context) if possible else ())
+    answers = iter(_run(method, [r.graph for r in possible], task, context) if possible else ())
     return [impossible() if r is None else r.estimate(next(answers)) for r in reduced]
+
+
+def _run(method: Solver, graphs: list[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
+    """One estimate per graph; raises `SolveError` where a solver of the user's own gives something else."""
+    found = method.run(graphs, task, context)
+    if len(found) != len(graphs):
+        raise SolveError(
+            f"{method.name} gave {len(found)} answers for {len(graphs)} graphs; expected one Estimate each"
+        )
+    for estimate in found:
+        if not isinstance(estimate, Estimate):
+            raise SolveError(f"{method.name} answered {estimate!r:.60}; expected an equifactor.Estimate")
+    return found
 
 
 def _is_plain(graphs: list[FactorGraph]) -> bool:
@@ -154,6 +184,8 @@ def _results(estimates: list[Estimate], graphs: list[FactorGraph], *, task: Task
     results = []
     for estimate, graph in zip(estimates, graphs, strict=True):
         fields = {**vars(estimate), **common, "graph": graph, "task": task}
+        if graph.structure.variable_names is not None and estimate.marginals is not None:
+            fields["marginals"] = Marginals(estimate.marginals.values, estimate.marginals.ptr, graph.structure)
         if estimate.assignment is not None:
             score = fields["log_score"] = next(scores)
             if task is Task.MAP and score == -math.inf:
@@ -179,6 +211,27 @@ def _without_nan(estimates: list[Estimate]) -> list[Estimate]:
             bad["marginals"] = None
         checked.append(replace(estimate, **bad, status=Status.NON_FINITE) if bad else estimate)
     return checked
+
+
+def _is_number(value: object, kind: type) -> bool:
+    return isinstance(value, kind) and not isinstance(value, np.timedelta64)  # a time span is an integer to numpy
+
+
+def _unknown_argument(solver: str | Solver, unknown: dict[str, object]) -> OptionError:
+    """The error for an argument that `solve` does not have; the options of a solver belong to the solver."""
+    method = parse_solver(solver)
+    options = {f.name for f in dataclasses.fields(method)}
+    if unknown.keys() <= options:
+        with_them = format_solver(replace(method, **unknown))
+        return OptionError(
+            f"solve has no argument {next(iter(unknown))}, which is an option of {method.name}; options are written "
+            f'with the solver: solver="{with_them}"'
+        )
+    name = next(name for name in unknown if name not in options)
+    return OptionError(
+        f"neither solve nor {method.name} has {name}; {choices(name, (*_ARGUMENTS, *sorted(options)))}; options of the "
+        'solver are written with it: solver="bp(damping=0.5)"'
+    )
 
 
 def _progress_bar(progress: Progress | bool, title: str) -> Any:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from types import FrameType
 
 
+_REPEAT = 0.2  # seconds between two rings of an alarm
+
+
 class Pause:
     """Time that no clock counts: while kernels are compiled, which happens once on a machine and is announced."""
 
@@ -30,11 +33,20 @@ class Pause:
         cls._depth += 1
 
     @classmethod
+    def running(cls) -> bool:
+        """Whether a kernel is being compiled now."""
+        return cls._depth > 0
+
+    @classmethod
     def end(cls) -> None:
         """End the pause that the matching `begin` started."""
         cls._depth -= 1
         if cls._depth == 0:
             cls.seconds += time.perf_counter() - cls._since
+
+
+class TimeIsUp(BaseException):
+    """Raised at the deadline in work that has no answer so far; like KeyboardInterrupt it is not an `Exception`."""
 
 
 class Clock:
@@ -105,3 +117,34 @@ class Clock:
             yield
         finally:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    @contextlib.contextmanager
+    def alarm(self) -> Iterator[None]:
+        """Raise `TimeIsUp` at the deadline, in the middle of whatever runs, as Ctrl-C raises KeyboardInterrupt.
+
+        For work that is done or not done, such as writing a file. Compiled code is not cut: the exception waits for
+        its end. Only in the main thread of a program, and not where the system has no such timer.
+        """
+        if self.time_limit is None or not hasattr(signal, "setitimer"):
+            yield
+            return
+
+        def ring(signum: int, frame: FrameType | None) -> None:
+            if self.stopped and not Pause.running():
+                raise TimeIsUp
+
+        def disarm() -> None:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+            signal.signal(signal.SIGALRM, before)
+
+        before = signal.signal(signal.SIGALRM, ring)
+        # It rings again and again: kernels may be compiling at the deadline, and an exception that is raised inside of
+        # a callback of another library can get lost there.
+        signal.setitimer(signal.ITIMER_REAL, max(self.left, _REPEAT), _REPEAT)
+        try:
+            yield
+        finally:
+            try:
+                disarm()
+            finally:
+                disarm()  # where the last ring cut off the first attempt

@@ -5,6 +5,8 @@ Wrong input raises; a run that fails numerically is a `Status` value instead (se
 
 from __future__ import annotations
 
+import reprlib
+
 
 class EquifactorError(Exception):
     """The base of every error this package raises on purpose; its text is one sentence for the user."""
@@ -32,3 +34,16 @@ class OptionError(EquifactorError):
 
 class SolveError(EquifactorError):
     """There is no answer: `solve(.., strict=True)` did not end solved, or a `Result` lacks what it is asked for."""
+
+
+class ClusterError(EquifactorError):
+    """A cluster that does not answer, is gone, or runs other code; what was finished before is kept."""
+
+
+class LostWorkError(ClusterError):
+    """Work whose workers died again and again; the rest goes on."""
+
+
+def brief(value: object) -> str:
+    """A value as the sentences of errors show it: short and on one line, whatever it is."""
+    return " ".join(reprlib.repr(value).split())

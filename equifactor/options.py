@@ -15,7 +15,7 @@ import typing
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from equifactor.errors import OptionError
+from equifactor.errors import OptionError, brief
 
 if TYPE_CHECKING:
     from equifactor.solver import Solver
@@ -63,7 +63,9 @@ def parse_value(text: str) -> Any:
 
 
 def format_value(value: Any) -> str:
-    """The text that `parse_value` reads as this value."""
+    """The text that `parse_value` reads as this value; of a value that no option has, what errors show of it."""
+    if not isinstance(value, (str, int, float, type(None))):
+        return brief(value)
     if value is None or isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str) and (parse_value(value) != value or value != value.strip() or re.search("[,'\"]", value)):

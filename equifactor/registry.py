@@ -1,7 +1,7 @@
 """Solvers by name: the one table of all of them, and solvers read from text such as `bp(damping=0.5)`.
 
 A new solver, classical or learned, is one new file and one line in `SOLVERS`. A class outside of this package
-becomes known by the decorator `register` alone.
+becomes known by the decorator `register`, or by an entry point of its own package (`equifactor.plugins`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from equifactor.errors import OptionError
+from equifactor.errors import OptionError, brief
 from equifactor.options import check_names, choices, parse_options
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ SOLVERS = {
 
 MODEL_SUFFIX = ".safetensors"
 _REGISTRY: dict[str, type[Solver]] = {}  # The classes that have been imported, by name.
-_SOLVER_TEXT = re.compile(r"\s*([A-Za-z][\w-]*)\s*(?:\((.*)\))?\s*", re.DOTALL)
+_NAME = r"[A-Za-z][\w-]*"
+_SOLVER_TEXT = re.compile(rf"\s*({_NAME})\s*(?:\((.*)\))?\s*", re.DOTALL)
 _MODEL_TEXT = re.compile(rf"(.*{re.escape(MODEL_SUFFIX)})\s*(?:\((.*)\))?", re.DOTALL)
 
 
@@ -61,9 +62,8 @@ def register(name: str) -> Callable[[S], S]:
     """Class decorator that makes a solver known under a name, which can be taken only once."""
 
     def decorate(cls: S) -> S:
-        place = f"{cls.__module__}:{cls.__qualname__}"
-        if SOLVERS.get(name, place) != place or _REGISTRY.get(name, cls).__qualname__ != cls.__qualname__:
-            raise ValueError(f"two solvers are called {name!r}")
+        if SOLVERS.get(name) != f"{cls.__module__}:{cls.__qualname__}":
+            _check_registration(name, cls)
         cls.take_name(name)
         _REGISTRY[name] = cls
         return cls
@@ -71,9 +71,40 @@ def register(name: str) -> Callable[[S], S]:
     return decorate
 
 
+def _check_registration(name: str, cls: type[Solver]) -> None:
+    """Raise `OptionError` where a class from outside cannot have this name, or is not a solver."""
+    from equifactor import plugins
+    from equifactor.solver import Solver
+
+    if not re.fullmatch(_NAME, name):
+        raise OptionError(f"a solver cannot be called {name!r}; a name is a letter, then letters, digits, _ and -")
+    if not issubclass(cls, Solver):
+        raise OptionError(f"{name}: {cls.__qualname__} is not a solver; derive it from GraphSolver or IterativeSolver")
+    if name in SOLVERS:
+        other = f"{SOLVERS[name]} of this package"
+    elif name in _REGISTRY:
+        known = plugins.place(_REGISTRY[name])
+        other = known if known != plugins.place(cls) else ""
+    else:
+        other = plugins.clash(name, cls)
+    if other:
+        raise OptionError(f"two solvers are called {name!r}: {plugins.place(cls)} and {other}; rename one of them")
+
+
 def solver_names() -> list[str]:
-    """Names of all solvers: those of the table `SOLVERS` and those that a user registered."""
-    return sorted({*SOLVERS, *_REGISTRY})
+    """Names of all solvers: those of the table `SOLVERS`, those of installed packages, those that were registered."""
+    from equifactor import plugins
+
+    return sorted({*SOLVERS, *_REGISTRY, *plugins.entry_points()})
+
+
+def is_solver(name: str) -> bool:
+    """Whether a solver has this name; installed packages are looked through only where this one does not have it."""
+    if name in SOLVERS or name in _REGISTRY:
+        return True
+    from equifactor import plugins
+
+    return name in plugins.entry_points()
 
 
 def solver_class(name: str) -> type[Solver]:
@@ -81,7 +112,11 @@ def solver_class(name: str) -> type[Solver]:
     if name in _REGISTRY:
         return _REGISTRY[name]
     if name not in SOLVERS:
-        raise OptionError(f"there is no solver {name!r}; {choices(name, solver_names())}")
+        if not is_solver(name):
+            raise OptionError(f"there is no solver {name!r}; {choices(name, solver_names())}")
+        from equifactor import plugins
+
+        return plugins.load_entry_point(name)
     module, _, cls = SOLVERS[name].partition(":")
     try:
         found: type[Solver] = getattr(importlib.import_module(module), cls)
@@ -113,11 +148,12 @@ def _name_and_options(spec: str) -> tuple[str, str, str | None]:
     """The name of the solver, the text of its options, and the model file where the text names one."""
     text = spec if isinstance(spec, str) else ""
     solver, model = _SOLVER_TEXT.fullmatch(text), _MODEL_TEXT.fullmatch(text.strip())
-    if solver and (not model or solver[1] in solver_names()):
+    if solver and (not model or is_solver(solver[1])):
         return solver[1], solver[2] or "", None
     if not model:
         raise OptionError(
-            f"cannot read the solver {spec!r}; write it like bp, bp(damping=0.5) or mine{MODEL_SUFFIX} for a model file"
+            f"cannot read the solver {brief(spec)}; write it like bp, bp(damping=0.5) or mine{MODEL_SUFFIX} for a "
+            "model file"
         )
     from equifactor.solvers.learned.model_card import model_kind
 

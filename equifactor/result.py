@@ -84,17 +84,18 @@ class Estimate:
 
         The dictionary must hold `stats` and all fields without a default. A frozen dataclass sets its fields one by
         one and through a detour, which counts for a batch of thousands.
-        vars(new).update(fields)  # what is left out is found in the class, where the defaults live
-        vars(new).update(fields)  # a field that is left out is found in the class, where the defaults live
         """
         new = cls.__new__(cls)
         vars(new).update(fields)  # what is left out is found in the class, where the defaults live
         return new
 
 
-def impossible(message: str = "") -> Estimate:
-    """The estimate for a graph whose every assignment has probability zero."""
-    return Estimate(status=Status.ZERO_PROBABILITY, log_z=-math.inf, message=message)
+def impossible() -> Estimate:
+    """The estimate for a graph whose every assignment is proven to have probability zero.
+
+    A method that has merely found none asks `solvers.elimination.impossibility` first.
+    """
+    return Estimate(status=Status.ZERO_PROBABILITY, log_z=-math.inf)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -102,7 +103,7 @@ class Result(Estimate):
     """Answers over the original variables, how good they are, what ran and how long.
 
     Logarithms are natural. A field is `None` where the solver does not provide it. Bounds are on ln Z for MAR
-    and PR, on the best log score for MAP.
+    and PR, on the best log score for MAP. `marginals["rain"]` is the distribution of one variable, by number or name.
     """
 
     graph: FactorGraph = field(repr=False)

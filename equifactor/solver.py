@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ ALL_SYMMETRIES: frozenset[Symmetry] = frozenset(("global", "local variable", "va
 Progress = Callable[[int, int | None, str], None]
 State = TypeVar("State")
 _BURST_SECONDS = 0.02  # A call of `step` aims to take less time than this.
+_LATE_SECONDS = 0.5  # An iteration that would end later than this after the deadline is not begun.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,11 +160,12 @@ class IterativeSolver(Solver, Generic[State]):
 
     def _iterate(self, state: State, num_graphs: int, context: SolveContext) -> Ending:
         residual = np.full(num_graphs, np.inf)
-        done, burst = 0, 1
-        while done < self.iterations and not context.clock.stopped:
-            start = time.perf_counter()
+        done, burst, each = 0, 1, 0.0
+        while done < self.iterations and not context.clock.stopped and each < context.clock.left + _LATE_SECONDS:
+            start = context.clock.seconds  # It stands still while kernels compile.
             residual = self.step(state, min(burst, self.iterations - done))
-            seconds = time.perf_counter() - start
+            seconds = context.clock.seconds - start
+            each = seconds / burst
             done = min(done + burst, self.iterations)
             context.report(done, self.iterations, f"change {residual.max(initial=0.0):.1e}")
             if not np.any(residual > self.tolerance):  # A graph that went to NaN is over, the others go on.
@@ -172,8 +173,7 @@ class IterativeSolver(Solver, Generic[State]):
             # The fixed cost of a call is spread over more iterations while they are short, and never by so much that
             # convergence is noticed late (an eighth of what was done) or a deadline is missed.
             burst = max(1, min(2 * burst, done // 8, int(burst * _BURST_SECONDS / max(seconds, 1e-9))))
-        unfinished = context.clock.status if done < self.iterations else Status.ITERATION_LIMIT
-        otherwise = unfinished or Status.ITERATION_LIMIT
+        otherwise = context.clock.status or Status.TIME_LIMIT if done < self.iterations else Status.ITERATION_LIMIT
         converged, non_finite = Status.CONVERGED, Status.NON_FINITE  # Looking them up costs more than the rest.
         status = [
             converged if r <= self.tolerance else otherwise if r > self.tolerance else non_finite  # NaN is neither.

@@ -13,7 +13,7 @@ import typer
 
 from equifactor import OptionError
 from equifactor.cli.exit_status import Exit, guarded
-from equifactor.cli.shared_options import example
+from equifactor.cli.shared_options import Cluster, example
 from equifactor.progress import bar
 from experiments.runner import Effort
 
@@ -61,6 +61,7 @@ def _marginal_command(name: str, about: str) -> None:
         redo: Redo = False,
         device: Device = "cpu",
         jobs: Jobs = 1,
+        cluster: Cluster = None,
         methods: Methods = None,
         sizes: Annotated[
             str | None, typer.Option("--sizes", metavar="N,N", help="Only these numbers of training graphs.")
@@ -79,7 +80,7 @@ def _marginal_command(name: str, about: str) -> None:
             trouble = comparison.outdated()
         else:
             with bar(True, f"experiment {experiment.name}") as progress:
-                trouble = comparison.run(Effort(device, jobs, _until(time_limit), redo, progress), chosen)
+                trouble = comparison.run(Effort(device, jobs, _until(time_limit), redo, progress, cluster), chosen)
         _finish(comparison.write, trouble)
 
     command.__doc__ = f"""{about}
@@ -113,6 +114,7 @@ def uai(
     redo: Redo = False,
     device: Device = "cpu",
     jobs: Jobs = 1,
+    cluster: Cluster = None,
     methods: Methods = None,
     time_limit: TimeLimit = None,
     data: Data = None,
@@ -150,7 +152,7 @@ def uai(
     trouble: list[str] = []
     if not report_only:
         with bar(True, f"experiment {experiment.name}") as progress:
-            effort = Effort(device, jobs, _until(time_limit), redo, progress)
+            effort = Effort(device, jobs, _until(time_limit), redo, progress, cluster)
             trouble = comparison.run(effort, chosen, train=train, parts=chosen_parts)
     _finish(comparison.write, trouble)
 
@@ -218,6 +220,7 @@ def judge(
     report_only: ReportOnly = False,
     redo: Redo = False,
     jobs: Jobs = 1,
+    cluster: Cluster = None,
     time_limit: TimeLimit = None,
 ) -> None:
     """The weights of the package beside the best static damping of belief propagation, on many families of graphs."""
@@ -231,7 +234,7 @@ def judge(
     trouble: list[str] = []
     if not report_only:
         with bar(True, f"judge {task}") as progress:
-            effort = Effort("cpu", jobs, _until(time_limit), redo, progress)
+            effort = Effort("cpu", jobs, _until(time_limit), redo, progress, cluster)
             trouble = judge_all(judgements(task, files or shipped_folder(), data), store, effort)
     _finish(lambda: write_judgement(task, store), trouble)
 

@@ -11,9 +11,10 @@ from typing import Any
 
 from equifactor import OptionError, Task, parse_solver
 from equifactor.data import Instance
-from equifactor.evaluation.campaign import complete, unversioned
+from equifactor.evaluation.campaign import complete, scored_row
 from equifactor.evaluation.jobs import Job, make_jobs
 from equifactor.evaluation.provenance import code
+from equifactor.evaluation.references import file_reference
 from equifactor.evaluation.row_store import ROWS, RowStore
 from experiments.map_experiment import MapExperiment, SolverMethod
 from experiments.map_splits import ModelSplit
@@ -24,7 +25,6 @@ from experiments.runner import Effort
 
 SHIPPED = "shipped"  # what a line says whose weights come with the package
 TRAINED = "per collection"  # what a line says whose network was trained here
-_MEMORY = 8.0  # GiB per process, as in the competition
 
 
 @dataclass(frozen=True)
@@ -79,11 +79,12 @@ class MapAnswers:
         self.solved: dict[str, Row] = {}
         if (store.working / ROWS).is_file():
             with RowStore(store.working) as rows:
-                self.solved = rows.without_version()
+                self.solved = {name: rows.rows[key] for name, key in rows.without_version().items()}
 
     def solved_row(self, job: Job) -> Row | None:
         """The row of one solved model, None where it has not been solved."""
-        return self.solved.get(unversioned(job))
+        row = self.solved.get(job.unversioned())
+        return None if row is None else scored_row(job, row, file_reference(job.instance, job.task))
 
     def archived(self, judged: JudgedLine, instance: Instance) -> Row | None:
         """The archived answer of a line on a model, None where there is none."""
@@ -185,7 +186,7 @@ def solve_jobs(jobs: Sequence[Job], store: RunStore, effort: Effort) -> dict[Job
         return {}
     with RowStore(store.working) as rows:
         found = complete(
-            todo, rows, processes=effort.processes, memory_limit=_MEMORY, reuse=not effort.redo,
+            todo, rows, processes=effort.processes, cluster=effort.cluster, reuse=not effort.redo,
             progress=effort.progress,
         )  # fmt: skip
     return dict(zip(todo, found, strict=True))
@@ -226,13 +227,13 @@ def _score(row: Row) -> float:
 
 
 _KEPT = (
-    "instance", "solver", "time_limit", "status", "map_error", "log_score", "reference", "zero_probability",
-    "proven", "code",
+    "instance", "solver", "time_limit", "status", "map_error", "log_score", "zero_probability", "proven", "code",
 )  # fmt: skip
 
 
 def _kept_fields(row: Row, weights: str) -> Row:
     kept: dict[str, Any] = {k: row.get(k) for k in _KEPT}
+    kept["reference"] = row.get("reference_value")
     if weights == TRAINED:  # a file name says enough, and nothing about the machine
         head, found, path = str(row["solver"]).partition("weights=")
         kept["solver"] = f"{head}weights={Path(path).name}" if found else row["solver"]

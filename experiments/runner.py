@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import functools
+import contextlib
 import multiprocessing
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from equifactor import EquifactorError
+from equifactor.fleet import Fleet, LocalFleet, fleet_at
 from equifactor.solver import Progress
 from experiments.run_store import Row, RunStore
 
@@ -45,6 +46,7 @@ class Effort:
         until: `time.time()` after which no run is started; None for no limit.
         redo: whether runs made with other settings, or by other code, are done anew.
         progress: called as `(done, total, note)`.
+        cluster: address of a Dask scheduler, or its file, in place of processes here; its workers share the folder.
     """
 
     device: str = "cpu"
@@ -52,6 +54,7 @@ class Effort:
     until: float | None = None
     redo: bool = False
     progress: Progress | None = None
+    cluster: str | None = None
 
     def is_over(self) -> bool:
         """No further run may be started."""
@@ -90,8 +93,20 @@ def run_all(runs: Sequence[ExperimentRun], store: RunStore, effort: Effort) -> t
         if effort.progress:
             effort.progress(len(rows), len(runs), runs[n].key)
 
-    start = _run_here if effort.processes == 1 else _run_beside
-    trouble += [f"{runs[n].key}: not reached within the time limit" for n in start(runs, todo, store, effort, end)]
+    late: list[int] = []
+
+    def starts() -> Iterator[_Start]:
+        """Taken as there is room for them, so that the time limit is looked at when a run would begin."""
+        for n in todo:
+            if effort.is_over():
+                late.append(n)
+            else:
+                yield _Start(n, runs[n], store.folder, effort.device, effort.until)
+
+    with _fleet(effort) as fleet, contextlib.closing(fleet.outcomes(_performed, starts())) as outcomes:
+        for start, outcome in outcomes:
+            end(start.number, outcome)
+    trouble += [f"{runs[n].key}: not reached within the time limit" for n in late]
     return [rows[n] for n in sorted(rows)], trouble
 
 
@@ -109,43 +124,35 @@ def outdated(run: ExperimentRun, store: RunStore) -> str:
     )
 
 
-_End = Callable[[int, Callable[[], Row]], None]
+@dataclass(frozen=True)
+class _Start:
+    """One run on its way to whoever performs it."""
+
+    number: int
+    run: ExperimentRun
+    folder: Path
+    device: str
+    until: float | None
 
 
-def _run_here(
-    runs: Sequence[ExperimentRun], todo: Sequence[int], store: RunStore, effort: Effort, end: _End
-) -> list[int]:
-    """One after the other in this process; returns the numbers of those that were not started in time."""
-    for place, n in enumerate(todo):
-        if effort.is_over():
-            return list(todo[place:])
-        end(n, functools.partial(runs[n].perform, store.folder, effort.device, effort.until))
-    return []
+def _performed(start: _Start) -> Row:
+    return start.run.perform(start.folder, start.device, start.until)
 
 
-def _run_beside(
-    runs: Sequence[ExperimentRun], todo: Sequence[int], store: RunStore, effort: Effort, end: _End
-) -> list[int]:
-    """Several at a time; returns the numbers of those that were not started in time.
+@contextlib.contextmanager
+def _fleet(effort: Effort) -> Iterator[Fleet]:
+    """Where the runs go: one after the other in this process, several at a time beside it, or to a cluster.
 
     Runs are Python objects that train networks, so that they go to an executor. The workers of `equifactor.evaluation`
     take texts instead: each has a limit on memory and can be killed at its deadline, which an executor cannot offer.
     """
-    waiting = list(todo)
-    late: list[int] = []
+    if effort.cluster or effort.processes == 1:
+        with fleet_at(effort.cluster) as fleet:
+            yield fleet
+        return
     # The processes are started afresh, since a forked one cannot use a GPU that its parent has touched.
     with ProcessPoolExecutor(effort.processes, mp_context=multiprocessing.get_context("spawn")) as pool:
-        busy: dict[Future[Row], int] = {}
-        while waiting or busy:
-            while waiting and len(busy) < effort.processes:
-                n = waiting.pop(0)
-                if effort.is_over():
-                    late.append(n)
-                else:
-                    busy[pool.submit(runs[n].perform, store.folder, effort.device, effort.until)] = n
-            for future in wait(busy, return_when=FIRST_COMPLETED)[0] if busy else ():
-                end(busy.pop(future), future.result)
-    return late
+        yield LocalFleet(pool, effort.processes)
 
 
 def device_name(device: str) -> str:

@@ -37,8 +37,11 @@ def read_board(lines: Iterable[str]) -> dict[str, Row]:
 
 
 def board_score(row: Row, known: Row) -> float | None:
-    """100 (1 - error / trivial error) with the board's trivial answer; None where the board has another model."""
-    best = row["reference"] / math.log(10)
+    """100 (1 - error / trivial error) with the board's trivial answer; None without an equal model there."""
+    value = row.get("reference_value", row["reference"])  # before 0.2 the reference was the value itself
+    if value is None:
+        return None
+    best = value / math.log(10)
     if abs(best - known["best_log10_value"]) > _ROUNDING:
         return None
     if row.get("log_score") in (None, "-inf"):

@@ -1,11 +1,12 @@
 """Settings shared by all tests."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
+from dask_processes import Dask
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
@@ -48,3 +49,13 @@ def write_model() -> Callable[..., str]:
         return str(path)
 
     return write
+
+
+@pytest.fixture
+def dask(tmp_path: Path) -> Iterator[Dask]:
+    """A cluster without processes yet; `dask.scheduler()` and `dask.worker("name")` start them."""
+    cluster = Dask(tmp_path)
+    try:
+        yield cluster
+    finally:
+        cluster.stop()

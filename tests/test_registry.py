@@ -76,7 +76,7 @@ def test_the_table_names_the_class_that_is_registered(name: str) -> None:
 
 def test_a_name_of_the_table_is_taken_before_its_file_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(registry._REGISTRY, "gibbs", raising=False)
-    with pytest.raises(ValueError, match="two solvers are called 'gibbs'"):
+    with pytest.raises(OptionError, match="two solvers are called 'gibbs'"):
         register("gibbs")(type("Mine", (GraphSolver,), {}))
 
 
@@ -112,6 +112,6 @@ def test_a_new_solver_is_one_class() -> None:
     assert str(parse_solver("test-only(fancy, mode=slow)")) == "test-only(mode=slow, fancy=true)"
     with pytest.raises(OptionError, match="one of fast, slow"):
         parse_solver("test-only(mode=medium)")
-    with pytest.raises(ValueError, match="two solvers"):
+    with pytest.raises(OptionError, match="two solvers"):
         register("bp")(TestOnly)
     del registry._REGISTRY["test-only"]

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
 import os
 import pickle
+import re
 import signal
 import threading
 import time
@@ -14,7 +16,7 @@ import numpy as np
 import pytest
 
 from equifactor import FactorGraph, ModelError, OptionError, SolveError, Status, solve
-from equifactor.clock import Clock, Pause
+from equifactor.clock import Clock, Pause, TimeIsUp
 from equifactor.generators import ising_grid, random_graph
 from equifactor.graph.marginals import Marginals
 from equifactor.result import Estimate, Task
@@ -316,3 +318,53 @@ def test_clock() -> None:
     clock.interrupted = True
     assert clock.stopped
     assert clock.status is Status.INTERRUPTED
+
+
+@pytest.mark.parametrize(
+    ("solver", "given", "sentence"),
+    [
+        ("bp", {"damping": 0.5}, 'damping, which is an option of bp; .* with the solver: solver="bp(damping=0.5)"'),
+        ("bp(iterations=5)", {"damping": 0.5}, 'solver="bp(iterations=5, damping=0.5)"'),
+        ("bp", {"damping": 5}, "bp: damping must be at least 0.0 and below 1.0, found 5"),
+        ("bp", {"dampin": 0.5}, "neither solve nor bp has dampin; did you mean damping? choose from: evidence, "),
+        ("auto", {"timelimit": 3}, "neither solve nor auto has timelimit; did you mean time_limit?"),
+    ],
+)
+def test_unknown_arguments(solver: str, given: dict, sentence: str) -> None:
+    pattern = ".*".join(re.escape(part) for part in sentence.split(".*"))
+    with pytest.raises(OptionError, match=pattern):
+        solve(FactorGraph([2]), "MAR", solver, **given)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="timers of POSIX")
+def test_alarm_rings_until_it_is_heard() -> None:
+    before = signal.getsignal(signal.SIGALRM)
+    with contextlib.suppress(TimeIsUp), Clock(0.05).alarm():
+        with contextlib.suppress(TimeIsUp):  # lost in somebody's callback
+            time.sleep(5)
+        time.sleep(5)
+        pytest.fail("it rings once only")
+    assert signal.getsignal(signal.SIGALRM) == before
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+    Pause.begin()  # a kernel is being compiled, and its time does not count
+    try:
+        with Clock(0.05).alarm():
+            time.sleep(0.5)
+    finally:
+        Pause.end()
+
+
+def test_an_iteration_that_would_end_far_too_late_is_not_begun() -> None:
+    from equifactor import SolveContext, Task
+    from equifactor.clock import Clock
+    from equifactor.solvers.messages.bp import BeliefPropagation
+
+    class Slow(BeliefPropagation):
+        def step(self, state, count):
+            clock.start -= 2.0  # two seconds pass
+            super().step(state, count)
+            return np.ones(1)
+
+    clock = Clock(5.0)
+    estimate = Slow().run([ising_grid(3, 3, seed=0)], Task.MAR, SolveContext(clock=clock))[0]
+    assert (estimate.status, estimate.iterations) == (Status.TIME_LIMIT, 2)  # one second is left, and a third takes two

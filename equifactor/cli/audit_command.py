@@ -9,7 +9,7 @@ import typer
 
 from equifactor.cli.exit_status import Exit, say
 from equifactor.cli.model_reader import ModelReader
-from equifactor.cli.shared_options import EvidencePaths, InputFormat, Sample, example
+from equifactor.cli.shared_options import EvidencePaths, InputFormat, Plugins, Sample, example
 from equifactor.errors import ModelError, OptionError
 from equifactor.text_tables import aligned
 
@@ -47,6 +47,7 @@ def audit(
     format: InputFormat = None,
     sample: Sample = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per symmetry.")] = False,
+    plugin: Plugins = None,
 ) -> None:
     """Relabel models at random and see whether the answers of a solver follow, for each of the three symmetries.
 

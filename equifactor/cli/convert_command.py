@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from equifactor.cli.exit_status import Exit, say
 from equifactor.cli.shared_options import example
 
 EXAMPLE = example(
@@ -24,12 +25,22 @@ def convert(
     target_format: Annotated[
         str | None, typer.Option("--to", metavar="NAME", help="Format of OUT; default by suffix.")
     ] = None,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(metavar="S", min=0.0, help="Seconds; then it gives up with status 1, and OUT stays as it was."),
+    ] = None,
 ) -> None:
     """Convert a model between uai, lg, fg, cnf and wcsp, by suffix; .gz and .xz compress.
 
-    OUT is replaced only when all of it has been written.
+    OUT is replaced only when all of it has been written: after Ctrl-C or the time limit it is as it was before.
     """
+    from equifactor.clock import Clock, TimeIsUp
     from equifactor.io import check_target, read_graph, write_graph
 
     check_target(target, format=target_format)
-    write_graph(read_graph(source, format=source_format), target, format=target_format)
+    try:
+        with Clock(time_limit).alarm():
+            write_graph(read_graph(source, format=source_format), target, format=target_format)
+    except TimeIsUp:
+        say(f"{target} is not written: the time limit of {time_limit:g} s has passed; raise it or leave it out")
+        raise typer.Exit(Exit.UNSOLVED) from None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from equifactor.cli.exit_status import say
-from equifactor.cli.shared_options import example, names_in
+from equifactor.cli.shared_options import Cluster, Plugins, example, names_in
 from equifactor.errors import OptionError
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def evaluate(
         float, typer.Option(metavar="S", help="Seconds per model and solver; 0 for no limit.")
     ] = 20.0,
     jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Processes at once; times want a core for each.")] = 1,
+    cluster: Cluster = None,
     split: Annotated[str | None, typer.Option(metavar="train|test", help="Only this part of the collections.")] = None,
     limit: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Only the first N models of each family.")
@@ -57,8 +58,16 @@ def evaluate(
     reuse: Annotated[
         bool, typer.Option("--reuse", help="Also take finished rows of other versions of the code.")
     ] = False,
+    reference: Annotated[
+        str,
+        typer.Option(metavar="file|SPEC", help="Right answers: files beside the models, or a solver such as exact."),
+    ] = "file",
+    reference_limit: Annotated[
+        float, typer.Option(metavar="S", help="Seconds per model for the solver of --reference; 0 for no limit.")
+    ] = 600.0,
+    plugin: Plugins = None,
 ) -> None:
-    """Run solvers on models with known answers and print one table per solver, a row per family.
+    """Run solvers on models with known or computed answers and print one table per solver, a row per family.
 
     Scores are those of the UAI-2022 competition: 100 is right, 0 no better than a trivial answer (docs/evaluate.md).
     Every finished run is kept in DIR/rows.jsonl; the same command goes on where it was stopped. DIR/results.json and
@@ -67,42 +76,54 @@ def evaluate(
     from equifactor._solve import parse_task
     from equifactor.data import collection as read_collection
     from equifactor.evaluation import evaluate as run
+    from equifactor.evaluation.references import FILE
     from equifactor.evaluation.summary import tables
 
     wanted = parse_task(task)
-    if not time_limit >= 0:
-        raise OptionError(f"the time limit must be a number of seconds >= 0, found {time_limit}")
-    instances = _chosen(read_collection(folder, names_in(collection)), wanted, split, limit)
+    for name, seconds in (("time limit", time_limit), ("reference limit", reference_limit)):
+        if not seconds >= 0:
+            raise OptionError(f"the {name} must be a number of seconds >= 0, found {seconds}")
+    instances = _of_split(read_collection(folder, names_in(collection)), split)
+    if reference == FILE:
+        instances = _with_answers(instances, wanted)
+    if limit is not None:
+        taken: Counter[str] = Counter()
+        instances = [i for i in instances if taken[i.family] < limit and not taken.update((i.family,))]
     target = output or f"results/{'-'.join(dict.fromkeys(i.collection for i in instances))}-{wanted}"
     with _watched(len(instances) * len(solver or [""])) as report:
         rows = run(
             instances, wanted, solver or ["auto"], target, time_limit=time_limit or None, seed=seed, processes=jobs,
-            memory_limit=memory, reuse=reuse, progress=report,
+            cluster=cluster, memory_limit=memory, reuse=reuse, reference=reference,
+            reference_limit=reference_limit or None, progress=report,
         )  # fmt: skip
     print(tables(rows, wanted), end="")
     say(f"all numbers are in {target}/results.json and results.csv")
 
 
-def _chosen(instances: Sequence[Instance], task: Task, split: str | None, limit: int | None) -> list[Instance]:
-    """The instances of the split: those with a known answer where there are any, the first `limit` of each family."""
-    from equifactor.evaluation.jobs import has_reference
+def _of_split(instances: Sequence[Instance], split: str | None) -> list[Instance]:
+    if split is None:
+        return list(instances)
+    splits = {i.split for i in instances if i.split}
+    if split not in splits:
+        raise OptionError(f"there is no split {split!r} here; found: {', '.join(sorted(splits)) or 'none'}")
+    return [i for i in instances if i.split == split]
 
-    chosen = list(instances)
-    if split is not None:
-        splits = {i.split for i in chosen if i.split}
-        if split not in splits:
-            raise OptionError(f"there is no split {split!r} here; found: {', '.join(sorted(splits)) or 'none'}")
-        chosen = [i for i in chosen if i.split == split]
-    known = [i for i in chosen if has_reference(i, task)]
+
+def _with_answers(instances: list[Instance], task: Task) -> list[Instance]:
+    """The instances with a known answer where there are any, else all."""
+    from equifactor.evaluation.references import has_reference
+
+    known = [i for i in instances if has_reference(i, task)]
     if not known:
-        say(f"no right answers for {task} are known here: only times and statuses are shown")
-    elif len(known) < len(chosen):
-        say(f"{len(chosen) - len(known)} of {len(chosen)} models have no known answer for {task} and are left out")
-        chosen = known
-    if limit is not None:
-        taken: Counter[str] = Counter()
-        chosen = [i for i in chosen if taken[i.family] < limit and not taken.update((i.family,))]
-    return chosen
+        say(
+            f"no right answers for {task} are known here: only times and statuses are shown (--reference computes them)"
+        )
+        return instances
+    if len(known) < len(instances):
+        say(
+            f"{len(instances) - len(known)} of {len(instances)} models have no known answer for {task} and are left out"
+        )
+    return known
 
 
 @contextlib.contextmanager

@@ -48,6 +48,11 @@ def guarded(run: Callable[[list[str]], int], args: list[str]) -> int:
         if sentence is None:
             if os.environ.get(DEBUG):
                 raise
+            from equifactor.plugins import blame
+
+            if (where := blame(error)) is not None:
+                say(f"{where} ({DEBUG}=1 shows more)")
+                return Exit.BAD_INPUT
             say(f"this is a bug, please report it: {type(error).__name__}: {error} ({DEBUG}=1 shows where)")
             return Exit.BUG
         say(sentence)

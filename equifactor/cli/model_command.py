@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equifactor.cli.shared_options import example
+from equifactor.cli.shared_options import Plugins, example
 from equifactor.text_tables import labelled
 
 if TYPE_CHECKING:
@@ -20,12 +20,17 @@ EXAMPLE = example("equifactor model mine.safetensors")
 def model(
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="Model files (.safetensors).")],
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line and file.")] = False,
+    plugin: Plugins = None,
 ) -> None:
     """Describe trained models: kind, settings, size, task, training data and measures, version, symmetries."""
     from equifactor.solvers.learned.model_card import read_card
 
     for n, path in enumerate(files):
         card = read_card(path)
+        if _solver(card) is not None:  # what `solve` would refuse is not described as a model
+            from equifactor.solvers.learned.model_files import load_network
+
+            load_network(path, card)
         print(_as_json(path, card) if as_json else ("\n" if n else "") + _as_text(path, card), flush=True)
 
 
@@ -37,7 +42,7 @@ def _as_text(path: str, card: ModelCard) -> str:
         ("settings", ", ".join(f"{name}={_value(value)}" for name, value in card.settings.items())),
         ("parameters", f"{card.parameters:,}"),
         ("task", "MAR, also used for PR" if card.task == "MAR" and estimates_log_z else str(card.task)),
-        ("trained on", (card.data or "not stated").replace(" + ", f"\n{'':16}+ ").replace("; ", f"\n{'':16}")),
+        ("trained on", (_plain(card.data) or "not stated").replace(" + ", f"\n{'':16}+ ").replace("; ", f"\n{'':16}")),
         ("measures", ", ".join(f"{k} {'nan' if v is None else f'{v:.4g}'}" for k, v in card.metrics.items()) or "none"),
         ("gradient steps", "not stated" if card.updates is None else f"{card.updates:,}"),
         ("seed", "not stated" if card.seed is None else str(card.seed)),
@@ -54,9 +59,9 @@ def _as_json(path: str, card: ModelCard) -> str:
 
 def _solver(card: ModelCard) -> type[Solver] | None:
     """The class that runs models of this kind; None for a kind that this version does not know."""
-    from equifactor.registry import solver_class, solver_names
+    from equifactor.registry import is_solver, solver_class
 
-    return solver_class(card.kind) if card.kind in solver_names() else None
+    return solver_class(card.kind) if is_solver(card.kind) else None
 
 
 def _symmetries(card: ModelCard) -> list[str]:
@@ -68,4 +73,9 @@ def _symmetries(card: ModelCard) -> list[str]:
 
 
 def _value(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return str(value).lower() if isinstance(value, bool) else _plain(str(value))
+
+
+def _plain(text: str) -> str:
+    """Text of a file without characters that a terminal would obey."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

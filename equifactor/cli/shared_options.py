@@ -6,6 +6,17 @@ from typing import Annotated
 
 import typer
 
+
+def _load_plugins(files: list[str] | None) -> list[str] | None:
+    """Make the solvers of the files known before the command looks at a solver."""
+    if files:
+        from equifactor.plugins import load_file
+
+        for file in files:
+            load_file(file)
+    return files
+
+
 ModelPaths = Annotated[
     list[str],
     typer.Argument(
@@ -29,10 +40,27 @@ InputFormat = Annotated[
     str | None,
     typer.Option("--format", metavar="NAME", help="Format of the models: uai, lg, fg, cnf or wcsp; default by suffix."),
 ]
+Plugins = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--plugin",
+        metavar="FILE",
+        callback=_load_plugins,
+        help="A Python file that registers solvers of your own (docs/solvers/own.md); may be repeated.",
+    ),
+]
 Tolerance = Annotated[
     float,
     typer.Option(
         metavar="X", min=0.0, help="How far natural logs of table entries may be apart; 0 wants equal numbers."
+    ),
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="ADDRESS",
+        help="Run on a Dask cluster: tcp://HOST:PORT or a scheduler file (docs/cluster.md).",
     ),
 ]
 

@@ -14,7 +14,7 @@ import typer
 from equifactor.cli.answer_writer import AnswerWriter
 from equifactor.cli.exit_status import Exit, say
 from equifactor.cli.model_reader import ModelReader
-from equifactor.cli.shared_options import EvidencePaths, InputFormat, ModelPaths, Sample, example
+from equifactor.cli.shared_options import EvidencePaths, InputFormat, ModelPaths, Plugins, Sample, example
 from equifactor.errors import EquifactorError, OptionError
 from equifactor.result import Task
 
@@ -56,6 +56,7 @@ def solve(
     ] = False,
     format: InputFormat = None,
     sample: Sample = None,
+    plugin: Plugins = None,
 ) -> None:
     """Answer models: one answer each, in order.
 

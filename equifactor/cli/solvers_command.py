@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equifactor.cli.shared_options import example
+from equifactor.cli.exit_status import say
+from equifactor.cli.shared_options import Plugins, example
+from equifactor.errors import FormatError
 from equifactor.text_tables import aligned
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ EXAMPLE = example("equifactor solvers", "equifactor solvers bp")
 
 def solvers(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Show the options of this solver.")] = None,
+    plugin: Plugins = None,
 ) -> None:
     """List the solvers: name, tasks, symmetries and one line; with NAME, its options.
 
@@ -30,7 +33,12 @@ def solvers(
     if name is not None:
         print(_describe(solver_class(name)))
         return
-    classes = [solver_class(n) for n in solver_names()]
+    classes = []
+    for known in solver_names():
+        try:
+            classes.append(solver_class(known))
+        except FormatError as error:  # a broken package of somebody else must not hide the others
+            say(str(error))
     rows = [(c.name, " ".join(c.tasks), _symmetries(c), c.summary()) for c in classes]
     print(aligned([("NAME", "TASKS", "SYMMETRIES", ""), *rows]))
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from equifactor.cli.exit_status import Exit
-from equifactor.cli.shared_options import example
+from equifactor.cli.shared_options import Plugins, example
 from equifactor.clock import Clock
 from equifactor.errors import OptionError
 from equifactor.options import parse_value
@@ -46,6 +46,7 @@ def _run(
         str | None, typer.Option("--start", metavar="FILE", help="Start from the weights of this model file.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint beside FILE.")] = False,
+    plugin: Plugins = None,
     **settings: Any,
 ) -> None:
     from equifactor.training.trainer import train as run_training

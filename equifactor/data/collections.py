@@ -84,7 +84,7 @@ class Instance:
         graph = read_graph(self.path).renamed(self.key)
         if self.evidence_path is None:
             return graph
-        return graph.condition(dict(read_evidence(self.evidence_path, graph).items()))
+        return graph.condition(read_evidence(self.evidence_path, graph))
 
     def marginals(self) -> Marginals | None:
         """Read the exact marginals; None where there are none. Published ones have about six digits."""

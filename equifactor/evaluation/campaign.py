@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from equifactor.data import Instance
-from equifactor.evaluation.jobs import Job, make_jobs
+from equifactor.errors import ClusterError
+from equifactor.evaluation.jobs import MEMORY, Job, make_jobs
+from equifactor.evaluation.measures import score
 from equifactor.evaluation.provenance import code, provenance
-from equifactor.evaluation.row_store import Row, RowStore, write_results
-from equifactor.evaluation.worker_pool import run_jobs
+from equifactor.evaluation.references import FILE, Reference, computed_reference, file_reference
+from equifactor.evaluation.row_store import ANSWER, Row, RowStore, write_results
+from equifactor.evaluation.worker import CHANGED
+from equifactor.evaluation.worker_pool import LOST, run_jobs
+from equifactor.result import Task
 
 if TYPE_CHECKING:
     from equifactor.solver import Progress
+
+REFERENCE_LIMIT = 600.0  # seconds per instance for the solver whose answers are the reference
+Known = Callable[[Instance, Task], Reference]
+
+log = logging.getLogger("equifactor")
 
 
 def evaluate(
@@ -25,14 +38,18 @@ def evaluate(
     time_limit: float | None = 20.0,
     seed: int = 0,
     processes: int = 1,
-    memory_limit: float = 8.0,
+    cluster: str | None = None,
+    memory_limit: float = MEMORY,
     reuse: bool = False,
+    reference: str = FILE,
+    reference_limit: float | None = REFERENCE_LIMIT,
     progress: Progress | None = None,
 ) -> list[Row]:
     """Run every solver on every instance in processes of their own; one row each, in that order.
 
     Rows are appended to `rows.jsonl` in the folder as they are finished, and a rerun takes them from there, so that
-    it goes on where it was stopped. At the end `results.json` and `results.csv` are written.
+    it goes on where it was stopped. A row is known by the content of its model and evidence, and is scored anew against
+    the right answers of today. At the end `results.json` and `results.csv` are written.
 
     Args:
         instances: what `equifactor.data.collection` returns.
@@ -42,52 +59,131 @@ def evaluate(
         time_limit: seconds per instance, None for no limit.
         seed: the seed of solvers that draw random numbers.
         processes: how many run at once; times are only comparable when each has a core.
+        cluster: the address of a Dask scheduler (`tcp://host:8786`) or its scheduler file: runs go to its workers, and
+            `processes` does not count. Rows are kept here alone; a worker or scheduler that dies costs none of them.
         memory_limit: GiB per process (on Linux), 0 for no limit.
         reuse: whether finished rows of other versions of the code are taken too.
+        reference: what scores are measured by: "file" for the answers that came with the models, or the text form of a
+            solver, such as "exact", whose answers are computed first and kept with the other rows. Where it does not
+            end exact, optimal or converged there is no score.
+        reference_limit: seconds per instance for that solver, None for no limit.
         progress: a function that is called as `progress(done, total, note)`.
     """
-    jobs = make_jobs(instances, task, solvers, time_limit, seed)
+    jobs = make_jobs(instances, task, solvers, time_limit, seed, memory_limit)
+    asked = [] if reference == FILE else [reference]
+    exact = make_jobs(instances, task, asked, reference_limit, seed, memory_limit)
     with RowStore(folder) as store:
-        rows = complete(jobs, store, processes=processes, memory_limit=memory_limit, reuse=reuse, progress=progress)
-        write_results(store.folder, rows, {**provenance(), "seed": seed, "processes": processes})
+        _note_old_rows(store)
+        known: Known = file_reference
+        if exact:
+            known = _computed(exact, store, processes=processes, cluster=cluster, reuse=reuse, progress=progress)
+        rows = complete(jobs, store, known, processes=processes, cluster=cluster, reuse=reuse, progress=progress)
+        about = {"seed": seed, "processes": processes, "cluster": cluster is not None, "reference": reference}
+        write_results(store.folder, rows, {**provenance(), **about})
     return rows
 
 
 def complete(
     jobs: Sequence[Job],
     store: RowStore,
+    known: Known = file_reference,
     *,
     processes: int = 1,
-    memory_limit: float = 8.0,
+    cluster: str | None = None,
     reuse: bool = False,
     progress: Progress | None = None,
 ) -> list[Row]:
-    """The rows of the jobs, in their order: finished ones from the store, the others by running them.
+    """The rows of the jobs with their scores, in their order: finished ones from the store, the others by running them.
 
-    The keyword arguments are those of `evaluate`.
+    `known` gives the right answer of an instance for a task. The keyword arguments are those of `evaluate`.
     """
-    known = store.without_version() if reuse else {}
-    done = {job: row for job in jobs if (row := store.rows.get(job.key(code())) or known.get(unversioned(job)))}
-    todo = [job for job in jobs if job not in done]
-    if progress is not None:
-        progress(len(done), len(jobs), f"{len(done)} are finished already" if done else "")
-    for job, measured in run_jobs(todo, processes, memory_limit):
-        row = {**_identity(job), **measured}
-        store.add(job.key(code()), row)
-        done[job] = row
+    keys = _finish(jobs, store, processes=processes, cluster=cluster, reuse=reuse, progress=progress)
+    rows: list[Row] = []
+    right, instance = Reference(None), None
+    for job, key in zip(jobs, keys, strict=True):
+        if job.instance is not instance:  # those of one instance are neighbours, and marginals take time to read
+            right, instance = known(job.instance, job.task), job.instance
+        kept = store.with_answer(key) if job.task is Task.MAR else store.rows[key]
+        rows.append(scored_row(job, kept, right))
+    return rows
+
+
+def _computed(
+    jobs: Sequence[Job],
+    store: RowStore,
+    *,
+    processes: int,
+    cluster: str | None,
+    reuse: bool,
+    progress: Progress | None,
+) -> Known:
+    """The answers of these jobs as references; they are rows like others, so that a rerun finds them."""
+
+    def report(done: int, total: int | None, note: str) -> None:
         if progress is not None:
-            progress(len(done), len(jobs), f"{job.instance.key} {job.solver}: {row['status']}")
-    return [done[job] for job in jobs]
+            progress(done, total, note and f"reference: {note}")
+
+    keys = _finish(jobs, store, processes=processes, cluster=cluster, reuse=reuse, progress=report)
+    key_of = {job.instance: key for job, key in zip(jobs, keys, strict=True)}
+    return lambda instance, task: computed_reference(task, store.with_answer(key_of[instance]))
 
 
-def unversioned(job: Job) -> str:
-    """The key of a job in `RowStore.without_version`."""
-    return job.key("").rpartition(" | ")[0]
+def scored_row(job: Job, kept: Row, reference: Reference) -> Row:
+    """What a table shows of a finished run; the names are those of the job, whoever else has the same model."""
+    row = {**kept, **_identity(job), "code": kept["code"], **score(job.task, kept, reference)}
+    row.pop(ANSWER, None)
+    return row
+
+
+def _finish(
+    jobs: Sequence[Job],
+    store: RowStore,
+    *,
+    processes: int,
+    cluster: str | None,
+    reuse: bool,
+    progress: Progress | None,
+) -> list[str]:
+    """Run what the store does not hold; returns the key of each job's row. Jobs of equal content are run once."""
+    known = store.without_version() if reuse else {}
+    version = code()
+    keys = [job.key(version) for job in jobs]
+    keys = [
+        key if key in store.rows else known.get(job.unversioned(), key) for job, key in zip(jobs, keys, strict=True)
+    ]
+    todo = {key: job for job, key in zip(jobs, keys, strict=True) if key not in store.rows}
+    count = Counter(keys)
+    done = len(jobs) - sum(count[key] for key in todo)
+    if progress is not None:
+        progress(done, len(jobs), f"{done} are finished already" if done else "")
+    failed: list[str] = []
+    with contextlib.closing(run_jobs(list(todo.values()), processes, cluster)) as runs:
+        for job, measured in runs:
+            if measured["status"] in (CHANGED, LOST):
+                failed.append(f"{job.instance.path}: {measured['message']}")
+                continue
+            key = job.key(version)
+            store.add(key, {**_identity(job), **measured})
+            done += count[key]
+            if progress is not None:
+                progress(done, len(jobs), f"{job.instance.key} {job.solver}: {measured['status']}")
+    if failed:
+        raise ClusterError(f"{len(failed)} of {len(todo)} runs have no row, the others are kept; {failed[0]}")
+    return keys
 
 
 def _identity(job: Job) -> Row:
     i = job.instance
     return {
         "instance": i.name, "collection": i.collection, "family": i.family, "split": i.split, "task": job.task.value,
-        "solver": job.solver, "time_limit": job.time_limit, "seed": job.seed, "code": code(),
+        "solver": job.solver, "time_limit": job.time_limit, "memory_limit": job.memory_limit, "seed": job.seed,
+        "code": code(),
     }  # fmt: skip
+
+
+def _note_old_rows(store: RowStore) -> None:
+    if old := store.num_by_name():
+        log.info(
+            "%s: %d rows know their model by its name, as versions before 0.2 wrote them; they stay, but are not used",
+            store.path, old,
+        )  # fmt: skip

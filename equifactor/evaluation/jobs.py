@@ -5,31 +5,48 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from equifactor._solve import parse_task
 from equifactor.data import Instance
+from equifactor.evaluation.contents import content_of
+from equifactor.plugins import plugins_for, source_hash
 from equifactor.registry import parse_solver
 from equifactor.result import Task
 
+if TYPE_CHECKING:
+    from equifactor.solver import Solver
+
+MEMORY = 8.0  # GiB per process where nothing else is said, as in the competition
 _SLACK_SHARE, _SLACK_SECONDS = 0.1, 1.0  # a solver may take this much longer than its limit
 
 
 @dataclass(frozen=True)
 class Job:
-    """One instance to be solved by one solver for one task under one time limit."""
+    """One instance to be solved by one solver for one task under limits of time and memory.
+
+    It holds all that a worker needs, wherever that is, and nothing about the right answer: scores come later.
+    """
 
     instance: Instance
     solver: str  # the solver as text, options in their order
     task: Task
     time_limit: float | None
     seed: int = 0
-    files: str = ""  # `Solver.fingerprint`: a model file trained anew is another solver
+    files: str = ""  # `Solver.fingerprint`: a model file trained anew is another solver, and so is changed code
+    memory_limit: float = MEMORY  # GiB, 0 for no limit
+    content: str = ""  # `content_of` the instance; empty in a job that is only run, never kept
+    plugins: tuple[str, ...] = ()  # what the worker loads first, where the solver is not of this package
 
     def key(self, code: str) -> str:
         """The text under which a finished run is found again; `code` names the version that ran it."""
         solver = f"{self.solver} {self.files}".strip()
-        return " | ".join((self.instance.key, self.task, solver, f"{self.time_limit}", f"{self.seed}", code))
+        limits = f"{self.time_limit} s {self.memory_limit:g} GiB"
+        return " | ".join((self.content, self.task, solver, limits, f"{self.seed}", code))
+
+    def unversioned(self) -> str:
+        """The key without the version of the code."""
+        return self.key("").rpartition(" | ")[0]
 
     def overrun(self, seconds: float) -> float:
         """The seconds beyond the limit and its slack of 10 % and one second."""
@@ -49,23 +66,31 @@ class Job:
         given = dict(values["instance"])
         for name in ("path", "evidence_path", "marginals_path"):
             given[name] = None if given[name] is None else Path(given[name])
-        return cls(**{**values, "instance": Instance(**given), "task": Task(values["task"])})
+        typed = {"instance": Instance(**given), "task": Task(values["task"]), "plugins": tuple(values["plugins"])}
+        return cls(**{**values, **typed})
 
 
 def make_jobs(
-    instances: Sequence[Instance], task: str, solvers: Sequence[str], time_limit: float | None, seed: int = 0
+    instances: Sequence[Instance],
+    task: str,
+    solvers: Sequence[str],
+    time_limit: float | None,
+    seed: int = 0,
+    memory_limit: float = MEMORY,
 ) -> list[Job]:
-    """The jobs of every instance with every solver; those of one instance are neighbours."""
+    """The jobs of every instance with every solver; those of one instance are neighbours. Model files are hashed."""
     wanted = parse_task(task)
     methods = [parse_solver(s) for s in solvers]
     for method in methods:
         method.check_task(wanted)
-    different = {str(m): m.fingerprint() for m in methods}
-    return [Job(i, name, wanted, time_limit, seed, files) for i in instances for name, files in different.items()]
+    different = {str(m): (_files(m), plugins_for(type(m))) for m in methods}
+    return [
+        Job(instance, name, wanted, time_limit, seed, files, memory_limit, content, plugins)
+        for instance, content in [(i, content_of(i)) for i in instances]
+        for name, (files, plugins) in different.items()
+    ]
 
 
-def has_reference(instance: Instance, task: Task) -> bool:
-    """Whether the right answer is known, so that an error can be computed."""
-    if task is Task.MAR:
-        return instance.marginals_path is not None
-    return (instance.log_z if task is Task.PR else instance.map_log_score) is not None
+def _files(method: Solver) -> str:
+    """Hashes of what the text of a solver leaves open: the files it reads, and code that is not of this package."""
+    return " ".join(filter(None, (method.fingerprint(), source_hash(type(method)))))

@@ -1,5 +1,8 @@
 """How wrong one answer is: the error of its task, the error of the trivial answer, and the UAI-2022 score.
 
+`facts` is what a row keeps of an answer, `score` compares it with a reference: one runs where the model was solved, the
+other whenever numbers are shown.
+
 Err(answer) is the error of the competition of 2022, with natural logarithms:
 
     MAR   mean Hellinger distance over all variables
@@ -24,6 +27,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equifactor.errors import ModelError
+from equifactor.evaluation.kept_marginals import pack, unpack
+from equifactor.evaluation.references import Reference, file_reference
+from equifactor.evaluation.row_store import ANSWER, Row
 from equifactor.graph.marginals import Marginals
 from equifactor.metrics import hellinger, kl, map_error, max_error, rmse, uai_score
 from equifactor.result import Status, Task
@@ -38,26 +45,61 @@ _DIGITS = 1e-6  # a score within this share of the best known one counts as equa
 
 
 def measure(result: Result, instance: Instance, reference: Marginals | None = None) -> dict[str, Any]:
-    """The measures of one result by name; `None` where the right answer is unknown or none was given.
+    """The measures of one result by name; `score` is `None` where the right answer is unknown.
 
-    `error`, `trivial_error` and `score` are there for every task; no answer has score 0.
+    `error`, `trivial_error` and `score` are there for every task with a known answer; no answer has score 0.
 
     Args:
         result: the answer to this instance.
         instance: the instance with its right answers.
         reference: exact marginals for MAR; they are read from the instance's file when not given.
     """
+    known = file_reference(instance, result.task) if reference is None else Reference("given", reference)
+    kept = facts(result)
+    return {**{k: v for k, v in kept.items() if k != ANSWER}, **score(result.task, kept, known)}
+
+
+def facts(result: Result) -> Row:
+    """What is kept of an answer and of the trivial one beside it, as plain values; enough for `score`."""
     if result.task is Task.MAR:
-        exact = instance.marginals() if reference is None else reference
-        return _marginals(result, exact)
-    return _log_z(result, instance.log_z) if result.task is Task.PR else _assignment(result, instance)
+        return {ANSWER: pack(result.graph, result.marginals)}
+    if result.task is Task.PR:
+        return {"log_z": result.log_z, "trivial_log_z": trivial_log_z(result.graph)}
+    return {
+        "log_score": result.log_score,
+        "trivial_log_score": float(result.graph.log_score(trivial_assignment(result.graph))),
+        "upper_bound": result.upper_bound,
+        "gap": result.gap,
+        "zero_probability": result.log_score is not None and result.log_score == -math.inf,
+        "proven": result.status is Status.OPTIMAL,
+    }
 
 
-def _marginals(result: Result, exact: Marginals | None) -> dict[str, Any]:
+def score(task: Task, kept: Row, reference: Reference) -> Row:
+    """The measures of a row by name: which reference, and where there is one the errors and the score.
+
+    Args:
+        task: what was asked.
+        kept: a row with what `facts` gave; one without, of a run that was killed, has score 0.
+        reference: the right answer; one without a value gives no score.
+    """
+    exact = reference.value
+    named: Row = {"reference": reference.label, "reference_value": exact if isinstance(exact, float) else None}
     if exact is None:
-        return {}
-    trivial = hellinger(exact, uniform(result.graph))
-    found = result.marginals
+        return {**named, "score": None}
+    if isinstance(exact, Marginals):
+        try:
+            return {**named, **_marginals(kept.get(ANSWER), exact)}
+        except ModelError as error:  # a file of another model
+            return {**named, "reference": f"none: {error}", "score": None}
+    return {**named, **(_log_z if task is Task.PR else _assignment)(kept, exact)}
+
+
+def _marginals(answer: str | None, exact: Marginals) -> Row:
+    if answer is None:
+        return _scored(None, None)
+    found, uniform = unpack(answer)
+    trivial = hellinger(exact, uniform)
     if found is None:
         return _scored(None, trivial)
     return {
@@ -68,49 +110,31 @@ def _marginals(result: Result, exact: Marginals | None) -> dict[str, Any]:
     }
 
 
-def _log_z(result: Result, exact: float | None) -> dict[str, Any]:
-    values: dict[str, Any] = {"log_z": result.log_z, "reference": exact}
-    if exact is None:
-        return values
-    error = None if result.log_z is None else abs(exact - result.log_z)
-    return {**values, **_scored(error, abs(exact - trivial_log_z(result.graph)))}
+def _log_z(kept: Row, exact: float) -> Row:
+    def error(name: str) -> float | None:
+        value = kept.get(name)
+        # Equal first: the difference of two infinite numbers is none.
+        return None if value is None else 0.0 if value == exact else abs(exact - value)
+
+    return _scored(error("log_z"), error("trivial_log_z"))
 
 
-def _assignment(result: Result, instance: Instance) -> dict[str, Any]:
-    best, score = instance.map_log_score, result.log_score
-    values: dict[str, Any] = {
-        "log_score": score,
-        "reference": best,
-        "upper_bound": result.upper_bound,
-        "gap": result.gap,
-        "zero_probability": score is not None and score == -math.inf,
-        "proven": result.status is Status.OPTIMAL,
-    }
-    if best is None:
-        return values
-    greedy = result.graph.log_score(trivial_assignment(result.graph))
-    trivial = abs(best) if greedy == -math.inf else max(0.0, best - greedy)
-    if score is None:
-        return {**values, **_scored(None, trivial)}
+def _assignment(kept: Row, best: float) -> Row:
+    found, greedy = kept.get("log_score"), kept.get("trivial_log_score")
+    trivial = None if greedy is None else abs(best) if greedy == -math.inf else max(0.0, best - greedy)
+    if found is None:
+        return _scored(None, trivial)
     # A better assignment than the best known one is no error.
-    error = 0.0 if score >= best - _DIGITS * max(1.0, abs(best)) else best - score
-    return {**values, **_scored(error, trivial), "map_error": float(map_error(best if error == 0.0 else score, best))}
+    error = 0.0 if found >= best - _DIGITS * max(1.0, abs(best)) else best - found
+    return {**_scored(error, trivial), "map_error": float(map_error(best if error == 0.0 else found, best))}
 
 
-def _scored(error: float | None, trivial: float) -> dict[str, Any]:
-    score = 0.0 if error is None else float(uai_score(error, trivial))
-    return {"error": error, "trivial_error": trivial, "score": score}
+def _scored(error: float | None, trivial: float | None) -> Row:
+    points = 0.0 if error is None or trivial is None else float(uai_score(error, trivial))
+    return {"error": error, "trivial_error": trivial, "score": points}
 
 
 # ---- trivial answers ------------------------------------------------------------------------------------
-
-
-def uniform(graph: FactorGraph) -> Marginals:
-    """Marginals with all states of a free variable equally likely and observed variables in their states."""
-    observed = graph.evidence
-    return Marginals.from_list(
-        [np.eye(d)[observed[i]] if i in observed else np.full(d, 1.0 / d) for i, d in enumerate(graph.card.tolist())]
-    )
 
 
 def trivial_log_z(graph: FactorGraph) -> float:

@@ -1,5 +1,8 @@
 """Finished runs on disk, one JSON line each. They are appended as they come: a kill loses only what was running.
 
+A line holds what a run found, in the field `answer` also marginals, but no score: that is computed from the line and
+the right answer whenever it is shown, so that it cannot be out of date. Answers stay on disk until they are asked for.
+
 Infinite numbers are the texts "inf" and "-inf": JSON has no other way to say them.
 """
 
@@ -16,22 +19,25 @@ from types import TracebackType
 from typing import Any
 
 from equifactor.errors import FormatError
+from equifactor.evaluation.contents import PREFIX
 from equifactor.io.files import write_text
 
 ROWS = "rows.jsonl"
+ANSWER = "answer"  # the field of a row that stays on disk
 Row = dict[str, Any]
 
 
 class RowStore:
-    """The rows of a folder by key; `add` appends one and returns when it is on disk."""
+    """The rows of a folder by key, answers left out; `add` appends one and returns when it is on disk."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self.path = self.folder / ROWS
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
+            self._places: dict[str, int] = {}  # where the line of each key begins, in bytes
             self.rows = self._load()
-            self._file = self.path.open("a", encoding="utf-8")
+            self._file = self.path.open("ab")
         except OSError as error:
             raise FormatError(f"{self.folder}: cannot write results here: {error.strerror or error}") from None
 
@@ -43,14 +49,27 @@ class RowStore:
 
     def add(self, key: str, row: Row) -> None:
         """Keep one finished run."""
-        self.rows[key] = row
-        self._file.write(json.dumps({"key": key, **_coded(row)}, allow_nan=False) + "\n")
+        self._places[key] = self._file.seek(0, os.SEEK_END)
+        self._file.write(json.dumps({"key": key, **_coded(row)}, allow_nan=False).encode() + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
+        self.rows[key] = {name: value for name, value in row.items() if name != ANSWER}
 
-    def without_version(self) -> dict[str, Row]:
-        """The latest row of each job, whichever version of the code made it."""
-        return {key.rpartition(" | ")[0]: row for key, row in self.rows.items()}
+    def with_answer(self, key: str) -> Row:
+        """The row of a key with its answer, read from the disk."""
+        with self.path.open("rb") as handle:
+            handle.seek(self._places[key])
+            row = _decoded(json.loads(handle.readline()))
+        del row["key"]
+        return row
+
+    def without_version(self) -> dict[str, str]:
+        """The key of the latest row of each job, whichever version of the code made it, by `Job.unversioned`."""
+        return {key.rpartition(" | ")[0]: key for key in self.rows}
+
+    def num_by_name(self) -> int:
+        """The number of rows whose key begins with the name of a model, as versions before 0.2 wrote them."""
+        return sum(not key.startswith(PREFIX) for key in self.rows)
 
     def _load(self) -> dict[str, Row]:
         """Read all rows; a last line that a kill cut short is taken off the file."""
@@ -60,13 +79,17 @@ class RowStore:
         good = 0
         with self.path.open("rb") as handle:
             for number, line in enumerate(handle, 1):
+                if not line.endswith(b"\n"):
+                    break
                 try:
                     row = _decoded(json.loads(line))
-                    rows[row.pop("key")] = row
+                    key = row.pop("key")
+                    row.pop(ANSWER, None)
                 except (ValueError, KeyError, AttributeError):
-                    if line.endswith(b"\n"):
-                        raise FormatError(f"{self.path}:{number}: expected a row of results; move it away") from None
-                    break
+                    raise FormatError(f"{self.path}:{number}: expected a row of results; move it away") from None
+                rows.pop(key, None)  # the latest comes last
+                rows[key] = row
+                self._places[key] = good
                 good += len(line)
         if good < self.path.stat().st_size:
             os.truncate(self.path, good)

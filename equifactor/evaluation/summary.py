@@ -70,11 +70,18 @@ def _statuses(rows: Sequence[Row]) -> str:
     return ", ".join(f"{count} {status}" for status, count in Counter(row["status"] for row in rows).most_common())
 
 
+def _references(rows: Sequence[Row]) -> str:
+    """What the scores are measured by; reasons for a missing answer are in the rows."""
+    labels = Counter((row.get("reference") or "none").partition(":")[0] for row in rows)
+    return next(iter(labels)) if len(labels) == 1 else ", ".join(f"{n} {label}" for label, n in labels.most_common())
+
+
 _FIRST: list[Column] = [("count", lambda rows: str(len(rows))), ("score", _mean("score", "{:.1f}"))]
 _LAST: list[Column] = [
     ("mean s", _mean("seconds", "{:.2f}")),
     ("max s", _max("seconds", "{:.2f}")),
     ("overrun s", _max("overrun", "{:.1f}")),
+    ("reference", _references),
     ("statuses", _statuses),
 ]
 _COLUMNS: dict[Task, list[Column]] = {

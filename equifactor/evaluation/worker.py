@@ -1,12 +1,13 @@
-"""The process that solves: jobs come as JSON lines on stdin, one row of measures goes out per job.
+"""The process that solves: jobs come as JSON lines on stdin, one row goes out per job.
 
-Run as `python -m equifactor.evaluation.worker MEMORY`, MEMORY in GiB (0: no limit). It ends when stdin does, or when
-its parent is gone. Before the first job of a solver a tiny model is solved, so that kernels are loaded or compiled
-outside the time that counts.
+Run as `python -m equifactor.evaluation.worker`. It ends when stdin does, or when its parent is gone. A row holds the
+answer and knows nothing of the right one: scoring is the business of who asked. Before the first job of a solver a tiny
+model is solved, so that kernels are loaded or compiled outside the time that counts.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -17,18 +18,24 @@ import time
 from typing import Any
 
 from equifactor.errors import EquifactorError
+from equifactor.evaluation.contents import content_of
 from equifactor.evaluation.jobs import Job
+from equifactor.plugins import load_plugins
+
+CHANGED = "changed"  # the status of a row whose model is not the one that was asked about; it is never kept
 
 
 def run_job(job: Job) -> dict[str, Any]:
-    """Read the model, solve it and measure the answer; an error becomes a row of status `error` or `out-of-memory`."""
-    row: dict[str, Any] = {"status": "error", "message": "", "seconds": None, "score": 0.0, "answered": False}
+    """Read the model and solve it; an error becomes a row of status `error` or `out-of-memory`."""
+    row: dict[str, Any] = {"status": "error", "message": "", "seconds": None, "answered": False}
     try:
+        load_plugins(job.plugins)
         start = time.perf_counter()
         graph = job.instance.graph()
-        reference = job.instance.marginals() if job.task == "MAR" else None
         row["read_seconds"] = round(time.perf_counter() - start, 4)
-        row |= _solved(job, graph, reference)
+        if job.content and content_of(job.instance) != job.content:
+            return row | {"status": CHANGED, "message": "the model was changed while the command ran: run it again"}
+        row |= _solved(job, graph)
     except MemoryError:
         row |= {"status": "out-of-memory", "message": "the model does not fit into the memory limit"}
     except EquifactorError as error:
@@ -38,9 +45,9 @@ def run_job(job: Job) -> dict[str, Any]:
     return row
 
 
-def _solved(job: Job, graph: Any, reference: Any) -> dict[str, Any]:
+def _solved(job: Job, graph: Any) -> dict[str, Any]:
     from equifactor._solve import solve
-    from equifactor.evaluation.measures import measure
+    from equifactor.evaluation.measures import facts
 
     result = solve(graph, job.task, job.solver, time_limit=job.time_limit, seed=job.seed)
     return {
@@ -51,8 +58,7 @@ def _solved(job: Job, graph: Any, reference: Any) -> dict[str, Any]:
         "iterations": result.iterations,
         "answered": result.answered,
         "chosen": result.stats.get("chosen"),
-        "score": None,  # stays so where the right answer is not known
-        **measure(result, job.instance, reference),
+        **facts(result),
     }
 
 
@@ -82,12 +88,14 @@ def main() -> None:
     os.dup2(2, 1)  # what a library prints must not get among the answers
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
-    _limit_memory(float(sys.argv[1]) if len(sys.argv) > 1 else 0.0)
     warm: set[tuple[str, str]] = set()
     for line in sys.stdin:
         job = Job.from_dict(json.loads(line))
+        _limit_memory(job.memory_limit)
         if (job.solver, job.task) not in warm:
-            warm_up(job.solver, job.task)
+            with contextlib.suppress(EquifactorError):  # the job itself will show it, with its own words
+                load_plugins(job.plugins)
+                warm_up(job.solver, job.task)
             warm.add((job.solver, job.task))
         answers.write(json.dumps(run_job(job)) + "\n")
         answers.flush()
@@ -95,12 +103,17 @@ def main() -> None:
 
 def _limit_memory(gib: float) -> None:
     """Make allocations beyond the limit fail as MemoryError, where the system can (Linux)."""
-    if gib > 0 and sys.platform == "linux":
+    if sys.platform == "linux":
         import resource
 
         # RLIMIT_DATA counts what a process may write to; RLIMIT_AS would also count address space that
-        # libraries only reserve.
-        resource.setrlimit(resource.RLIMIT_DATA, (int(gib * 2**30),) * 2)
+        # libraries only reserve. The hard limit stays, so that the next job may have more.
+        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+        wanted = int(gib * 2**30) if gib > 0 else resource.RLIM_INFINITY
+        capped = hard if wanted == resource.RLIM_INFINITY else wanted
+        resource.setrlimit(
+            resource.RLIMIT_DATA, (capped if hard == resource.RLIM_INFINITY else min(capped, hard), hard)
+        )
 
 
 def _end_with_parent(parent: int) -> None:

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import queue
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any
 
+from equifactor.errors import LostWorkError
 from equifactor.evaluation.jobs import Job
+from equifactor.fleet import LocalFleet, fleet_at
+
+LOST = "lost"  # the status of a row whose workers died; it is never kept
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+Runs = Generator[tuple[Job, dict[str, Any]], None, None]  # may be closed before its end
+_STOP = 10.0  # seconds for the processes to end
 _GRACE = 120.0  # seconds for reading and for compiling kernels, added to the time limit before a worker is killed
 
 
 class Worker:
     """One process that answers jobs in turn; `run` starts it, and starts it again after it died."""
 
-    def __init__(self, memory_limit: float = 0.0) -> None:
-        self.memory_limit = memory_limit
+    def __init__(self) -> None:
         self.process: subprocess.Popen[str] | None = None
         self.complaints: IO[bytes] | None = None  # what the process says on stderr
 
@@ -69,7 +75,7 @@ class Worker:
             self.stop()
             self.complaints = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "equifactor.evaluation.worker", str(self.memory_limit)],
+                [sys.executable, "-m", "equifactor.evaluation.worker"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self.complaints,
@@ -88,8 +94,8 @@ class Worker:
             status, message = "killed", f"no answer after {seconds:.0f} s; the process was ended"
         else:
             status, message = "crashed", f"the process died with exit status {code}: {last}"
-        row = {"status": status, "message": message, "seconds": round(seconds, 3), "overrun": job.overrun(seconds)}
-        return {**row, "answered": False, "score": 0.0}
+        spent = {"seconds": round(seconds, 3), "overrun": job.overrun(seconds)}
+        return {"status": status, "message": message, **spent, "answered": False}
 
     def _last_words(self) -> str:
         """The last line on stderr, which is the exception where there was one."""
@@ -100,48 +106,73 @@ class Worker:
         return lines[-1][:200] if lines else "perhaps for want of memory"
 
 
-def run_jobs(
-    jobs: Sequence[Job], processes: int = 1, memory_limit: float = 0.0
-) -> Iterator[tuple[Job, dict[str, Any]]]:
-    """Yield each job with its row as it is finished, in no particular order; leaving the loop ends the processes."""
-    todo: queue.SimpleQueue[Job] = queue.SimpleQueue()
-    for job in jobs:
-        todo.put(job)
-    done: queue.SimpleQueue[tuple[Job, dict[str, Any]] | Exception] = queue.SimpleQueue()
-    workers = [Worker(memory_limit) for _ in range(min(processes, len(jobs)))]
-    stopping = threading.Event()
+class WorkerPool:
+    """Worker processes for several threads: `run` takes an idle one, or starts one where there is none."""
 
-    def serve(worker: Worker) -> None:
+    def __init__(self) -> None:
+        self._idle: list[Worker] = []
+        self._busy: list[Worker] = []
+        self._stopped = False
+
+    def run(self, job: Job) -> dict[str, Any]:
+        """The row of one job; called by any thread."""
         try:
-            while not stopping.is_set():
-                job = todo.get_nowait()
-                row = worker.run(job)
-                if not stopping.is_set():
-                    done.put((job, row))
-        except queue.Empty:
-            pass
-        except Exception as error:  # handed to the caller's thread
-            done.put(error)
+            worker = self._idle.pop()
+        except IndexError:
+            worker = Worker()
+        self._busy.append(worker)
+        try:
+            return {} if self._stopped else worker.run(job)
         finally:
+            self._busy.remove(worker)
+            self._idle.append(worker)
+
+    def stop(self) -> None:
+        """End all processes now; jobs that were under way have no row."""
+        self._stopped = True
+        deadline = time.monotonic() + _STOP
+        while self._busy and time.monotonic() < deadline:
+            for worker in list(self._busy):  # again and again: one may just have been started
+                if (process := worker.process) is not None:
+                    process.kill()
+            time.sleep(0.01)
+        for worker in self._idle:
             worker.stop()
 
-    threads = [threading.Thread(target=serve, args=(w,), daemon=True) for w in workers]
-    for thread in threads:
-        thread.start()
-    try:
-        for _ in jobs:
-            item = done.get()
-            if isinstance(item, Exception):
-                raise item
-            yield item
-    finally:
-        stopping.set()
-        for worker in workers:
-            process = worker.process
-            if process is not None and process.poll() is None:
-                process.kill()
-        for thread in threads:
-            thread.join(timeout=10.0)
+
+def run_jobs(jobs: Sequence[Job], processes: int = 1, cluster: str | None = None) -> Runs:
+    """Yield each job with its row as it is finished, in no particular order; leaving the loop ends the processes.
+
+    Args:
+        jobs: what is to be run.
+        processes: how many run at once here.
+        cluster: the address of a Dask scheduler, or its file, in place of processes here.
+    """
+    if cluster:
+        yield from _run_on_cluster(jobs, cluster)
+        return
+    pool = WorkerPool()
+    with ThreadPoolExecutor(processes) as threads:
+        fleet = LocalFleet(threads, 2 * processes)
+        try:
+            for job, outcome in fleet.outcomes(pool.run, jobs):
+                yield job, outcome()
+        finally:
+            pool.stop()
+            threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _run_on_cluster(jobs: Sequence[Job], cluster: str) -> Runs:
+    from equifactor.evaluation.shipping import answer, ship
+
+    by_key = {job.key(""): job for job in jobs}
+    with fleet_at(cluster) as fleet, contextlib.closing(fleet.outcomes(answer, map(ship, jobs))) as outcomes:
+        for shipped, outcome in outcomes:
+            try:
+                row = outcome()
+            except LostWorkError as error:
+                row = {"status": LOST, "message": str(error)}
+            yield by_key[shipped.job.key("")], row
 
 
 def _pipe(pipe: IO[str] | None) -> IO[str]:

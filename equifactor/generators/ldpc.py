@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast, overload
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from equifactor.generators.argument_checks import check_size, choice, number_of_
 from equifactor.generators.building_blocks import one_or_many
 from equifactor.generators.channel import BurstyChannel, Decoder
 from equifactor.generators.parity_checks import COLUMN_WEIGHT, null_space, regular_checks
+from equifactor.graph.inputs import as_numbers
+from equifactor.graph.pointers import ptr_of
 from equifactor.graph.structure import Structure
 
 if TYPE_CHECKING:
@@ -27,7 +29,11 @@ _MAX_ROW_WEIGHT = 20  # a check over w bits is a table of 2^w entries
 
 @dataclass(frozen=True, eq=False)
 class LdpcCode:
-    """A linear code given by its sparse parity checks; every check must have the same number of bits.
+    """A linear code given by its sparse parity checks, each over at most 20 bits, of one size or of several.
+
+    Args:
+        parity: [m, n] zeros and ones, one row per check and one column per bit. Every check needs a bit and every bit
+            a check. The array is copied unless it is read-only bytes already.
 
     Examples:
         >>> import numpy as np
@@ -38,7 +44,10 @@ class LdpcCode:
         False
     """
 
-    parity: NDArray[np.uint8]  # [n-k, n] zeros and ones
+    parity: NDArray[np.uint8]  # [m, n]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parity", _read_parity(self.parity))
 
     @classmethod
     def random(cls, n: int, k: int, *, seed: int = 0) -> LdpcCode:
@@ -87,17 +96,16 @@ class LdpcCode:
     @cached_property
     def structure(self) -> Structure:
         """The structure of every graph: factor i < n is what the channel says of bit i, factor n + c is check c."""
-        m = len(self.parity)
-        bits = np.nonzero(self.parity)[1]
-        scope_ptr = np.concatenate((np.arange(self.n), self.n + np.arange(m + 1) * (len(bits) // m)))
+        check, bits = np.nonzero(self.parity)  # row by row
+        sizes = np.bincount(check, minlength=len(self.parity))
+        scope_ptr = np.concatenate((np.arange(self.n), self.n + ptr_of(sizes)))
         return Structure.build(np.full(self.n, 2), scope_ptr, np.concatenate((np.arange(self.n), bits)))
 
-    @cached_property
     def _log_checks(self) -> FloatArray:
-        """The log table of one check: 0 where the number of ones is even, `-inf` where it is odd."""
-        weight = int(self.parity[0].sum())
-        ones = np.sum(np.arange(2**weight)[:, None] >> np.arange(weight) & 1, axis=1)
-        return np.where(ones % 2 == 0, 0.0, -np.inf)
+        """The log tables of all checks, one after the other: 0 where the number of ones is even, else `-inf`."""
+        sizes = self.structure.arity[self.n :].tolist()
+        table = {size: np.where(np.bitwise_count(np.arange(2**size)) % 2 == 0, 0.0, -np.inf) for size in set(sizes)}
+        return np.concatenate([table[size] for size in sizes])
 
     def graphs(self, received: FloatArray, channel: BurstyChannel, *, stem: str = "ldpc") -> list[FactorGraph]:
         """One graph per received word [N, n]; its MAP assignment is the most likely codeword.
@@ -107,12 +115,47 @@ class LdpcCode:
         received = np.asarray(received, float)
         if received.ndim != 2 or received.shape[1] != self.n:
             raise ModelError(f"received words need shape [N, {self.n}], found {received.shape}")
+        check_size(len(received) * self.structure.num_entries)
         evidence = channel.log_likelihood(received).reshape(len(received), -1)
-        checks = np.tile(self._log_checks, len(self.parity))
-        check_size(len(received) * (evidence.shape[1] + len(checks)))
+        checks = self._log_checks()
         log_phi = np.hstack((evidence, np.broadcast_to(checks, (len(received), len(checks)))))
         graphs = one_or_many(self.structure, log_phi, stem, len(received))
         return graphs if isinstance(graphs, list) else [graphs]
+
+
+def _read_parity(parity: object) -> NDArray[np.uint8]:
+    """The checks as read-only bytes; raises `ModelError` where they are not the checks of a code."""
+    bytes_already = isinstance(parity, np.ndarray) and parity.dtype == np.uint8
+    try:
+        array: Any = parity if bytes_already else as_numbers(parity)
+    except ValueError as error:
+        raise ModelError(f"the parity checks are not a matrix of zeros and ones: {error}") from None
+    if array.ndim != 2 or not array.size:
+        raise ModelError(
+            "the parity checks are a matrix of zeros and ones, one row per check and one column per bit; found "
+            f"an array of shape {array.shape}"
+        )
+    wrong = (array != 0) & (array != 1)
+    if wrong.any():
+        check, bit = np.argwhere(wrong)[0].tolist()
+        raise ModelError(f"check {check} has {array[check, bit]:g} at bit {bit}; a parity check holds zeros and ones")
+    sizes = np.count_nonzero(array, axis=1)
+    if not sizes.all():
+        raise ModelError(f"check {int(np.argmin(sizes))} has no bits; leave its row out")
+    if sizes.max() > _MAX_ROW_WEIGHT:
+        check = int(np.argmax(sizes))
+        raise ModelError(
+            f"check {check} is over {sizes[check]} bits, a table of 2^{sizes[check]} entries; at most "
+            f"{_MAX_ROW_WEIGHT} bits per check are possible"
+        )
+    free = ~array.any(axis=0)
+    if free.any():
+        raise ModelError(f"bit {int(np.argmax(free))} is in no check; leave its column out, as nothing protects it")
+    if bytes_already and not array.flags.writeable and array.base is None:
+        return cast("NDArray[np.uint8]", array)
+    read_only: NDArray[np.uint8] = array.astype(np.uint8)
+    read_only.flags.writeable = False
+    return read_only
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from equifactor.errors import ModelError
+from equifactor.errors import ModelError, brief
 from equifactor.factors.structured_factor import StructuredFactor
-from equifactor.graph import display, inputs
+from equifactor.graph import display, inputs, observations
+from equifactor.graph.observations import StateNumbers
 from equifactor.graph.pointers import ptr_of
 from equifactor.graph.slicing import slice_tables
-from equifactor.graph.structure import Structure
+from equifactor.graph.structure import MAX_AXES, Structure
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -62,7 +62,7 @@ class FactorGraph:
         pairs = inputs.read_factors(factors)
         card, names, states = inputs.read_variables(variables)
         if name is not None and not isinstance(name, str):
-            raise ModelError(f"the name of a graph is text, found {name!r}")
+            raise ModelError(f"the name of a graph is text, found {brief(name)}")
         structure = Structure.build(card, [0], [], variable_names=names, state_names=states)
         empty = FactorGraph.trusted(structure, np.zeros(0), None, name)
         graph = empty.with_factors(pairs, log=log)
@@ -132,11 +132,11 @@ class FactorGraph:
 
     @property
     def evidence(self) -> dict[int, int]:
-        """The observed state of each observed variable."""
+        """The observed state of each observed variable, both by number."""
         if self.observed is None:
-            return {}
+            return StateNumbers()
         seen = np.flatnonzero(self.observed >= 0)
-        return dict(zip(seen.tolist(), self.observed[seen].tolist(), strict=True))
+        return StateNumbers(zip(seen.tolist(), self.observed[seen].tolist(), strict=True))
 
     @property
     def num_joint_states(self) -> int:
@@ -166,6 +166,12 @@ class FactorGraph:
             from equifactor.factors.sliced_rows import dense_table
 
             return dense_table(self.structure.rows(self.log_phi).take(np.array([a])), a)
+        if self.structure.arity[a] > MAX_AXES:
+            raise ModelError(
+                f"factor {a} has {self.structure.arity[a]} variables, and an array has at most {MAX_AXES} axes; leave "
+                "variables of one state out of the scope",
+                factor=a,
+            )
         start, stop = self.structure.table_ptr[a : a + 2]
         return self.log_phi[start:stop].reshape(self.structure.shape(a))
 
@@ -179,29 +185,33 @@ class FactorGraph:
         return inputs.variable_number(variable, self.structure.index_of_name, self.num_vars)
 
     def state(self, variable: Variable, state: int | str) -> int:
-        """The number of a state given by number or name; raises `ModelError` when it is out of range."""
-        return inputs.state_number(self.structure, self.variable(variable), state)
+        """The number of a state given by number or name, read as `condition` does; raises `ModelError`."""
+        return observations.state_number(self.structure, self.variable(variable), state)
 
     # ---- new graphs from this one -----------------------------------------------------------------------
 
     def condition(self, evidence: Evidence) -> FactorGraph:
         """The graph given evidence, over the same variables.
 
-        Hard evidence (a state, by number or name) slices the tables, so that observed variables leave every
-        scope; ln Z and scores keep the scale of the original. Soft evidence (one weight per state) becomes a
-        new unary factor. Raises `ModelError` when it contradicts what is already observed. Cost O(T).
+        Hard evidence (a state) slices the tables, so that observed variables leave every scope; ln Z and scores
+        keep the scale of the original. Soft evidence (one weight per state) becomes a new unary factor. Cost O(T).
+
+        Args:
+            evidence: a mapping from variable to state or weights; a pandas Series will do. Text is an exact name. A
+                whole number counts from 0, and is refused where names are numbers at other places: with the states
+                "1" and "2", say "1", not 1. True and False are 1 and 0 of two states without names, and refused
+                where there are names. Weights are in the order of the states, or a mapping from state to weight.
+
+        Raises `ModelError`, which names the choices, for a value that could mean two things, for a variable that is
+        given twice, and for one that is already observed in another state.
         """
-        if not isinstance(evidence, Mapping):
-            raise ModelError(
-                f"evidence is a mapping from variable to state, such as {{0: 1}}; found {reprlib.repr(evidence)}"
-            )
         observed = np.full(self.num_vars, -1) if self.observed is None else self.observed.copy()
+        read = observations.checked_number if isinstance(evidence, StateNumbers) else observations.state_number
         any_hard = False
         soft: list[tuple[list[int], FloatArray]] = []
-        for key, value in evidence.items():
-            i = self.variable(key)
-            if isinstance(value, (int, str, np.integer)):
-                state = self.state(i, value)
+        for i, value in observations.by_variable(self.structure, evidence, "evidence").items():
+            if observations.is_state(value):
+                state = read(self.structure, i, value)
                 if observed[i] not in (-1, state):
                     name = self.structure.variable_name(i)
                     raise ModelError(
@@ -210,7 +220,7 @@ class FactorGraph:
                 observed[i] = state
                 any_hard = True
                 continue
-            weights = inputs.read_weights(self.structure, i, value)
+            weights = observations.read_weights(self.structure, i, value)
             if self.observed is None or self.observed[i] < 0:
                 soft.append(([i], weights))
             else:  # a weight for a variable that is already fixed only scales
@@ -245,9 +255,13 @@ class FactorGraph:
             state_names=s.state_names,
         )
         tables = [inputs.read_table(first + n, structure.shape(first + n), table) for n, (_, table) in enumerate(pairs)]
-        phi = np.concatenate([np.zeros(0), *(t.ravel() for t in tables)])
-        more = inputs.read_potentials(structure.table_ptr[first:] - s.num_entries, phi, log, first)
-        return FactorGraph.trusted(structure, np.concatenate((self.log_phi, more)), self.observed, self.name)
+        try:
+            phi = np.concatenate([np.zeros(0), *(t.ravel() for t in tables)])
+            more = inputs.read_potentials(structure.table_ptr[first:] - s.num_entries, phi, log, first)
+            log_phi = np.concatenate((self.log_phi, more))
+        except MemoryError:
+            raise ModelError(f"tables of {structure.num_entries:,} entries in all do not fit in memory") from None
+        return FactorGraph.trusted(structure, log_phi, self.observed, self.name)
 
     def _with_rows(self, scopes: list[list[int]], tables: list[Any], log: bool) -> FactorGraph:
         """The graph times more factors, some of which are structured, or its own are."""
@@ -281,7 +295,7 @@ class FactorGraph:
         """
         if isinstance(assignment, Mapping):
             assignment = self._assignment_of(assignment)
-        x = inputs.read_assignments(self.structure, assignment)
+        x = observations.read_assignments(self.structure, assignment)
         rows = np.atleast_2d(x)
         block = max(1, _SCORE_BLOCK // max(1, self.structure.num_edges))
         blocks = [self._log_scores(rows[n : n + block]) for n in range(0, len(rows), block)]
@@ -309,8 +323,8 @@ class FactorGraph:
 
     def _assignment_of(self, states: Mapping[Variable, int | str]) -> IntArray:
         x = np.full(self.num_vars, -1) if self.observed is None else self.observed.copy()
-        for key, value in states.items():
-            x[self.variable(key)] = self.state(key, value)
+        for i, value in observations.by_variable(self.structure, states, "an assignment").items():
+            x[i] = observations.state_number(self.structure, i, value)
         if np.any(x < 0):
             i = int(np.argmax(x < 0))
             raise ModelError(f"the assignment leaves variable {self.structure.variable_name(i)} open")
@@ -349,9 +363,10 @@ def _check_values(structure: Structure, log_phi: FloatArray) -> None:
 
 def as_graphs(graphs: FactorGraph | Iterable[FactorGraph]) -> list[FactorGraph]:
     """One graph or several as a list; raises `ModelError` for anything else."""
-    several = [graphs] if isinstance(graphs, (FactorGraph, str)) or not isinstance(graphs, Iterable) else list(graphs)
+    several = None if isinstance(graphs, FactorGraph) else inputs.as_list(graphs)
+    several = [graphs] if several is None else several
     for graph in several:
         if not isinstance(graph, FactorGraph):
             hint = " (read_graph reads a file)" if isinstance(graph, str) else ""
-            raise ModelError(f"expected a FactorGraph or several, found {reprlib.repr(graph)}{hint}")
+            raise ModelError(f"expected a FactorGraph or several, found {brief(graph)}{hint}")
     return several

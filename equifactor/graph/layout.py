@@ -162,7 +162,8 @@ def tables_of(flat: FlatGraph[np.ndarray]) -> tuple[Tables, FloatArray]:
     entry_ptr = layout_of(flat).factors[:, ENTRY]
     top = np.maximum.reduceat(log_phi, entry_ptr[:-1])
     low = np.minimum.reduceat(np.where(np.isneginf(log_phi), np.inf, log_phi), entry_ptr[:-1])
-    phi = np.exp(log_phi - np.repeat(top, np.diff(entry_ptr)))
+    shift = np.where(np.isneginf(top), 0.0, top)  # A table may be all zero.
+    phi = np.exp(log_phi - np.repeat(shift, np.diff(entry_ptr)))
     return Tables(log_phi, top - low > LINEAR_RANGE), phi
 
 

@@ -8,23 +8,27 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
+from equifactor.graph.inputs import variable_number
 from equifactor.graph.pointers import ptr_of
 
 if TYPE_CHECKING:
+    from equifactor.graph.structure import Structure
     from equifactor.typing import FloatArray, IntArray
 
 
 class Marginals(Sequence["FloatArray"]):
     """One probability vector per variable: `m[3]` is `p(X_3 = .)`; a sequence of numpy views.
 
-    `values [X]` holds them one after the other and `ptr [V+1]` says where each begins.
+    `values [X]` holds them one after the other and `ptr [V+1]` says where each begins. Those of a `Result` know the
+    names of the variables: `m["rain"]`.
     """
 
-    __slots__ = ("ptr", "values")
+    __slots__ = ("ptr", "structure", "values")
 
-    def __init__(self, values: FloatArray, ptr: IntArray) -> None:
+    def __init__(self, values: FloatArray, ptr: IntArray, structure: Structure | None = None) -> None:
         self.values = values
         self.ptr = ptr
+        self.structure = structure  # of the graph, for its names
 
     @classmethod
     def from_list(cls, vectors: Sequence[Sequence[float] | FloatArray]) -> Marginals:
@@ -37,13 +41,17 @@ class Marginals(Sequence["FloatArray"]):
         return len(self.ptr) - 1
 
     @overload
-    def __getitem__(self, index: int) -> FloatArray: ...
+    def __getitem__(self, index: int | str) -> FloatArray: ...
     @overload
     def __getitem__(self, index: slice) -> list[FloatArray]: ...
-    def __getitem__(self, index: int | slice) -> FloatArray | list[FloatArray]:
+    def __getitem__(self, index: int | str | slice) -> FloatArray | list[FloatArray]:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
-        i = operator.index(index) + (len(self) if index < 0 else 0)
+        try:
+            i = operator.index(index)  # type: ignore[arg-type]
+        except TypeError:
+            i = variable_number(index, self.structure.index_of_name if self.structure else {}, len(self))
+        i += len(self) if i < 0 else 0
         if not 0 <= i < len(self):
             raise IndexError(f"variable {index} is out of range; there are {len(self)} variables")
         return self.values[self.ptr[i] : self.ptr[i + 1]]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.graph.equal_scopes import zeros_of_equal_scopes
 from equifactor.graph.pointers import place_in_row, ptr_of
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ _MOST_ENTRIES = 2**24  # Tables of one shape are looked at together, up to this 
 def possible_states(s: Structure, log_phi: FloatArray) -> BoolArray | None:
     """[X] states with support in every factor; None where a variable has none left, or a constant is zero.
 
-    Cost O(T log T) for a first sweep over all factors, then that of the factors around struck-out states: a long chain
-    of implications costs a little for each of its links.
+    Factors over the same variables are looked at as one. Cost O(T log T) for a first sweep over all factors, then that
+    of the factors around struck-out states: a long chain of implications costs a little for each of its links.
     """
     possible = np.ones(int(s.state_ptr[-1]), bool)
     zero = np.isneginf(log_phi)
@@ -34,8 +35,14 @@ def possible_states(s: Structure, log_phi: FloatArray) -> BoolArray | None:
     with_zeros = np.flatnonzero(has_zero & is_table)
     if np.any(s.arity[with_zeros] == 0):
         return None
-    groups: list[_ZerosOfShape | _StructuredZeros]
-    groups = [_ZerosOfShape(s, members, zero) for members in _by_shape(s, with_zeros)]
+    unary = s.arity[with_zeros] == 1
+    alone, joint = zeros_of_equal_scopes(s, with_zeros[~unary], zero)
+    alone = np.concatenate((with_zeros[unary], alone))
+    groups: list[_ZerosOfShape | _StructuredZeros] = [_ZerosOfShape(s, scopes, ~zeros) for scopes, zeros in joint]
+    for members in _by_shape(s, alone):
+        shape = s.shape(int(members[0]))
+        scopes = s.scope_vars[s.scope_ptr[members][:, None] + np.arange(len(shape))]
+        groups.append(_ZerosOfShape(s, scopes, ~zero[_entries(s, members)].reshape(-1, *shape)))
     if s.kinds is not None:
         rows = s.rows(log_phi)
         kinds = np.unique(s.kinds.kind[~is_table]).tolist()
@@ -60,15 +67,15 @@ def possible_states(s: Structure, log_phi: FloatArray) -> BoolArray | None:
 
 
 class _ZerosOfShape:
-    """The zeros of some factors of one shape."""
+    """The zeros of some factors of one shape, or of several factors at once that share their variables."""
 
-    def __init__(self, s: Structure, members: IntArray, zero: BoolArray) -> None:
-        self.shape = s.shape(int(members[0]))
-        self.variables = s.scope_vars[s.scope_ptr[members][:, None] + np.arange(len(self.shape))]  # [N, k]
-        self.first = s.state_ptr[self.variables]  # [N, k] first state of each variable
-        self.num_factors = len(members)
-        self.arity = np.full(len(members), len(self.shape))
-        self.allowed = ~zero[_entries(s, members)].reshape(-1, *self.shape)
+    def __init__(self, s: Structure, variables: IntArray, allowed: BoolArray) -> None:
+        self.shape = allowed.shape[1:]
+        self.variables = variables  # [N, k]
+        self.first = s.state_ptr[variables]  # [N, k] first state of each variable
+        self.allowed = allowed  # [N, *shape]
+        self.num_factors = len(variables)
+        self.arity = np.full(len(variables), len(self.shape))
 
     def without_support(self, rows: IntArray, possible: BoolArray) -> IntArray:
         """Possible states that the factors of these rows no longer allow; a state may be listed more than once."""

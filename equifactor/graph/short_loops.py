@@ -10,6 +10,7 @@ import numpy as np
 from equifactor.graph.pointers import place_in_row, ptr_of, row_of
 
 if TYPE_CHECKING:
+    from equifactor.clock import Clock
     from equifactor.typing import BoolArray, IntArray
 
 
@@ -38,8 +39,8 @@ class Rings:
     sides: IntArray  # [N, L] number of the pair between corner k and corner k+1, which for the last is corner 0
 
 
-def find_rings(pairs: Pairs) -> list[Rings]:
-    """Find every loop once, grouped by shape.
+def find_rings(pairs: Pairs, clock: Clock | None = None) -> list[Rings] | None:
+    """Find every loop once, grouped by shape; None where the clock stopped the search.
 
     All loops of one length or none are taken from each graph, so that the choice does not depend on the order of
     variables or factors, nor on what else is in the batch. Two factors on the same two variables belong to no loop.
@@ -60,11 +61,15 @@ def find_rings(pairs: Pairs) -> list[Rings]:
     ptr = ptr_of(np.where(few, degree, 0))
     head = head[order][few[tail[order]]]
 
+    if _over(clock):
+        return None
     at, near, far = _two_of_each(ptr)  # near - centre - far, near before far
     near, far = head[near], head[far]
     closed = _among(keys, near * count + far)
     is_first = closed & (at < near)
     triangles = np.stack((at, near, far), 1)[is_first]
+    if _over(clock):
+        return None
     squares = _squares(at[~closed], near[~closed], far[~closed], keys, pairs)
 
     found: list[Rings] = []
@@ -72,12 +77,18 @@ def find_rings(pairs: Pairs) -> list[Rings]:
     own = np.bincount(pairs.graph[pairs.variables[:, 0]], pairs.card[pairs.variables].prod(1), minlength=len(spent))
     most = MOST_ENTRIES + MORE_ENTRIES * own
     for corners in (triangles, squares):
+        if _over(clock):
+            return None
         graph = pairs.graph[corners[:, 0]]
         size = np.bincount(graph, weights=pairs.card[corners].prod(1, dtype=np.float64), minlength=len(spent))
         fits = spent + size <= most
         spent += np.where(fits, size, 0)
         found += _by_shape(corners[fits[graph]], keys, pair, pairs.card)
     return found
+
+
+def _over(clock: Clock | None) -> bool:
+    return clock is not None and clock.stopped
 
 
 def _squares(at: IntArray, near: IntArray, far: IntArray, keys: IntArray, pairs: Pairs) -> IntArray:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import ModelError
+from equifactor.errors import ModelError, brief
 from equifactor.graph.pointers import ptr_of, row_of
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 
 _BLOCK = 2**18  # factors whose table sizes are computed together
+MAX_AXES = 64  # of a numpy array; a larger scope is possible where most of its variables have one state only
 MAX_TABLE_ENTRIES = 2**40  # 8 TiB of float64: anything above is a typing error, not a table
 
 
@@ -224,7 +225,9 @@ def _frozen_ints(values: ArrayLike) -> IntArray:
     if not whole and np.issubdtype(array.dtype, np.floating):
         whole = bool(np.all(np.isfinite(array) & (array == np.round(array)) & (np.abs(array) < 2.0**63)))
     if not whole:
-        raise ModelError(f"cardinalities and scopes must be whole numbers, found {array.dtype} {array.ravel()[:5]}")
+        raise ModelError(
+            f"cardinalities and scopes must be whole numbers, found {array.dtype} {brief(array.ravel()[:5].tolist())}"
+        )
     if array.dtype == np.int64 and not array.flags.writeable and array.base is None:
         return array  # nobody can change it: a reader hands over its arrays without a second copy
     return _frozen(np.array(array, dtype=np.int64))  # a copy: the caller's array stays writeable
@@ -327,7 +330,7 @@ def _check_variable_names(names: Sequence[str] | None, num_vars: int) -> tuple[s
         raise ModelError(f"{len(names)} variable names were given for {num_vars} variables")
     for name in names:
         if not isinstance(name, str):
-            raise ModelError(f"a variable name must be text, found {name!r}")
+            raise ModelError(f"a variable name must be text, found {brief(name)}")
     if len(set(names)) != num_vars:
         twice = next(n for n in names if list(names).count(n) > 1)
         raise ModelError(f"two variables are called {twice!r}; names must differ")
@@ -348,8 +351,8 @@ def _check_state_names(
             continue
         if not all(isinstance(state, str) for state in states):
             raise ModelError(
-                f"the state names of variable {i} must be text, found {list(states)[:5]}; whole numbers stand for "
-                "the states themselves, counted from 0",
+                f"the state names of variable {i} must be text, found {brief(list(states)[:5])}; whole numbers stand "
+                "for the states themselves, counted from 0",
                 variable=i,
             )
         if len(states) != card[i] or len(set(states)) != len(states):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.errors import ModelError
-from equifactor.io.decimals import decimals
+from equifactor.io.decimals import BLOCK, decimals
 from equifactor.io.evidence import evidence_as_factors
 from equifactor.io.files import write_text
 
@@ -72,15 +72,18 @@ def _split(graph: FactorGraph) -> tuple[list[int], dict[int, FloatArray]]:
 
 
 def _text(graph: FactorGraph, clauses: list[int], log_weights: dict[int, FloatArray]) -> Iterator[str]:
-    num_clauses = sum(np.count_nonzero(graph.log_table(a) == -np.inf) for a in clauses)
+    structure = graph.structure
+    zeros = {a: np.flatnonzero(graph.log_table(a) == -np.inf) for a in clauses}
+    num_clauses = sum(map(len, zeros.values()))
     yield f"c t {'wmc' if log_weights else 'mc'}\np cnf {graph.num_vars} {num_clauses}\n"
     variables = sorted(log_weights)
     texts = decimals(np.concatenate([log_weights[i] for i in variables]) if variables else np.zeros(0))
     for i in variables:
         false, true = next(texts), next(texts)
         yield f"c p weight {i + 1} {true} 0\nc p weight -{i + 1} {false} 0\n"
-    for a in clauses:
-        labels = graph.structure.scope(a) + 1
-        zeros = np.argwhere(graph.log_table(a) == -np.inf)  # [number of clauses, arity]
-        for literals in np.where(zeros == 1, -labels, labels).tolist():
-            yield " ".join(map(str, [*literals, 0])) + "\n"
+    for a, entries in zeros.items():
+        labels, edges = structure.scope(a) + 1, slice(structure.scope_ptr[a], structure.scope_ptr[a + 1])
+        for start in range(0, len(entries), BLOCK):
+            states = entries[start : start + BLOCK, None] // structure.stride[edges] % 2  # [clauses, arity]
+            literals = np.where(states == 1, -labels, labels).tolist()
+            yield "".join([" ".join(map(str, clause)) + " 0\n" for clause in literals])

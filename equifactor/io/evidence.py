@@ -8,6 +8,7 @@ import numpy as np
 
 from equifactor.errors import FormatError
 from equifactor.graph.factor_graph import FactorGraph
+from equifactor.graph.observations import StateNumbers
 from equifactor.graph.structure import numbered
 from equifactor.io.files import PathLike, label, read_bytes, write_text
 from equifactor.io.words import Words
@@ -23,7 +24,7 @@ def read_evidence(path: PathLike, graph: FactorGraph, *, sample: int | None = No
 
     Args:
         path: the file, `-` for stdin.
-        graph: the model, for the ranges of variables and states.
+        graph: the model, for the ranges of variables and states; the file counts both from 0, whatever their names.
         sample: which sample to take, from 0; needed only when the file holds several.
     """
     data, where = read_bytes(path), label(path)
@@ -39,7 +40,7 @@ def read_evidence(path: PathLike, graph: FactorGraph, *, sample: int | None = No
     words = Words(data, where)
     for _ in range(has_sample_count + sum(1 + 2 * n for n in counts[:chosen])):
         words.word("a number")
-    return _observations(words, graph) if words.peek() is not None else {}
+    return _observations(words, graph) if words.peek() is not None else StateNumbers()
 
 
 def _layout(data: bytes, where: str) -> tuple[list[int], bool]:
@@ -70,7 +71,7 @@ def _layout(data: bytes, where: str) -> tuple[list[int], bool]:
 
 
 def _observations(words: Words, graph: FactorGraph) -> dict[int, int]:
-    evidence: dict[int, int] = {}
+    evidence = StateNumbers()
     for _ in range(words.integer("the number of observed variables", 0)):
         variable = words.integer("an observed variable")
         if not 0 <= variable < graph.num_vars:

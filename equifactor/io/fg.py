@@ -17,17 +17,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.io.decimals import decimals
+from equifactor.io.decimals import BLOCK, decimals
 from equifactor.io.dense_tables import DenseTables
 from equifactor.io.evidence import evidence_as_factors
 from equifactor.io.files import label, read_bytes, split_name, write_text
 from equifactor.io.words import Words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from equifactor.graph.factor_graph import FactorGraph
     from equifactor.io.files import PathLike
+    from equifactor.typing import FloatArray
 
 
 def read_fg(path: PathLike) -> FactorGraph:
@@ -83,7 +84,7 @@ def _read_factor(words: Words, a: int, tables: DenseTables, card_of_label: dict[
         table[index] = words.number(f"the value of entry {index} of factor {a}", low=0)
     table[table == unset] = 0.0
     if arity > 1:  # from first variable fastest to last variable fastest
-        table[:] = table.reshape(shape, order="F").ravel()
+        table[:] = table.reshape(_axes(shape), order="F").ravel()
 
 
 def write_fg(graph: FactorGraph, path: PathLike) -> None:
@@ -103,16 +104,28 @@ def write_fg(graph: FactorGraph, path: PathLike) -> None:
 def _text(graph: FactorGraph) -> Iterator[str]:
     structure = graph.structure
     names = _labels(structure.variable_names) or [str(i) for i in range(graph.num_vars)]
-    tables = [graph.log_table(a).ravel(order="F") for a in range(graph.num_factors)]  # first variable fastest
+    tables = [_first_fastest(graph, a) for a in range(graph.num_factors)]
     log_phi = np.concatenate(tables) if tables else np.zeros(0)
     texts = decimals(log_phi[log_phi != -np.inf])
     yield f"{graph.num_factors}\n"
     for a, table in enumerate(tables):
         scope = structure.scope(a).tolist()
-        listed = np.flatnonzero(table != -np.inf).tolist()
+        listed = np.flatnonzero(table != -np.inf)
         yield f"\n{len(scope)}\n{' '.join(names[i] for i in scope)}\n"
         yield f"{' '.join(map(str, structure.shape(a)))}\n{len(listed)}\n"
-        yield "".join([f"{index} {next(texts)}\n" for index in listed])
+        for start in range(0, len(listed), BLOCK):
+            yield "".join([f"{index} {next(texts)}\n" for index in listed[start : start + BLOCK].tolist()])
+
+
+def _first_fastest(graph: FactorGraph, factor: int) -> FloatArray:
+    """The log table of one factor, flat, with the first variable of its scope fastest."""
+    start, stop = graph.structure.table_ptr[factor : factor + 2]
+    return graph.log_phi[start:stop].reshape(_axes(graph.structure.shape(factor))).ravel(order="F")
+
+
+def _axes(shape: Sequence[int]) -> list[int]:
+    """The axes of a table that move anything; without those of one state, numpy has enough of them for any arity."""
+    return [d for d in shape if d > 1]
 
 
 def _labels(names: tuple[str, ...] | None) -> list[str] | None:

@@ -14,7 +14,7 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, BinaryIO, TypeAlias, cast
+from typing import IO, Any, BinaryIO, TypeAlias, cast
 
 from equifactor.errors import FormatError
 from equifactor.io.sources import file_limit, gibibytes, open_source
@@ -22,6 +22,7 @@ from equifactor.io.sources import file_limit, gibibytes, open_source
 PathLike: TypeAlias = str | os.PathLike[str]
 
 CHUNK = 2**20  # bytes of text that are handed out at a time
+_PIECE = 2**17  # bytes that are compressed at a time, 0.1 s for xz: Ctrl-C and alarms are seen between two pieces
 COMPRESSIONS = (".gz", ".xz")
 _MAX_RATIO = 200  # the most that a file may grow when it is unpacked; model files compress 3 to 40 times
 _DAMAGED = ("LZMAError", "error", "BadGzipFile")  # errors of lzma, zlib and gzip, which are imported only when needed
@@ -180,38 +181,49 @@ def check_writable(path: PathLike) -> None:
 
 def _write_atomically(target: Path, chunks: Iterable[bytes], mode: int | None) -> None:
     temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
-    # os.open with 0o666 lets the umask decide, as for any new file; mkstemp would always give 0o600.
-    handle = os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb")
     try:
-        with handle:
+        # os.open with 0o666 lets the umask decide, as for any new file; mkstemp would always give 0o600.
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as handle:
             if mode is not None:
                 temporary.chmod(stat.S_IMODE(mode))
             _write_all(handle, chunks, target.suffix)
         temporary.replace(target)
     except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
+        try:
+            _remove(temporary)
+        finally:
+            _remove(temporary)  # where a second Ctrl-C cut off the first attempt
         raise
 
 
-def _write_all(raw: BinaryIO, chunks: Iterable[bytes], suffix: str) -> None:
-    out: IO[bytes] = raw
-    if suffix.lower() == ".gz":
-        import gzip
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink()
 
-        # No name and no time in the header: the same text gives the same bytes.
-        packed = gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=raw, mtime=0)
-        out = cast(IO[bytes], packed)
-    elif suffix.lower() == ".xz":
+
+def _write_all(raw: BinaryIO, chunks: Iterable[bytes], suffix: str) -> None:
+    # Compressors rather than compressed files: closing such a file would compress what is left, for seconds, also after
+    # Ctrl-C, an alarm or an error, when nobody wants it any more.
+    packer = _compressor(suffix.lower())
+    for chunk in chunks:
+        for start in range(0, len(chunk), _PIECE):
+            piece = chunk if len(chunk) <= _PIECE else chunk[start : start + _PIECE]
+            raw.write(packer.compress(piece) if packer else piece)
+    if packer:
+        raw.write(packer.flush())
+
+
+def _compressor(suffix: str) -> Any:
+    """The compressor that belongs to a suffix, or None; the same text always gives the same bytes."""
+    if suffix == ".gz":
+        import zlib
+
+        return zlib.compressobj(level=6, wbits=zlib.MAX_WBITS | 16)  # with the header of gzip, without name and time
+    if suffix == ".xz":
         import lzma
 
-        out = lzma.LZMAFile(raw, mode="wb")  # noqa: SIM115 - closed below, raw stays open
-    try:
-        for chunk in chunks:
-            out.write(chunk)
-    finally:
-        if out is not raw:
-            out.close()  # writes the last block; left to the garbage collector it would find `raw` closed
+        return lzma.LZMACompressor()
+    return None
 
 
 def _write_stdout(chunks: Iterable[str]) -> None:

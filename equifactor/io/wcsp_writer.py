@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.errors import ModelError, OptionError
+from equifactor.io.decimals import BLOCK
 from equifactor.io.evidence import evidence_as_factors
 from equifactor.io.files import write_text
 
@@ -91,6 +92,10 @@ def _text(graph: FactorGraph, costs: IntArray, top: int, name: str) -> Iterator[
         default = int(values[np.argmax(counts)])  # the most frequent cost needs no tuples
         listed = np.flatnonzero(table != default)
         yield " ".join(map(str, [len(structure.scope(a)), *structure.scope(a).tolist(), default, len(listed)]))
-        states = np.unravel_index(listed, structure.shape(a)) if len(listed) else ()
-        rows = np.column_stack((*states, table[listed]))
-        yield "".join(["\n" + " ".join(map(str, row)) for row in rows.tolist()]) + "\n"
+        edges = slice(structure.scope_ptr[a], structure.scope_ptr[a + 1])
+        for start in range(0, len(listed), BLOCK):
+            entries = listed[start : start + BLOCK]
+            states = entries[:, None] // structure.stride[edges] % structure.card[structure.scope(a)]
+            rows = np.column_stack((states, table[entries]))
+            yield "".join(["\n" + " ".join(map(str, row)) for row in rows.tolist()])
+        yield "\n"

@@ -64,13 +64,13 @@ def split_data(
 
     source = read_source(data, settings.seed)
     _check_weights(weights, source)
-    graphs, targets, left_out = with_targets(source, task, report)
+    graphs, targets, left_out = with_targets(source, task, report, settings.cluster)
     if weights is not None and left_out:
         raise OptionError(f"weights cannot be matched, as graphs had to be left out: {left_out[0]}")
     text = f"{source.text}; validation {settings.validation}"
     share = _share(settings.validation) if isinstance(validation, (str, float, int)) else None
     if share is None:
-        held = with_targets(read_source(validation, settings.seed + _HELD_OUT_SEED), task, report)
+        held = with_targets(read_source(validation, settings.seed + _HELD_OUT_SEED), task, report, settings.cluster)
         training = dataset(graphs, targets, weights, learned=True)
         split = DataSplit(training, dataset(*held[:2], None, learned=False), text, left_out + held[2])
     else:

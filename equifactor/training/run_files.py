@@ -66,16 +66,34 @@ class RunFiles:
         try:
             found = torch.load(path, map_location=device, weights_only=True)
             progress = TrainingProgress(**json.loads(found.pop("progress")))
+            other = dict(json.loads(found.pop("identity")))
+            _check_progress(progress)
         except FileNotFoundError:
             raise OptionError(
                 f"{path}: there is no checkpoint to resume from; leave out --resume to start anew"
             ) from None
-        except Exception as error:
-            raise FormatError(f"{path}: not a readable checkpoint ({type(error).__name__}); start anew") from None
-        other = json.loads(found.pop("identity"))
+        except (Exception, RecursionError) as error:
+            raise self.damaged(error) from None
         mine = json.loads(self.identity)
         changed = [k for k in mine if k in other and mine[k] != other[k]]
         if changed:
             what = ", ".join(f"{k} was {other[k]!r} and is {mine[k]!r}" for k in changed[:3])
             raise OptionError(f"{path}: it belongs to another run: {what}; use the same settings, or start anew")
         return progress, found
+
+    def damaged(self, error: Exception) -> FormatError:
+        """The error of a checkpoint that cannot be used."""
+        return FormatError(f"{self.checkpoint}: not a readable checkpoint ({type(error).__name__}); start anew")
+
+
+def _check_progress(progress: TrainingProgress) -> None:
+    """Raise `ValueError` where a checkpoint says what no run could have written."""
+    p, names = progress, {"epoch", "loss", "best", "seconds", "graphs_per_second"}
+    counts = (p.epoch, p.best_epoch, *(line.get("epoch") for line in p.history))
+    numbers = [p.best, *p.best_scores, *(v for line in p.history for v in line.values() if v is not None)]
+    if not (
+        all(type(n) is int and n >= 0 for n in counts)
+        and all(type(n) in (int, float) for n in numbers)
+        and all(names < set(line) for line in p.history)
+    ):
+        raise ValueError("its progress cannot be")

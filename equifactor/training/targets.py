@@ -6,7 +6,8 @@ import contextlib
 import hashlib
 import io
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ import numpy as np
 from equifactor._solve import solve
 from equifactor.clock import Clock
 from equifactor.errors import FormatError, OptionError
+from equifactor.fleet import fleet_at
 from equifactor.graph.reduction import ReducedGraph, without_impossible_states
 from equifactor.io.files import write_bytes
 from equifactor.result import Task
@@ -27,16 +29,18 @@ if TYPE_CHECKING:
     from equifactor.training.data_sources import Source
     from equifactor.typing import FloatArray
 
+_AT_ONCE = 500  # Graphs of one structure that go to a worker together: a second of work for the smallest.
 _MAP_SECONDS = 5.0  # How long a best score that is not known is searched for; training improves on it.
 
 
 def with_targets(
-    source: Source, task: Task, report: Progress | None = None
+    source: Source, task: Task, report: Progress | None = None, cluster: str = ""
 ) -> tuple[list[FactorGraph], list[FloatArray], list[str]]:
     """Graphs without impossible states, their targets, and a sentence for each graph that had to be left out.
 
     Targets for MAR are marginals [X] of the free variables; for MAP one number [1]. Graphs of one structure are solved
-    together; answers for models from files are kept in the user's cache folder.
+    together; answers for models from files are kept in the user's cache folder. `cluster` is the address of a Dask
+    scheduler, or its file, whose workers compute them.
     """
     kept_graphs: list[ReducedGraph] = []
     left_out: list[str] = []
@@ -51,7 +55,8 @@ def with_targets(
             kept_graphs.append(reduced)
             instances.append(instance)
     graphs = [r.graph for r in kept_graphs]
-    targets = _marginals(kept_graphs, instances, report) if task is Task.MAR else _scores(graphs, instances, report)
+    targets = _published(kept_graphs, instances, task)
+    _compute(targets, graphs, [i is not None for i in instances], task, report, cluster)
     kept = [n for n, t in enumerate(targets) if t is not None]
     why = "its exact answer does not fit the memory" if task is Task.MAR else "no possible assignment was found"
     left_out += [f"{graphs[n].name}: {why}" for n in sorted(set(range(len(graphs))) - set(kept))]
@@ -60,38 +65,81 @@ def with_targets(
     return [graphs[n] for n in kept], [t for t in targets if t is not None], left_out
 
 
-def _marginals(
-    reduced: list[ReducedGraph], instances: list[Instance | None], report: Progress | None
-) -> list[FloatArray | None]:
-    graphs = [r.graph for r in reduced]
-    answers: list[FloatArray | None] = [None] * len(graphs)
-    for n, (graph, instance) in enumerate(zip(graphs, instances, strict=True)):
+def _published(reduced: list[ReducedGraph], instances: list[Instance | None], task: Task) -> list[FloatArray | None]:
+    """The answers that came with models; None for graphs without one."""
+    answers: list[FloatArray | None] = [None] * len(reduced)
+    for n, (graph, instance) in enumerate(zip(reduced, instances, strict=True)):
         if instance is None:
             continue
+        if task is Task.MAP:
+            known = instance.map_log_score
+            answers[n] = None if known is None else np.array([known])
+            continue
         published = instance.marginals()
-        if published is not None and len(published.values) == reduced[n].original.structure.state_ptr[-1]:
-            answers[n] = _free(graph, reduced[n].values_of_kept(published.values))
-        else:
-            answers[n] = _cached(graph, "MAR", _exact)
-        if report:
-            report(n + 1, len(graphs), "exact marginals")
-    rest = [n for n, i in enumerate(instances) if i is None]
-    for run in _runs(graphs, rest):
-        if len(run) > 1:
-            from equifactor.solvers.elimination.exact_batch import exact_marginals
-
-            probabilities, _ = exact_marginals([graphs[n] for n in run])
-            for n, row in zip(run, probabilities, strict=True):
-                answers[n] = row
-        else:
-            answers[run[0]] = _exact(graphs[run[0]])
-        if report:
-            report(run[-1] + 1, len(graphs), "exact marginals")
+        if published is not None and len(published.values) == graph.original.structure.state_ptr[-1]:
+            answers[n] = _free(graph.graph, graph.values_of_kept(published.values))
     return answers
 
 
-def _runs(graphs: list[FactorGraph], numbers: Iterable[int]) -> list[list[int]]:
-    """The numbers of the graphs that can be eliminated together."""
+def _compute(
+    answers: list[FloatArray | None],
+    graphs: list[FactorGraph],
+    from_file: list[bool],
+    task: Task,
+    report: Progress | None,
+    cluster: str,
+) -> None:
+    """Fill in the answers that are missing, those of models from files from the cache where it has them."""
+    what = "exact marginals" if task is Task.MAR else "best scores"
+    for n, graph in enumerate(graphs):
+        if answers[n] is None and from_file[n]:
+            answers[n] = _from_cache(graph, task)
+    todo = [n for n, answer in enumerate(answers) if answer is None]
+    done = len(graphs) - len(todo)
+    # Models of files are solved one at a time, so that an interrupt loses one; graphs of a generator together.
+    runs = [[n] for n in todo if from_file[n]] + _runs(graphs, [n for n in todo if not from_file[n]], task)
+    if cluster:
+        runs = [run[at : at + _AT_ONCE] for run in runs for at in range(0, len(run), _AT_ONCE)]
+    pieces = (_Piece(task, tuple(run), tuple(graphs[n] for n in run)) for run in runs)
+    if report and done:
+        report(done, len(graphs), what)
+    if not runs:
+        return
+    with fleet_at(cluster) as fleet, contextlib.closing(fleet.outcomes(_solved_piece, pieces)) as outcomes:
+        for piece, outcome in outcomes:
+            for n, answer in zip(piece.numbers, outcome(), strict=True):
+                answers[n] = answer
+                if answer is not None and from_file[n]:
+                    _to_cache(graphs[n], task, answer)
+            done += len(piece.numbers)
+            if report:
+                report(done, len(graphs), what)
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Graphs that are solved together, by their numbers; it may be solved on another machine."""
+
+    task: Task
+    numbers: tuple[int, ...]
+    graphs: tuple[FactorGraph, ...]
+
+
+def _solved_piece(piece: _Piece) -> list[FloatArray | None]:
+    """The answers of the graphs, None where one has none."""
+    if piece.task is Task.MAP:
+        return [_best_score(graph) for graph in piece.graphs]
+    if len(piece.graphs) == 1:
+        return [_exact(piece.graphs[0])]
+    from equifactor.solvers.elimination.exact_batch import exact_marginals
+
+    return list(exact_marginals(list(piece.graphs))[0])
+
+
+def _runs(graphs: list[FactorGraph], numbers: list[int], task: Task) -> list[list[int]]:
+    """The numbers of the graphs that can be eliminated together; for MAP each is searched on its own."""
+    if task is Task.MAP:
+        return [[n] for n in numbers]
     from equifactor.solvers.elimination.exact_batch import same_structure
 
     runs: list[list[int]] = []
@@ -113,23 +161,6 @@ def _free(graph: FactorGraph, values: FloatArray) -> FloatArray:
     return values if graph.observed is None else values[np.repeat(graph.observed < 0, graph.card)]
 
 
-def _scores(
-    graphs: list[FactorGraph], instances: list[Instance | None], report: Progress | None
-) -> list[FloatArray | None]:
-    answers: list[FloatArray | None] = []
-    for n, (graph, instance) in enumerate(zip(graphs, instances, strict=True)):
-        known = instance.map_log_score if instance is not None else None
-        if known is not None:
-            answers.append(np.array([known]))
-        elif instance is not None:
-            answers.append(_cached(graph, "MAP", _best_score))
-        else:
-            answers.append(_best_score(graph))
-        if report:
-            report(n + 1, len(graphs), "best scores")
-    return answers
-
-
 def _best_score(graph: FactorGraph) -> FloatArray | None:
     score = _solved(graph, "MAP", "auto", _MAP_SECONDS).log_score
     return None if score is None or np.isneginf(score) else np.array([score])  # The loss is relative to it.
@@ -144,21 +175,24 @@ def _solved(graph: FactorGraph, task: str, solver: str, time_limit: float | None
     return result
 
 
-def _cached(graph: FactorGraph, task: str, compute: Callable[[FactorGraph], FloatArray | None]) -> FloatArray | None:
-    """An answer from the cache folder, or computed and put there; a folder that cannot be written is no error."""
-    path = cache_folder() / f"{fingerprint(task, [graph])[:32]}.npy"
+def _from_cache(graph: FactorGraph, task: Task) -> FloatArray | None:
     try:
-        return np.load(path, allow_pickle=False)
+        return np.load(_cache_file(graph, task), allow_pickle=False)
     except (OSError, ValueError):
-        pass  # It is not there yet, or is half a file of an older crash.
-    answer = compute(graph)
-    if answer is not None:
-        data = io.BytesIO()
-        np.save(data, answer, allow_pickle=False)
-        with contextlib.suppress(OSError, FormatError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_bytes(path, data.getvalue())
-    return answer
+        return None  # It is not there yet, or is half a file of an older crash.
+
+
+def _to_cache(graph: FactorGraph, task: Task, answer: FloatArray) -> None:
+    """Keep an answer; a folder that cannot be written is no error."""
+    data, path = io.BytesIO(), _cache_file(graph, task)
+    np.save(data, answer, allow_pickle=False)
+    with contextlib.suppress(OSError, FormatError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(path, data.getvalue())
+
+
+def _cache_file(graph: FactorGraph, task: Task) -> Path:
+    return cache_folder() / f"{fingerprint(task.value, [graph])[:32]}.npy"
 
 
 def fingerprint(text: str, graphs: Iterable[FactorGraph]) -> str:

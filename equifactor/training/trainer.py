@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from equifactor.training.training_loop import Trainer
 
 # These settings do not change what is learned, so they may differ when a run is resumed.
-_NOT_THE_RUN = ("device", "devices", "nodes", "compile", "time_limit", "checkpoint_every")
+_NOT_THE_RUN = ("device", "devices", "nodes", "cluster", "compile", "time_limit", "checkpoint_every")
 
 
 @dataclass(frozen=True)

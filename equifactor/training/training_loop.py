@@ -238,6 +238,13 @@ class Trainer:
         mine = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({"state": state["optimizer"]["state"], "param_groups": mine})
 
+    def _check_moments(self, state: dict[int, dict[str, Tensor]]) -> None:
+        """Raise `ValueError` where moments are not those of the parameters: the optimizer itself takes any."""
+        for n, moments in state.items():
+            for name in ("exp_avg", "exp_avg_sq"):
+                if moments[name].shape != self.parameters[n].shape:
+                    raise ValueError(f"{name} of parameter {n} has another shape")
+
     def save(self) -> None:
         """Write a checkpoint, where there is a file to put it beside."""
         if self.writes:
@@ -248,10 +255,15 @@ class Trainer:
         """Go on from the checkpoint; the log loses what came after it."""
         assert self.files is not None
         self.progress, tensors = self.files.load(self.data.device)
-        self.best_weights = tensors["best"]
-        self._restore(tensors)
-        if self.task is Task.MAP:
-            self.data.retarget(self.progress.best_scores)
+        try:
+            self._check_moments(tensors["optimizer"]["state"])
+            self.network.load_state_dict(tensors["best"])
+            self.best_weights = copy.deepcopy(self.network.state_dict())
+            self._restore(tensors)
+            if self.task is Task.MAP:
+                self.data.retarget(self.progress.best_scores)
+        except (RuntimeError, LookupError, TypeError, ValueError, AttributeError) as error:
+            raise self.files.damaged(error) from None
         if self.writes:
             self.writes.rewrite_log(self.progress.history)
 

@@ -43,6 +43,7 @@ class TrainingSettings:
     dtype: Literal["float32", "float64"] = option("float32", "float type of weights and messages")
     devices: int = option(1, "processes, one per CPU share or GPU, by Lightning Fabric", low=1)
     nodes: int = option(1, "machines; start the same command on each with torchrun or fabric run", low=1)
+    cluster: str = option("", "Dask scheduler, tcp://HOST:PORT or its file, whose workers compute the targets")
     compile: bool = option(False, "compile one step of the network with torch.compile; pays off in long GPU runs")
     time_limit: float | None = option(None, "seconds, after which it stops as if interrupted", low=0.0)
     checkpoint_every: float = option(60.0, "seconds between checkpoints", low=0.0)

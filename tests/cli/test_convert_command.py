@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from equifactor import FactorGraph
-from equifactor.io import read_graph
+from equifactor.io import read_graph, write_graph
 
 
 @pytest.mark.parametrize("suffix", ["lg", "fg", "uai.gz", "lg.xz"])
@@ -46,3 +49,80 @@ def test_names_the_file_that_cannot_hold_the_model(command, grid: FactorGraph) -
     assert ran.err.startswith("equifactor: grid.cnf: factor 16 over 2 variables has different potentials")
     ran = command("convert", "grid.uai", "-", "--to", "cnf")
     assert ran.err.startswith("equifactor: <stdout>: factor 16")
+
+
+SUFFIXES = ["uai", "lg", "fg", "wcsp", "cnf", "lg.gz", "fg.xz"]
+
+
+def large(kind: str, bits: int) -> FactorGraph:
+    """One table of 2^bits entries, which takes seconds to write; a CNF needs zeros, and gets them in half of it."""
+    table = np.random.default_rng(0).random(2**bits)
+    return FactorGraph([2] * bits, [(range(bits), (table < 0.5).astype(float) if kind == "cnf" else table + 0.1)])
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="signals of POSIX")
+class TestGivesUp:
+    """Ctrl-C and the time limit in the middle of a long conversion: one sentence, and the target is as it was."""
+
+    @pytest.mark.parametrize("suffix", SUFFIXES)
+    def test_time_limit_that_has_passed(self, command, tmp_path: Path, suffix: str) -> None:
+        write_graph(large(suffix, 14), tmp_path / "in.uai")
+        (tmp_path / f"out.{suffix}").write_text("old")
+        before = signal.getsignal(signal.SIGALRM)
+        ran = command("convert", "in.uai", f"out.{suffix}", "--time-limit", "0")
+        if ran.status == 0:  # written within the shortest time that an alarm can have
+            assert (tmp_path / f"out.{suffix}").read_bytes() != b"old"
+        else:
+            assert ran.status == 1
+            assert ran.err == (
+                f"equifactor: out.{suffix} is not written: the time limit of 0 s has passed; raise it or leave it out\n"
+            )
+            assert (tmp_path / f"out.{suffix}").read_text() == "old"
+        assert signal.getsignal(signal.SIGALRM) == before
+        assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+        assert not list(tmp_path.glob(".*"))
+
+    def test_time_limit_that_is_long_enough(self, command, grid: FactorGraph, tmp_path: Path) -> None:
+        assert command("convert", "grid.uai", "out.fg", "--time-limit", "60").status == 0
+        assert read_graph(tmp_path / "out.fg").num_factors == grid.num_factors
+        ran = command("convert", "grid.uai", "out.fg", "--time-limit", "-1")
+        assert ran.status == 2
+
+    @pytest.mark.parametrize(
+        ("suffix", "bits"),
+        [("fg", 19), *(pytest.param(s, 23, marks=pytest.mark.slow) for s in SUFFIXES)],
+    )
+    def test_ctrl_c_while_it_writes(self, process, tmp_path: Path, suffix: str, bits: int) -> None:
+        write_graph(large(suffix, bits), tmp_path / "in.lg")
+        (tmp_path / f"out.{suffix}").write_text("old")
+        with process("convert", "in.lg", f"out.{suffix}") as running:
+            while not list(tmp_path.glob(".*.tmp")) and running.poll() is None:
+                time.sleep(0.02)
+            time.sleep(0.5 if bits > 20 else 0.0)
+            sent = time.perf_counter()
+            running.send_signal(signal.SIGINT)
+            _, err = running.communicate()
+        assert time.perf_counter() - sent < 5.0  # the machine may be busy; without blocks it was 25 s
+        assert running.returncode == 130, err
+        assert err.endswith("equifactor: interrupted\n")
+        assert (tmp_path / f"out.{suffix}").read_text() == "old"
+        assert not list(tmp_path.glob(".*"))
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("suffix", SUFFIXES)
+    def test_deadline_while_it_writes(self, process, tmp_path: Path, suffix: str) -> None:
+        write_graph(large(suffix, 23), tmp_path / "in.lg")
+        (tmp_path / f"out.{suffix}").write_text("old")
+        with process("convert", "in.lg", f"out.{suffix}", "--time-limit", "0") as running:
+            start = time.perf_counter()
+            running.communicate()
+            start_up = time.perf_counter() - start  # of Python and the package, before the clock
+        with process("convert", "in.lg", f"out.{suffix}", "--time-limit", "6") as running:
+            start = time.perf_counter()
+            _, err = running.communicate()
+            seconds = time.perf_counter() - start
+        assert running.returncode == 1, err
+        assert "is not written: the time limit of 6 s has passed" in err
+        assert seconds < start_up + 6 * 1.1 + 1.0
+        assert (tmp_path / f"out.{suffix}").read_text() == "old"
+        assert not list(tmp_path.glob(".*"))

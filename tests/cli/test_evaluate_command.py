@@ -33,6 +33,16 @@ def test_a_folder_without_answers_shows_times_and_statuses(command, models: Path
     assert again.out == ran.out
 
 
+def test_a_folder_without_answers_is_scored_by_a_solver(command, models: Path) -> None:
+    ran = command("evaluate", "models", "--task", "PR", "--solver", "bp", "--reference", "exact", "-o", "out")
+    assert ran.status == 0, ran.err
+    assert "no right answers" not in ran.err
+    assert "3/3 reference: models/g2 exact: exact" in ran.err
+    assert "exact (computed)" in ran.out
+    rows = json.loads(Path("out/results.json").read_text())["rows"]
+    assert all(row["score"] is not None and row["reference"] == "exact (computed)" for row in rows)
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
@@ -43,6 +53,8 @@ def test_a_folder_without_answers_shows_times_and_statuses(command, models: Path
         (["evaluate", "models", "--task", "SUM"], 2, "no task 'SUM'"),
         (["evaluate", "models", "--split", "test"], 2, "no split 'test'"),
         (["evaluate", "models", "--time-limit", "-1"], 2, "time limit"),
+        (["evaluate", "models", "--reference", "nope"], 2, "no solver 'nope'"),
+        (["evaluate", "models", "--reference-limit", "-1"], 2, "reference limit"),
     ],
 )
 def test_wrong_usage_is_a_sentence(

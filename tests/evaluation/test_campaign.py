@@ -8,22 +8,26 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from equifactor import solve
 from equifactor.data import Instance
 from equifactor.evaluation import evaluate
 from equifactor.evaluation.provenance import code
 from equifactor.evaluation.summary import tables
 from equifactor.evaluation.worker_pool import Worker
+from equifactor.io.files import write_text
+from equifactor.io.results import write_mar
 from equifactor.result import Task
 
 
 def test_no_score_where_the_right_answer_is_not_known(instances: list[Instance], tmp_path: Path) -> None:
     (row,) = evaluate(instances[:1], "MAP", ["bp"], tmp_path / "out", time_limit=5.0)
     assert row["answered"]
-    assert row["score"] is None
+    assert (row["score"], row["reference"]) == (None, None)
     assert "error" not in row
 
 
@@ -88,3 +92,61 @@ def test_a_kill_loses_only_what_was_running(instances: list[Instance], tmp_path:
     lines = rows.read_text().splitlines()
     assert lines[: len(kept)] == kept
     assert len(lines) == 9
+
+
+def test_a_model_replaced_under_its_name_is_solved_anew(instances: list[Instance], tmp_path: Path) -> None:
+    first = evaluate(instances[:1], "PR", ["brute"], tmp_path / "out")[0]
+    instances[0].path.write_text(instances[1].path.read_text())
+    second = evaluate(instances[:1], "PR", ["brute"], tmp_path / "out")[0]
+    assert second["log_z"] == pytest.approx(instances[1].log_z)
+    assert first["log_z"] != second["log_z"]
+    assert second["score"] < 100.0 == first["score"]
+
+
+@pytest.mark.parametrize("task", ["MAR", "PR", "MAP"])
+def test_new_right_answers_are_used_and_nothing_is_run_again(
+    instances: list[Instance], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str
+) -> None:
+    plain = replace(instances[0], record={})
+    (unknown,) = evaluate([plain], task, ["bp"], tmp_path / "out")
+    assert unknown["score"] is None
+    monkeypatch.setattr(Worker, "run", lambda *_: pytest.fail("it ran again"))
+    graph, path = plain.graph(), tmp_path / "g.MAR"
+    best = solve(graph, task, "brute")
+    scores = []
+    for shift in (0.0, 1.0):  # the right answer, then another one under the same names
+        record = {"log_z": (best.log_z or 0.0) + shift, "map_log_score": (best.log_score or 0.0) + shift}
+        exact = best.marginals or solve(graph, "MAR", "brute").marginals
+        write_mar([p[::-1] if shift else p for p in exact], path)
+        (row,) = evaluate([replace(plain, marginals_path=path, record=record)], task, ["bp"], tmp_path / "out")
+        assert row["reference"] == "file"
+        scores.append(row["score"])
+    assert scores[0] > scores[1]
+    assert (tmp_path / "out" / "rows.jsonl").read_text().count("\n") == 1
+
+
+def test_equal_models_are_solved_once_and_named_each(instances: list[Instance], tmp_path: Path) -> None:
+    copy = instances[0].path.with_name("copy.uai.gz")
+    write_text(copy, instances[0].path.read_text())
+    double = replace(instances[0], name="copy", path=copy)
+    rows = evaluate([instances[0], double], "PR", ["brute"], tmp_path / "out")
+    assert [row["instance"] for row in rows] == ["g0", "copy"]
+    assert (tmp_path / "out" / "rows.jsonl").read_text().count("\n") == 1
+
+
+def test_another_memory_limit_is_another_run(instances: list[Instance], tmp_path: Path) -> None:
+    for limit in (8.0, 4.0):
+        evaluate(instances[:1], "PR", ["brute"], tmp_path / "out", memory_limit=limit)
+    assert (tmp_path / "out" / "rows.jsonl").read_text().count("\n") == 2
+
+
+def test_rows_by_name_are_left_alone(
+    instances: list[Instance], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    old = '{"key": "toy/g0 | PR | brute | 20.0 | 0 | 0.1.0+abc", "score": 3.0, "status": "exact"}\n'
+    (tmp_path / "rows.jsonl").write_text(old)
+    with caplog.at_level("INFO", "equifactor"):
+        (row,) = evaluate(instances[:1], "PR", ["brute"], tmp_path, reuse=True)
+    assert row["score"] == 100.0
+    assert "1 rows know their model by its name" in caplog.text
+    assert (tmp_path / "rows.jsonl").read_text().startswith(old)

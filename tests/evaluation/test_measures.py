@@ -11,8 +11,10 @@ import pytest
 from equifactor import FactorGraph, solve
 from equifactor.data import Instance
 from equifactor.evaluation import measure
-from equifactor.evaluation.measures import trivial_assignment, trivial_log_z, uniform
+from equifactor.evaluation.kept_marginals import pack, unpack
+from equifactor.evaluation.measures import trivial_assignment, trivial_log_z
 from equifactor.generators import random_graph
+from equifactor.graph.marginals import Marginals
 from equifactor.result import Result, Status, Task
 
 
@@ -22,6 +24,10 @@ def instance(**record: object) -> Instance:
 
 def result(graph: FactorGraph, task: Task, **answer: object) -> Result:
     return Result(graph=graph, task=task, solver="none", status=Status.CONVERGED, **answer)  # type: ignore[arg-type]
+
+
+def uniform(graph: FactorGraph) -> Marginals:
+    return unpack(pack(graph, None)).uniform
 
 
 @pytest.fixture
@@ -95,6 +101,25 @@ def test_better_than_best_known_is_no_error(graph: FactorGraph) -> None:
 
 
 def test_unknown_answers_leave_only_the_facts(graph: FactorGraph) -> None:
-    assert measure(result(graph, Task.MAR), instance()) == {}
-    assert "score" not in measure(result(graph, Task.PR, log_z=1.0), instance())
-    assert "score" not in measure(result(graph, Task.MAP), instance())
+    for task, answer in ((Task.MAR, {}), (Task.PR, {"log_z": 1.0}), (Task.MAP, {})):
+        values = measure(result(graph, task, **answer), instance())
+        assert (values["score"], values["reference"]) == (None, None)
+        assert "error" not in values
+
+
+def test_an_unusable_reference_is_a_reason_and_no_score(graph: FactorGraph, tmp_path: Path) -> None:
+    found = result(graph, Task.MAR, marginals=uniform(graph))
+    (tmp_path / "x.MAR").write_text("MAR\n1 2 0.5 0.5\n")
+    other = measure(found, Instance("toy", "x", Path("x.uai"), marginals_path=tmp_path / "x.MAR"))
+    gone = measure(found, Instance("toy", "x", Path("x.uai"), marginals_path=tmp_path / "gone.MAR"))
+    number = measure(result(graph, Task.PR, log_z=1.0), instance(log_z=math.nan))
+    assert [row["score"] for row in (other, gone, number)] == [None] * 3
+    assert "different models" in other["reference"]
+    assert "gone.MAR" in gone["reference"]
+    assert number["reference"] == "none: the index says nan"
+
+
+def test_ln_z_of_minus_infinity_is_right_or_infinitely_wrong(graph: FactorGraph) -> None:
+    known = instance(log_z=-math.inf)
+    assert measure(result(graph, Task.PR, log_z=-math.inf), known)["score"] == 100.0
+    assert measure(result(graph, Task.PR, log_z=1.0), known)["score"] == 0.0

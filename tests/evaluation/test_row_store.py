@@ -23,4 +23,17 @@ def test_store_keeps_infinite_numbers(tmp_path: Path) -> None:
     json.loads((tmp_path / "rows.jsonl").read_text(), parse_constant=pytest.fail)
     with RowStore(tmp_path) as store:
         assert store.rows == {"a | 1": {"kl": float("inf"), "status": "converged"}}
-        assert list(store.without_version()) == ["a"]
+        assert store.without_version() == {"a": "a | 1"}
+
+
+def test_answers_stay_on_disk(tmp_path: Path) -> None:
+    with RowStore(tmp_path) as store:
+        for n in range(3):
+            store.add(f"content {n} | 1", {"status": "exact", "answer": "x" * n})
+        assert store.rows["content 2 | 1"] == {"status": "exact"}
+        assert store.with_answer("content 2 | 1")["answer"] == "xx"
+    with (tmp_path / "rows.jsonl").open("a") as handle:
+        handle.write('{"key": "content 4 | 1"}')  # whole but for the end of the line: the next would be glued to it
+    with RowStore(tmp_path) as store:
+        store.add("content 3 | 1", {"answer": "new"})
+        assert [store.with_answer(key)["answer"] for key in store.rows] == ["", "x", "xx", "new"]

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from equifactor.data import Instance
-from equifactor.evaluation.jobs import Job
-from equifactor.evaluation.worker import run_job
+from equifactor.evaluation.jobs import Job, make_jobs
+from equifactor.evaluation.worker import CHANGED, run_job
 from equifactor.result import Task
 
 
 def test_errors_become_rows(instances: list[Instance], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     missing = Instance("toy", "gone", tmp_path / "gone.uai")
     row = run_job(Job(missing, "bp", Task.PR, 1.0))
-    assert (row["status"], row["score"], row["answered"]) == ("error", 0.0, False)
+    assert (row["status"], row["answered"]) == ("error", False)
     assert "missing" in row["message"]
 
     def fail(*args: object, **kwargs: object) -> None:
@@ -23,3 +23,10 @@ def test_errors_become_rows(instances: list[Instance], tmp_path: Path, monkeypat
 
     monkeypatch.setattr("equifactor.evaluation.worker._solved", fail)
     assert run_job(Job(instances[0], "bp", Task.PR, 1.0))["status"] == "out-of-memory"
+
+
+def test_a_model_that_is_not_the_one_asked_about_is_not_solved(instances: list[Instance]) -> None:
+    (job,) = make_jobs(instances[:1], "PR", ["brute"], 1.0)
+    assert run_job(job)["status"] == "exact"
+    instances[0].path.write_text(instances[1].path.read_text())
+    assert run_job(job)["status"] == CHANGED

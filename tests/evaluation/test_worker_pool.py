@@ -26,7 +26,7 @@ def test_a_dead_worker_is_a_row_and_the_next_job_runs(
     monkeypatch.setattr(subprocess, "Popen", lambda args, **kw: popen([sys.executable, "-c", body], **kw))
     worker = Worker()
     row = worker.run(Job(instances[0], "brute", Task.PR, 0.1))
-    assert (row["status"], row["score"]) == (status, 0.0)
+    assert (row["status"], row["answered"]) == (status, False)
     assert ("boom" in row["message"]) == (status == "crashed")
     monkeypatch.undo()
     assert worker.run(Job(instances[0], "brute", Task.PR, 5.0))["status"] == "exact"

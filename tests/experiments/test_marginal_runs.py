@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from dask_processes import Dask
 
 from equifactor import FormatError, OptionError, SolveError
 from equifactor.clock import Clock
@@ -41,6 +43,20 @@ def test_runs_side_by_side_give_the_rows_in_order(tmp_path) -> None:
     assert not trouble
     assert [row["name"] for row in rows] == ["BP", "BP damped 0.5"]
     assert run_all(runs, store, Effort()) == (rows, [])
+
+
+def test_runs_on_a_cluster_give_the_rows_of_one_machine(dask: Dask, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path.cwd()), os.environ.get("PYTHONPATH", "")]))
+    experiment, store = load_marginal("asymmetric").selected("BP,BP damped 0.5").quick(), RunStore(tmp_path / "there")
+    dask.scheduler()
+    dask.worker("one")
+    rows, trouble = run_all(list(final_runs(experiment, store)), store, Effort(cluster=dask.address))
+    assert not trouble
+    here = RunStore(tmp_path / "here")
+    expected, _ = run_all(list(final_runs(experiment, here)), here, Effort())
+    assert [row["name"] for row in rows] == [row["name"] for row in expected]
+    # The last digit depends on the number of threads of the process.
+    assert [row["kl"] for row in rows] == pytest.approx([row["kl"] for row in expected], rel=1e-12)
 
 
 def test_an_interrupted_run_is_no_result(tmp_path, monkeypatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -32,6 +34,76 @@ def test_codewords_and_only_they_have_positive_probability() -> None:
     likelihood = channel.log_likelihood(received[0])
     expected = likelihood[np.arange(12), words[valid]].sum(axis=1)
     np.testing.assert_allclose(scores[valid], expected)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [[0, 1], [2, 3, 4, 5]],  # was read as checks {0, 1, 2} and {3, 4, 5}
+        [[0, 1, 2], [2], [2, 3, 4, 5]],
+        [[4, 0], [1, 2, 3], [0, 1, 2, 3, 4, 5, 6]],
+    ],
+)
+@pytest.mark.parametrize("kind", [list, np.uint8, bool, float])
+def test_checks_of_unequal_size(rows: list[list[int]], kind: type) -> None:
+    n = max(map(max, rows)) + 1
+    parity = np.zeros((len(rows), n), int)
+    for check, bits in enumerate(rows):
+        parity[check, bits] = 1
+    code = LdpcCode(parity.tolist() if kind is list else parity.astype(kind))
+    channel = BurstyChannel(snr_db=1.0)
+    received = np.random.default_rng(0).normal(size=(2, n))
+    words = np.array(list(np.ndindex(*[2] * n)))
+    valid = ~(words @ parity.T % 2).any(axis=1)
+    likelihood = channel.log_likelihood(received)
+    for graph, say in zip(code.graphs(received, channel), likelihood, strict=True):
+        scores = graph.log_score(words)
+        np.testing.assert_array_equal(np.isfinite(scores), valid)
+        np.testing.assert_allclose(scores[valid], say[np.arange(n), words[valid]].sum(axis=1))
+    messages = np.array(list(np.ndindex(*[2] * code.dimension)))
+    assert {tuple(w) for w in code.encode(messages)} == {tuple(w) for w in words[valid]}
+    assert [code.structure.scope(n + c).tolist() for c in range(len(rows))] == [sorted(bits) for bits in rows]
+
+
+def test_random_irregular_codes_against_enumeration() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        n, m = int(rng.integers(2, 9)), int(rng.integers(1, 6))
+        parity = rng.integers(2, size=(m, n))
+        parity[:, 0] = 1  # no check is empty
+        parity[0] = 1  # no bit is free
+        (graph,) = LdpcCode(parity).graphs(rng.normal(size=(1, n)), BurstyChannel())
+        words = np.array(list(np.ndindex(*[2] * n)))
+        np.testing.assert_array_equal(np.isfinite(graph.log_score(words)), ~(words @ parity.T % 2).any(axis=1))
+
+
+@pytest.mark.parametrize(
+    ("parity", "sentence"),
+    [
+        ([1, 1, 0], r"one row per check and one column per bit; found an array of shape \(3,\)"),
+        (np.zeros((0, 4)), r"found an array of shape \(0, 4\)"),
+        ([[1, 1], [1]], "not a matrix of zeros and ones: its rows have different lengths"),
+        ([["1", "0"]], "not a matrix of zeros and ones: it holds text"),
+        (None, "not a matrix of zeros and ones: it holds None"),
+        ([[1, 1, 0], [0, 2, 1]], "check 1 has 2 at bit 1; a parity check holds zeros and ones"),
+        ([[1, float("nan")]], "check 0 has nan at bit 1"),
+        ([[1, -1]], "check 0 has -1 at bit 1"),
+        ([[1, 1], [0, 0]], "check 1 has no bits"),
+        ([[1, 0, 1], [1, 0, 0]], "bit 1 is in no check"),
+        (np.ones((1, 21)), r"check 0 is over 21 bits, a table of 2\^21 entries; at most 20 bits per check"),
+    ],
+)
+def test_refuses_parity(parity: Any, sentence: str) -> None:
+    with pytest.raises(ModelError, match=sentence):
+        LdpcCode(parity)
+
+
+def test_parity_is_its_own() -> None:
+    parity = np.ones((1, 3), np.uint8)
+    code = LdpcCode(parity)
+    parity[0, 1] = 0
+    assert code.parity.tolist() == [[1, 1, 1]]
+    assert not code.parity.flags.writeable
 
 
 def test_what_was_sent_is_known_and_decodes_without_noise() -> None:

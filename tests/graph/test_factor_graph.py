@@ -326,7 +326,7 @@ class TestCondition:
             ({"grass": "damp"}, "has no state 'damp'"),
             ({"sun": 1}, "there is no variable 'sun'"),
             ({3: 0}, "there is no variable 3"),
-            ({"rain": 0, 0: 1}, "variable rain is already observed in state 0, not 1"),
+            ({"rain": 0, 0: 1}, "evidence names variable rain twice"),
             ({"rain": [1.0]}, "one weight >= 0 for each of its 2 states, found [1.0]"),
             ({"rain": [0.5, -0.5]}, "one weight >= 0 for each of its 2 states"),
             ({"rain": [0.5, np.nan]}, "one weight >= 0 for each of its 2 states"),

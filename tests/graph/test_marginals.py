@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
 
+from equifactor import FactorGraph, ModelError, solve
 from equifactor.graph.marginals import Marginals
 
 
@@ -39,3 +41,42 @@ def test_repr_and_pickle(ragged: Marginals) -> None:
     again = pickle.loads(pickle.dumps(ragged))
     np.testing.assert_array_equal(again.values, ragged.values)
     np.testing.assert_array_equal(again.ptr, ragged.ptr)
+
+
+class TestByName:
+    @pytest.fixture
+    def marginals(self) -> Marginals:
+        graph = FactorGraph({"rain": 2, "grass": ["dry", "wet"]}, [(["rain", "grass"], [[1, 2], [3, 4]])])
+        found = solve(graph).marginals
+        assert found is not None
+        return found
+
+    def test_a_result_knows_its_names(self, marginals: Marginals) -> None:
+        np.testing.assert_allclose(marginals["rain"], [0.3, 0.7])
+        np.testing.assert_allclose(marginals["grass"], marginals[1])
+        assert len(marginals) == len(list(marginals)) == 2
+        assert len(marginals[:1]) == 1
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(marginals))["rain"], marginals["rain"])
+
+    def test_conditioned_and_in_a_batch(self, marginals: Marginals) -> None:
+        graph = FactorGraph({"a": 1, "b": 2, "c": 2}, [(["b", "c"], [[0, 1], [1, 1]])])  # reduced before it is solved
+        for result in solve([graph, graph], evidence={"b": 1}):
+            assert result.marginals is not None
+            assert [result.marginals[x].tolist() for x in "abc"] == [[1], [0, 1], [0.5, 0.5]]
+
+    @pytest.mark.parametrize(
+        ("name", "sentence"),
+        [
+            ("grss", r"there is no variable 'grss'; did you mean grass\? the names are: rain, grass"),
+            ("nope", "there is no variable 'nope'; the names are: rain, grass"),
+            (1.5, "a variable is given by number or name, found 1.5"),
+            (None, "a variable is given by number or name, found None"),
+        ],
+    )
+    def test_unknown(self, marginals: Marginals, name: Any, sentence: str) -> None:
+        with pytest.raises(ModelError, match=sentence):
+            marginals[name]
+
+    def test_without_names(self, ragged: Marginals) -> None:
+        with pytest.raises(ModelError, match="there is no variable 'rain'; the variables have no names"):
+            ragged["rain"]

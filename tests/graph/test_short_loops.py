@@ -19,7 +19,7 @@ def pairs_of(edges: list[tuple[int, int]], card: list[int], graph: list[int] | N
 def found(pairs: Pairs) -> set[frozenset[int]]:
     """Corners of all loops; every one must walk along its sides, once, with the states it claims."""
     seen = []
-    for ring in find_rings(pairs):
+    for ring in find_rings(pairs) or []:
         for corners, sides in zip(ring.corners.tolist(), ring.sides.tolist(), strict=True):
             assert tuple(pairs.card[corners].tolist()) == ring.shape
             for k, side in enumerate(sides):
@@ -70,3 +70,11 @@ def test_many_paths_are_not_walked(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("edges", [[], [(0, 1)], [(0, 1), (1, 2)], [(0, 1), (0, 1)]])
 def test_without_loops(edges: list[tuple[int, int]]) -> None:
     assert find_rings(pairs_of(edges, [2, 3, 2])) == []
+
+
+def test_the_clock_stops_the_search() -> None:
+    from equifactor.clock import Clock
+
+    pairs = pairs_of([(0, 1), (1, 2), (0, 2)], [2, 2, 2])
+    assert find_rings(pairs, Clock(0.0)) is None
+    assert len(find_rings(pairs, Clock(60.0)) or []) == 1

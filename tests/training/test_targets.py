@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from dask_processes import Dask
 
 from equifactor import FactorGraph, OptionError, generators, solve, write_graph
 from equifactor.clock import Clock
@@ -80,3 +81,21 @@ def test_a_cache_that_cannot_be_written_is_no_error(tmp_path, monkeypatch) -> No
     _, (answer,), left_out = with_targets(read_source(str(tmp_path / "models")), Task.MAR)
     assert not left_out
     np.testing.assert_allclose(answer, solve(graph, "MAR", "brute").marginals.values, atol=1e-9)
+
+
+def test_targets_from_a_cluster_are_those_of_one_machine(dask: Dask, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(targets, "_AT_ONCE", 3)
+    (tmp_path / "models").mkdir()
+    write_graph(generators.ising_grid(3, 3, seed=5), tmp_path / "models" / "m.uai")
+    source = read_source(["ising(3x3, n=8)", str(tmp_path / "models")])
+    here = {task: with_targets(source, task)[1] for task in (Task.MAR, Task.MAP)}
+    for kept in targets.cache_folder().glob("*.npy"):
+        kept.unlink()
+    dask.scheduler()
+    dask.worker("one")
+    for task, wanted in here.items():
+        _, found, left_out = with_targets(source, task, None, dask.address)
+        assert not left_out
+        np.testing.assert_array_equal(np.concatenate(found), np.concatenate(wanted))
+    assert len(list(targets.cache_folder().glob("*.npy"))) == 2

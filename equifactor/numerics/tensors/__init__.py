@@ -6,6 +6,7 @@ True zeros are -inf and stay so: leave-one-out sums count infinities instead of 
 
 from equifactor.numerics.tensors.tensor_beliefs import (
     bethe_log_z,
+    count_empty,
     log_scores,
     max_states,
     probabilities,
@@ -25,6 +26,7 @@ from equifactor.numerics.tensors.tensor_messages import (
 __all__ = [
     "bethe_log_z",
     "change_per_graph",
+    "count_empty",
     "damp",
     "first_messages",
     "hold_above",

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from equifactor.graph import FlatGraph
-from equifactor.numerics.tensors.segments import logsumexp, segment_logsumexp, segment_max, segment_sum
+from equifactor.numerics.tensors.segments import finite, logsumexp, segment_logsumexp, segment_max, segment_sum
 from equifactor.numerics.tensors.tensor_messages import sum_of_other_factors, with_messages
 
 Flat = FlatGraph[Tensor]
@@ -19,10 +19,14 @@ def variable_log_beliefs(g: Flat, msg_fv: Float[Tensor, " S"]) -> Float[Tensor, 
 
 
 def probabilities(g: Flat, log_b_v: Float[Tensor, " X"]) -> Float[Tensor, " X"]:
-    """Normalised beliefs; all zero for a variable without any possible state."""
-    scale = segment_logsumexp(log_b_v, g.var_of_state, g.num_vars)
-    scale = torch.where(torch.isneginf(scale), 0.0, scale)
-    return (log_b_v - scale.index_select(0, g.var_of_state)).exp()
+    """Normalised beliefs; all zero for a variable without any possible state.
+
+    They are scaled outside of the log: single precision has no digits left behind the point of a log of -10^5.
+    """
+    top = finite(segment_max(log_b_v.detach(), g.var_of_state, g.num_vars))
+    weight = (log_b_v - top.index_select(0, g.var_of_state)).exp()
+    total = segment_sum(weight, g.var_of_state, g.num_vars)
+    return weight / torch.where(total > 0, total, 1.0).index_select(0, g.var_of_state)
 
 
 def max_states(g: Flat, log_b_v: Float[Tensor, " X"]) -> Int[Tensor, " V"]:
@@ -59,11 +63,19 @@ def bethe_log_z(g: Flat, msg_fv: Float[Tensor, " S"]) -> Float[Tensor, " G"]:
     degree = segment_sum(torch.ones_like(g.var_of_edge), g.var_of_edge, g.num_vars)
     terms = torch.where(degree == 1, 0.0, (1 - degree) * log_z_i)  # 0 times -inf is meant as 0
     log_z = segment_sum(terms, g.graph_of_var, g.num_graphs)
+    empty = count_empty(log_z_i, g.graph_of_var, g.num_graphs)
 
     msg_vf = sum_of_other_factors(g, msg_fv)
     for group in g.groups:
         belief = with_messages(group, g.log_phi, msg_vf)
         log_z_a = logsumexp(belief.reshape(group.num_factors, -1), -1)
-        log_z = log_z + segment_sum(log_z_a, g.graph_of_factor[group.factors], g.num_graphs)
-    # A factor without support makes Z zero; its variables then hold +inf from (1 - d_i) ln 0.
-    return torch.where(torch.isnan(log_z) | torch.isposinf(log_z), -torch.inf, log_z)
+        graph = g.graph_of_factor[group.factors]
+        log_z = log_z + segment_sum(log_z_a, graph, g.num_graphs)
+        empty = empty + count_empty(log_z_a, graph, g.num_graphs)
+    # A factor without support makes Z zero; its variables then hold +inf from (1 - d_i) ln 0. NaN stays NaN.
+    return torch.where(empty > 0, -torch.inf, log_z)
+
+
+def count_empty(log_total: Float[Tensor, " N"], index: Int[Tensor, " N"], count: int) -> Float[Tensor, " G"]:
+    """How many of the normalisers [N] of each graph are zero: nothing is left of their variable or factor."""
+    return segment_sum(torch.isneginf(log_total).to(log_total.dtype), index, count)

@@ -107,7 +107,7 @@ def _plus(table: Tensor, message: Tensor, axis: int) -> Tensor:
     return table + message.reshape(message.shape[0], *[1] * before, message.shape[1], *[1] * after, *message.shape[2:])
 
 
-def hold_above(msg: Float[Tensor, " S"], floor: float) -> Float[Tensor, " S"]:
+def hold_above(msg: Float[Tensor, " S"], floor: float | Tensor) -> Float[Tensor, " S"]:
     """Messages no lower than a floor, true zeros aside; see `table_ranges.message_floor`."""
     return torch.where(torch.isneginf(msg), msg, msg.clamp_min(floor))
 

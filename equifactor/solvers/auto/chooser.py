@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from equifactor.options import option
 from equifactor.registry import parse_solver, register
-from equifactor.result import Estimate, Status, Task, impossible
+from equifactor.result import Estimate, Status, Task
 from equifactor.solver import SolveContext, Solver
 from equifactor.solvers.elimination.brute import BruteForce
 from equifactor.solvers.elimination.exact import Exact
+from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
@@ -118,7 +119,7 @@ class Auto(Solver):
 
         shrunk = without_cheap_variables(graph)
         if shrunk is None:
-            return impossible()
+            return zero_by_exclusion(graph)
         if not shrunk.graph.num_vars:
             estimate = shrunk.optimum()
             late = context.clock.status  # The answer is the same, but whoever set a deadline wants to know.

@@ -8,8 +8,9 @@ import numpy as np
 
 from equifactor.graph import compile
 from equifactor.graph.move_model import MoveModel
-from equifactor.result import Estimate, Status, impossible
+from equifactor.result import Estimate, Status
 from equifactor.solvers.auto.branch_worker import LEAST_FALL, PLAIN_STALL_SWEEPS, PLAIN_SWEEPS, BranchWorker
+from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 from equifactor.solvers.elimination.shrink import ShrunkGraph, shrink
 from equifactor.solvers.messages.bp_engine import BpSettings, new_engine
 from equifactor.solvers.messages.sequential_decoding import sequential_states
@@ -88,7 +89,7 @@ class MapPortfolio:
             else:
                 self._turn(end - clock.seconds)
                 if np.isneginf(self.bound):
-                    return impossible("a variable has no state that its factors allow")
+                    return zero_by_exclusion(self.shrunk.original)
                 self.context.report(
                     int(clock.seconds - end + seconds), int(seconds), f"gap {self.bound - self.score:.3g}"
                 )

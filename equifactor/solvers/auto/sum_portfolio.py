@@ -70,7 +70,8 @@ def _fits(graphs: Sequence[FactorGraph], context: SolveContext) -> bool:
 
 
 def _failed(estimate: Estimate) -> bool:
-    return estimate.status in (Status.ITERATION_LIMIT, Status.TIME_LIMIT) or "vanished" in estimate.stats
+    short = (Status.ITERATION_LIMIT, Status.TIME_LIMIT, Status.NON_FINITE)
+    return estimate.status in short or "vanished" in estimate.stats
 
 
 def best_of_runs(graph: FactorGraph, task: Task, context: SolveContext) -> tuple[Estimate, str]:

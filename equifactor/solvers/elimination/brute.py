@@ -10,8 +10,9 @@ import numpy as np
 from equifactor.graph import compile
 from equifactor.options import option
 from equifactor.registry import register
-from equifactor.result import Estimate, Status, Task, impossible
+from equifactor.result import Estimate, Status, Task
 from equifactor.solver import GraphSolver, SolveContext
+from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
@@ -44,7 +45,7 @@ class BruteForce(GraphSolver):
             return Estimate(status=context.clock.status or Status.TIME_LIMIT)
         top = joint.max()
         if np.isneginf(top):
-            return impossible()
+            return zero_by_exclusion(graph)
         if task is Task.MAP:
             best = np.array(np.unravel_index(int(np.argmax(joint)), joint.shape), np.int64)
             assignment = compile(graph).assignments(best)[0]

@@ -14,6 +14,7 @@ from equifactor.result import Estimate, Status, Task, impossible
 from equifactor.solver import GraphSolver, SolveContext
 from equifactor.solvers.elimination.eliminate import Best, Sums, maximise, sum_out
 from equifactor.solvers.elimination.exact_batch import batch_sums, plan_structure, same_structure
+from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 from equifactor.solvers.elimination.orders import Hopeless
 from equifactor.solvers.elimination.plan import Plan, format_bytes, plan
 
@@ -138,7 +139,7 @@ def _stopped(steps: Plan, context: SolveContext) -> Estimate:
 
 def _sums(reduced: ReducedGraph, steps: Plan, sums: Sums) -> Estimate:
     if np.isneginf(sums.log_z):
-        return impossible()
+        return zero_by_exclusion(reduced.original)
     return Estimate(
         status=Status.EXACT,
         marginals=None if sums.p is None else reduced.marginals(sums.p),
@@ -151,7 +152,7 @@ def _sums(reduced: ReducedGraph, steps: Plan, sums: Sums) -> Estimate:
 
 def _best(reduced: ReducedGraph, steps: Plan, best: Best) -> Estimate:
     if np.isneginf(best.score):
-        return impossible()
+        return zero_by_exclusion(reduced.original)
     assignment = reduced.assignment(best.states)
     score = reduced.original.log_score(assignment)  # The sum is in the order of the model, as everywhere else.
     return Estimate(

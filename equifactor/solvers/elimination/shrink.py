@@ -11,7 +11,8 @@ from equifactor.graph import FactorGraph
 from equifactor.graph.pointers import ptr_of
 from equifactor.graph.reduction import ReducedGraph, to_free_part
 from equifactor.graph.structure import Structure
-from equifactor.result import Estimate, Status, impossible
+from equifactor.result import Estimate, Status
+from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 from equifactor.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class ShrunkGraph(ReducedGraph):
         assignment = self.assignment(np.zeros(0, np.int64))
         score = self.original.log_score(assignment)
         if np.isneginf(score):
-            return impossible()
+            return zero_by_exclusion(self.original)
         return Estimate(status=Status.OPTIMAL, assignment=assignment, lower_bound=score, upper_bound=score)
 
 

@@ -94,6 +94,8 @@ def beliefs(
         msg_fv = wiring.messages(msg)
         seen_by_log_z = msg_fv.detach()
     log_b_v = tensors.variable_log_beliefs(flat, msg_fv)
+    top = finite(segment_max(log_b_v.detach(), flat.var_of_state, flat.num_vars))  # Large logs leave no digits behind.
+    log_b_v = log_b_v - top.index_select(0, flat.var_of_state)
     scale = finite(segment_logsumexp(log_b_v, flat.var_of_state, flat.num_vars))
     log_b_v = log_b_v - scale.index_select(0, flat.var_of_state)
     log_factors, _ = _factor_beliefs(flat, msg_fv, semiring)
@@ -171,8 +173,9 @@ def _log_z(flat: Flat, msg_fv: Tensor, semiring: Semiring) -> Float[Tensor, " G"
     degree = segment_sum(torch.ones_like(flat.var_of_edge), flat.var_of_edge, flat.num_vars)
     terms = torch.where(degree == 1, 0.0, (1 - degree) * best)  # 0 times -inf is meant as 0.
     of_vars = segment_sum(terms, flat.graph_of_var, flat.num_graphs)
-    log_z = _factor_beliefs(flat, msg_fv, semiring)[1] + of_vars
-    return torch.where(torch.isnan(log_z) | torch.isposinf(log_z), -torch.inf, log_z)
+    of_factors = _factor_beliefs(flat, msg_fv, semiring)[1]
+    empty = torch.isneginf(of_factors) | (tensors.count_empty(best, flat.graph_of_var, flat.num_graphs) > 0)
+    return torch.where(empty, -torch.inf, of_factors + of_vars)
 
 
 # ---- checks ---------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from equifactor.numerics.tensors.segments import segment_logsumexp
 from equifactor.options import option
 from equifactor.registry import register
-from equifactor.solvers.learned.layers import logit, mlp, settling, squash, zero_
+from equifactor.solvers.learned.layers import logit, mlp, settling, spread, squash, zero_
 from equifactor.solvers.learned.learned_solver import NeuralBP
 from equifactor.solvers.learned.loop_corrections import loops_of
 from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState
@@ -66,7 +66,7 @@ class FENet(Network):
         if Q:
             self.mlp2 = mlp((double * C + 1, H, Q))
             # Tables at several temperatures, from nearly flat to nearly max, and messages to go with them.
-            self.beta = nn.Parameter(torch.linspace(0.5, 2.0, Q))
+            self.beta = nn.Parameter(spread(0.5, 2.0, Q))
             self.gamma = nn.Parameter(torch.ones(Q))
         self.loops = config.loops
         self.gru = nn.GRUCell(Q + 6 + config.loops + C, C)

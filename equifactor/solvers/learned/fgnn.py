@@ -43,7 +43,7 @@ class FGNNConfig(NetworkConfig):
     """
 
     card: int = option(2, "number of states of every variable", low=2)
-    arity: int = option(2, "variables of the largest factor; tables are seen as card^arity numbers", low=2)
+    arity: int = option(2, "variables of the largest factor; tables are seen as card^arity numbers", low=2, high=32)
     widths: str = option("5", "sizes of the hidden vectors after each layer of one step, such as 64+128+64")
     hidden: int = option(64, "width of the hidden layers of all networks", low=1)
     form: Literal["matrix", "types"] = option("matrix", "matrix: Q is a matrix, M a vector; types: the other way round")

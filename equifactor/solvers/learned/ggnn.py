@@ -35,7 +35,9 @@ class GGNNConfig(NetworkConfig):
 
     card: int = option(2, "number of states of every variable", low=2)
     graph: Literal["variables", "bipartite"] = option("variables", "nodes are the variables, or variables and factors")
-    arity: int = option(2, "bipartite: variables of the largest factor; tables are seen as card^arity numbers", low=2)
+    arity: int = option(
+        2, "bipartite: variables of the largest factor; tables are seen as card^arity numbers", low=2, high=32
+    )
     channels: int = option(5, "size D of the hidden vectors and messages", low=1)
     hidden: int = option(64, "width of the two hidden layers of each network", low=1)
     orient: bool = option(False, "show each variable the table with its own axis first")

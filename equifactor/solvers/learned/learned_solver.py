@@ -17,8 +17,9 @@ import torch
 
 from equifactor.errors import OptionError
 from equifactor.options import option
-from equifactor.result import Estimate, Status, Task, impossible
+from equifactor.result import Estimate, Status, Task
 from equifactor.solver import Ending, IterativeSolver, SolveContext
+from equifactor.solvers.elimination.impossibility import zero_or_lost
 from equifactor.solvers.learned.model_card import card_of_file
 from equifactor.solvers.learned.model_files import load_network
 from equifactor.solvers.learned.network import Network, NetworkConfig, build
@@ -62,7 +63,7 @@ class NeuralSolver(IterativeSolver[NetworkRun]):
             card = card_of_file(self.weights)  # A missing or foreign file is named now, not at the first graph.
             if card.kind != self.name:
                 raise OptionError(f"{self.name}: {self.weights} holds a {card.kind}; use it as solver {self.weights}")
-            with contextlib.suppress(OptionError, TypeError):  # Settings that do not fit are named by `load_network`.
+            with contextlib.suppress(OptionError, TypeError, ValueError):  # `load_network` names what does not fit.
                 config = self.network_class.config_class(**card.settings)
                 object.__setattr__(self, "symmetries", self.symmetries | config.more_symmetries())
         if self.tighten:  # Dual ascent goes through the variables in their order.
@@ -163,13 +164,14 @@ class NeuralSolver(IterativeSolver[NetworkRun]):
             found["marginals"] = flat.marginals(state.probabilities())
             if Task.PR in self.tasks:
                 found["log_z"] = state.log_z().tolist()
-        possible, finite = state.possible(), state.finite()
+        finite = state.finite()
+        empty = ~state.possible() | np.isneginf(found.get("upper_bound", found.get("log_z", 0.0)))
         estimates = []
         for g, (status, change) in enumerate(zip(ending.status, ending.residual.tolist(), strict=True)):
             if not finite[g] or status is Status.NON_FINITE:
                 estimates.append(Estimate(status=Status.NON_FINITE, iterations=ending.iterations))
-            elif not possible[g]:
-                estimates.append(impossible())
+            elif empty[g]:
+                estimates.append(zero_or_lost(flat.graphs[g], state.context.clock))
             else:
                 answer = {name: values[g] for name, values in found.items()}
                 estimates.append(

@@ -89,13 +89,19 @@ class Loops:
 
 
 def loops_of(wiring: Wiring) -> Loops | None:
-    """The loops of a batch, None where there are none; they are searched for once for all potentials of a structure."""
+    """The loops of a batch, None where there are none; they are searched for once for all potentials of a structure.
+
+    None too where the clock has stopped: no step will follow that could use them.
+    """
     flat = wiring.flat
     if "loops" not in flat.cache:
         with torch.inference_mode(False), torch.no_grad():  # The next to ask may want gradients.
-            flat.cache["loops"] = _index(flat, wiring)
+            found = _index(flat, wiring)
+        if wiring.is_over():
+            return None  # What was found so far is not kept: another run has its own deadline.
+        flat.cache["loops"] = found
     index: LoopIndex | None = flat.cache["loops"]
-    if index is None:
+    if index is None or wiring.is_over():
         return None
     joint = [_joint(wiring, group, sides) for group, sides in zip(index.groups, index.entries, strict=True)]
     return Loops(index, torch.cat(joint))
@@ -122,8 +128,8 @@ def _index(flat: Flat, wiring: Wiring) -> LoopIndex | None:
     places = _places(flat, wiring)
     var_ptr = _numpy(flat.var_ptr)
     pairs = Pairs(places.variables, np.diff(var_ptr), _numpy(flat.graph_of_var))
-    rings = find_rings(pairs)
-    if not rings:
+    rings = find_rings(pairs, wiring.clock)
+    if not rings or wiring.is_over():
         return None
     groups: list[FactorGroup] = []
     entries: list[tuple[Tensor, ...]] = []

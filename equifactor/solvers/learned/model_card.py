@@ -1,7 +1,7 @@
 """What a model file says about itself: its card, read without torch and without the weights.
 
-A model file is a safetensors file: 8 bytes with the length of the header, the header as JSON, the weights. The card is
-one JSON text in the header's `__metadata__`, under the key `equifactor`.
+The card is one JSON text in the metadata of a safetensors file, under the key `equifactor`. Whatever it says is checked
+here, field by field, before anything is made of it.
 """
 
 from __future__ import annotations
@@ -11,22 +11,23 @@ import functools
 import json
 import math
 import os
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 from equifactor._version import __version__
 from equifactor.errors import FormatError
-from equifactor.io.files import PathLike, reason
-from equifactor.io.sources import open_source
-from equifactor.registry import solver_names
+from equifactor.io.files import PathLike
+from equifactor.registry import is_solver
 from equifactor.result import Task
+from equifactor.solvers.learned.model_header import parse_object, read_header, shown
 
 if TYPE_CHECKING:
     from equifactor.solvers.learned.network import Network
 
 FORMAT = 1  # The version of the card; a reader refuses newer ones.
 KEY = "equifactor"
-_MAX_HEADER = 10**8  # The largest header in bytes, which is the limit of safetensors itself.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,33 +64,82 @@ class ModelCard:
     def from_json(cls, text: str, where: str) -> ModelCard:
         """The inverse of `to_json`; raises `FormatError` with one sentence for a card that cannot be read."""
         try:
-            given = json.loads(text)
-            number, version = given.pop("format"), given.get("version")
-            if number > FORMAT:
+            given = parse_object(text)
+            number = given.pop("format", None)
+            if isinstance(number, int) and number > FORMAT:
                 raise FormatError(
-                    f"{where}: was written by equifactor {version} (model format {number}); this is {__version__}, "
-                    f"which reads format {FORMAT}: install a newer equifactor"
+                    f"{where}: was written by equifactor {shown(given.get('version'))} (model format "
+                    f"{shown(number)}); this is {__version__}, which reads format {FORMAT}: install a newer equifactor"
                 )
-            card = cls(**{**given, "task": Task(given["task"])})
-            sound = isinstance(card.kind, str) and isinstance(card.settings, dict) and isinstance(card.metrics, dict)
-        except (ValueError, TypeError, KeyError, AttributeError):
-            sound = False
-        if not sound:
-            raise FormatError(f"{where}: is a model file whose card is damaged; train the model again")
-        return card
+            if type(number) is not int or number < 1:
+                raise ValueError(f"format must be a whole number of at least 1, found {shown(number)}")
+            _check_fields(cls, given)
+        except ValueError as error:
+            raise FormatError(
+                f"{where}: is a model file whose card is damaged: {error}; train the model again"
+            ) from None
+        return cls(**{**given, "task": Task(given["task"])})
+
+
+def _check_fields(cls: type[ModelCard], given: dict[str, Any]) -> None:
+    """Raise `ValueError` for the first field of a card that is missing, unknown or not what it should be."""
+    fields = {f.name: f for f in dataclasses.fields(cls)}
+    for name in given:
+        if name not in fields:
+            raise ValueError(f"there is no field {shown(name)}")
+    for name, known in fields.items():
+        if name not in given:
+            if known.default is dataclasses.MISSING and known.default_factory is dataclasses.MISSING:
+                raise ValueError(f"{name} is missing")
+            continue
+        wanted, fits = _FIELDS[name]
+        if not fits(given[name]):
+            raise ValueError(f"{name} must be {wanted}, found {shown(given[name])}")
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_word(value: Any) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= 100 and value.isprintable()
+
+
+def _is_number(value: Any) -> bool:
+    """A number that a float can hold; true and false are none."""
+    return type(value) in (int, float) and abs(value) <= sys.float_info.max
+
+
+def _is_setting(value: Any) -> bool:
+    return value is None or isinstance(value, (bool, str, int)) or _is_number(value)
+
+
+# What each field of a card must be, in words and as a check.
+_FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "kind": ("a word", _is_word),
+    "settings": (
+        "one word, number, true or false for each setting",
+        lambda v: isinstance(v, dict) and all(_is_word(k) and _is_setting(x) for k, x in v.items()),
+    ),
+    "task": ("MAR or MAP", lambda v: v in ("MAR", "MAP")),
+    "parameters": ("a whole number of at least 0", _is_count),
+    "data": ("text", lambda v: isinstance(v, str)),
+    "metrics": (
+        "a number or null for each measure",
+        lambda v: isinstance(v, dict) and all(_is_word(k) and (x is None or _is_number(x)) for k, x in v.items()),
+    ),
+    "seed": ("a whole number or null", lambda v: v is None or type(v) is int),
+    "updates": ("a whole number of at least 0, or null", lambda v: v is None or _is_count(v)),
+    "version": ("a word", _is_word),
+}
 
 
 def read_card(path: PathLike) -> ModelCard:
     """The card of a model file; raises `FormatError` with one sentence for a missing, foreign or truncated file."""
     where = os.fspath(path)
-    try:
-        with open_source(path, where) as file:
-            header = _header(file, where)
-    except OSError as error:
-        raise FormatError(f"{where}: cannot read it: {reason(error)}") from None
-    metadata = header.get("__metadata__")
-    text = metadata.get(KEY) if isinstance(metadata, dict) else None
-    if not isinstance(text, str):
+    header = read_header(path)
+    text = header.metadata.get(KEY)
+    if text is None:
         raise FormatError(
             f"{where}: is a safetensors file of another program; expected one that equifactor train wrote"
         )
@@ -113,31 +163,9 @@ def _read_once(path: str, changed: int, size: int) -> ModelCard:
 def model_kind(path: str) -> str:
     """The name of the solver that runs a model file."""
     card = card_of_file(path)
-    if card.kind not in solver_names():
+    if not is_solver(card.kind):
         raise FormatError(
-            f"{path}: holds a model of the kind {card.kind!r}, made by equifactor {card.version}, "
-            f"which version {__version__} does not have"
+            f"{path}: holds a model of the kind {card.kind!r}, made by equifactor {card.version}, which version "
+            f"{__version__} does not have; where it is a network of your own, name its file with --plugin"
         )
     return card.kind
-
-
-def _header(file: BinaryIO, where: str) -> dict[str, Any]:
-    """The header of a file that is whole."""
-    size = file.seek(0, os.SEEK_END)
-    file.seek(0)
-    length = int.from_bytes(file.read(8), "little")
-    start = file.read(min(length, _MAX_HEADER)) if 2 <= length <= _MAX_HEADER else b""
-    if size < 8 or not start.startswith(b"{"):
-        raise FormatError(f"{where}: is not a model file; expected the safetensors format, as equifactor train writes")
-    if len(start) < length:
-        raise FormatError(f"{where}: is truncated: it has {size:,} bytes and its header alone {length + 8:,}")
-    try:
-        header = json.loads(start)
-        ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
-        whole = 8 + length + max(ends, default=0)
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError):
-        raise FormatError(f"{where}: is not a model file: its safetensors header is damaged") from None
-    if size != whole:
-        what = "is truncated" if size < whole else "has data after its end"
-        raise FormatError(f"{where}: {what}: it has {size:,} bytes where its header says {whole:,}")
-    return dict(header)

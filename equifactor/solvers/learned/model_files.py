@@ -12,6 +12,7 @@ from safetensors.torch import load, save
 from equifactor.errors import EquifactorError, FormatError, ModelError
 from equifactor.io.files import PathLike, reason, write_bytes
 from equifactor.solvers.learned.model_card import KEY, ModelCard, read_card
+from equifactor.solvers.learned.model_header import read_header, shown
 from equifactor.solvers.learned.network import Network, build, find_network, network_kinds
 
 if TYPE_CHECKING:
@@ -50,8 +51,16 @@ def load_network(path: PathLike, card: ModelCard) -> Network:
         # The skeleton has no memory, so absurd settings cost nothing, and no random number is drawn.
         with torch.device("meta"):
             network = build(card.kind, card.settings)
-    except (EquifactorError, RuntimeError) as error:  # Torch raises the second for sizes beyond all numbers.
-        raise FormatError(f"{where}: its settings are not those of a {card.kind} of this version: {error}") from None
+    except (EquifactorError, RuntimeError, TypeError, ValueError, ArithmeticError, MemoryError) as error:
+        # Torch and Python raise the later ones for sizes beyond all numbers.
+        sentence = shown(str(error).splitlines()[0]) if str(error) else type(error).__name__
+        raise FormatError(f"{where}: its settings are not those of a {card.kind} of this version: {sentence}") from None
+    # Shapes are compared by the header alone, before any weight is read.
+    if mismatch := _mismatch(network.state_dict(), read_header(path).tensors):
+        raise FormatError(f"{where}: the weights do not fit the settings of this {card.kind}: {mismatch}")
+    learned = sum(p.numel() for p in network.parameters())
+    if card.parameters != learned:
+        raise FormatError(f"{where}: its card states {shown(card.parameters)} parameters, and it holds {learned:,}")
     try:
         with open(path, "rb") as file:  # noqa: PTH123 - a path of any kind
             tensors = load(file.read())
@@ -59,24 +68,23 @@ def load_network(path: PathLike, card: ModelCard) -> Network:
         raise FormatError(f"{where}: cannot read it: {reason(error)}") from None
     except SafetensorError as error:
         raise FormatError(f"{where}: its safetensors header is damaged ({error})") from None
-    if mismatch := _mismatch(network.state_dict(), tensors):
-        raise FormatError(f"{where}: the weights do not fit the settings of this {card.kind}: {mismatch}")
     if name := _not_finite(tensors):
         raise FormatError(f"{where}: the weights {name} are not finite; train the model again")
     network.load_state_dict(tensors, assign=True)
     return network
 
 
-def _mismatch(wanted: dict[str, Tensor], found: dict[str, Tensor]) -> str:
-    """The first difference in names or shapes, in words; empty where there is none."""
+def _mismatch(wanted: dict[str, Tensor], found: dict[str, tuple[str, tuple[int, ...]]]) -> str:
+    """The first difference in names, shapes or types, in words; empty where there is none."""
     for name, tensor in wanted.items():
         if name not in found:
             return f"{name} is missing"
-        if tensor.shape != found[name].shape:
-            return f"{name} has shape {list(found[name].shape)}, expected {list(tensor.shape)}"
-        if tensor.is_floating_point() != found[name].is_floating_point():
-            return f"{name} has the type {found[name].dtype}, expected {tensor.dtype}"
-    return next((f"there is no place for {name}" for name in sorted(found) if name not in wanted), "")
+        dtype, shape = found[name]
+        if tensor.shape != shape:
+            return f"{name} has shape {list(shape)}, expected {list(tensor.shape)}"
+        if tensor.is_floating_point() != ("F" in dtype):
+            return f"{name} has the type {dtype}, expected {str(tensor.dtype).removeprefix('torch.')}"
+    return next((f"there is no place for {shown(name)}" for name in sorted(found) if name not in wanted), "")
 
 
 def _not_finite(tensors: dict[str, Tensor]) -> str:

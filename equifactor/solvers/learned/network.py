@@ -14,11 +14,12 @@ from torch import Tensor, nn
 
 from equifactor.errors import ModelError, OptionError
 from equifactor.options import check_options, option
-from equifactor.registry import solver_class, solver_names
+from equifactor.registry import is_solver, solver_class, solver_names
 from equifactor.solvers.learned.wiring import Flat, Wiring, wire
 from equifactor.typing import Semiring
 
 if TYPE_CHECKING:
+    from equifactor.clock import Clock
     from equifactor.solver import Symmetry
     from equifactor.solvers.learned.learned_solver import NeuralSolver
 
@@ -86,10 +87,10 @@ class Network(nn.Module, ABC):
     def check(self, flat: Flat) -> None:
         """Raise `ModelError` with one sentence where the network cannot take the graphs."""
 
-    def begin(self, flat: Flat, semiring: Semiring) -> NetworkState:
-        """Check the graphs and start on them."""
+    def begin(self, flat: Flat, semiring: Semiring, clock: Clock | None = None) -> NetworkState:
+        """Check the graphs and start on them, as far as the clock allows."""
         self.check(flat)
-        return self.start(wire(flat, semiring))
+        return self.start(wire(flat, semiring, clock))
 
     def forward(
         self, flat: Flat, semiring: Semiring = "sum", steps: int | None = None, read_at: Collection[int] = ()
@@ -120,7 +121,7 @@ def network_kinds() -> dict[str, type[Network]]:
 
 def find_network(kind: str) -> type[Network] | None:
     """The network of a learned solver, None where there is no learned solver of this name."""
-    return getattr(solver_class(kind), "network_class", None) if kind in solver_names() else None
+    return getattr(solver_class(kind), "network_class", None) if is_solver(kind) else None
 
 
 def build(kind: str, settings: dict[str, Any] | None = None, *, seed: int | None = None) -> Network:

@@ -17,7 +17,7 @@ from equifactor.result import Task
 if TYPE_CHECKING:
     from equifactor.graph import FlatGraph
     from equifactor.solver import SolveContext
-    from equifactor.solvers.learned.network import Network
+    from equifactor.solvers.learned.network import Network, NetworkState
     from equifactor.typing import BoolArray, FloatArray, IntArray
 
 
@@ -31,9 +31,10 @@ class NetworkRun:
     def __init__(self, network: Network, compiled: FlatGraph[np.ndarray], task: Task, context: SolveContext) -> None:
         self.network, self.compiled, self.context = network, compiled, context
         self._last: tuple[Tensor, Tensor] | None = None  # What the last watched step led to.
+        self._read: tuple[NetworkState, Tensor] | None = None  # A state and its log beliefs.
         self.flat = compiled.to(context.device, context.dtype)
         with torch.inference_mode():
-            self.state = network.begin(self.flat, "max" if task is Task.MAP else "sum")
+            self.state = network.begin(self.flat, "max" if task is Task.MAP else "sum", context.clock)
 
     # ---- steps ------------------------------------------------------------------------------------------
 
@@ -70,9 +71,11 @@ class NetworkRun:
     # ---- answers ----------------------------------------------------------------------------------------
 
     def log_beliefs(self) -> Tensor:
-        """[X] in double precision, not normalised."""
-        with torch.inference_mode():
-            return self.network.log_beliefs(self.state).double()
+        """[X] in double precision, not normalised; they are computed once, since a readout can cost like a step."""
+        if self._read is None or self._read[0] is not self.state:
+            with torch.inference_mode():
+                self._read = self.state, self.network.log_beliefs(self.state).double()
+        return self._read[1]
 
     def finite(self) -> BoolArray:
         """[G] whether all log beliefs are numbers, or -inf for impossible states."""

@@ -22,6 +22,7 @@ from equifactor.numerics.tensors.segments import logsumexp, segment_logsumexp, s
 from equifactor.typing import Semiring
 
 if TYPE_CHECKING:
+    from equifactor.clock import Clock
     from equifactor.solvers.learned.loop_corrections import Loops
 
 Flat = FlatGraph[Tensor]
@@ -53,6 +54,11 @@ class Wiring:
     all_groups: tuple[FactorGroup, ...]
     floor: Tensor  # [] log messages are held above it, true zeros aside.
     loops: Loops | None = None  # Short loops, for networks that look at them.
+    clock: Clock | None = None  # What may stop the run; None in training.
+
+    def is_over(self) -> bool:
+        """Whether the run was stopped, so that nothing needs to be prepared for its next step."""
+        return self.clock is not None and self.clock.stopped
 
     # ---- belief propagation -----------------------------------------------------------------------------
 
@@ -176,7 +182,7 @@ class Wiring:
         return mean, self.mean_per_graph(centred.square()), centred
 
 
-def wire(flat: Flat, semiring: Semiring) -> Wiring:
+def wire(flat: Flat, semiring: Semiring, clock: Clock | None = None) -> Wiring:
     """Look at a compiled batch once; every step of a network uses the result."""
     larger = [g for g in flat.groups if len(g.shape) >= 2]
     first = larger[0].slots[0].start if larger else flat.num_edge_states
@@ -207,6 +213,7 @@ def wire(flat: Flat, semiring: Semiring) -> Wiring:
         var_of_edge=flat.var_of_edge,
         all_groups=flat.groups,
         floor=message_floor(flat) if flat.has_zeros else flat.log_phi.new_full((), -torch.inf),
+        clock=clock,
     )
 
 

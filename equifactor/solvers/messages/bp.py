@@ -10,8 +10,9 @@ import numpy as np
 from equifactor.numerics.table_ranges import table_ranges
 from equifactor.options import option
 from equifactor.registry import register
-from equifactor.result import Estimate, Task, impossible
+from equifactor.result import Estimate, Task
 from equifactor.solver import ALL_SYMMETRIES, Ending, IterativeSolver, SolveContext
+from equifactor.solvers.elimination.impossibility import zero_or_lost
 from equifactor.solvers.messages.bp_engine import BpEngine, BpSettings, Schedule, new_engine
 
 if TYPE_CHECKING:
@@ -56,8 +57,8 @@ class BeliefPropagation(IterativeSolver[BpEngine]):
         """Beliefs, then ln Z or an assignment with its bound."""
         answers = state.answers()
         mass = np.add.reduceat(answers.probabilities, flat.var_ptr[:-1]) if flat.num_vars else np.zeros(0)
-        without_state = np.zeros(flat.num_graphs, bool)
-        without_state[flat.graph_of_var[mass == 0.0]] = True
+        empty = np.isneginf(answers.upper_bound if task is Task.MAP else answers.log_z)
+        empty[flat.graph_of_var[mass == 0.0]] = True
         found: list[dict[str, Any]]
         if task is Task.MAP:
             states = answers.states
@@ -77,8 +78,8 @@ class BeliefPropagation(IterativeSolver[BpEngine]):
                 fields["stats"]["vanished"] = lost
                 fields["message"] = f"{status.advice} {lost} state{'s' * (lost > 1)} {_VANISHED}"
         return [
-            impossible() if empty else Estimate.of(fields)
-            for fields, empty in zip(found, without_state.tolist(), strict=True)
+            zero_or_lost(graph) if is_empty else Estimate.of(fields)
+            for fields, is_empty, graph in zip(found, empty.tolist(), flat.graphs, strict=True)
         ]
 
 

@@ -9,8 +9,9 @@ import numpy as np
 
 from equifactor.options import option
 from equifactor.registry import register
-from equifactor.result import Estimate, Status, Task
+from equifactor.result import Estimate, Status, Task, impossible
 from equifactor.solver import GraphSolver, SolveContext
+from equifactor.solvers.elimination.impossibility import proven_impossible
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph, FlatGraph
@@ -56,6 +57,8 @@ class MeanField(GraphSolver):
                 best_q, best, best_done, settled = q, bound, done, converged
         status = Status.CONVERGED if settled else context.clock.status or Status.ITERATION_LIMIT
         found = bool(np.isfinite(best))
+        if not found and proven_impossible(graph, context.clock):
+            return impossible()
         return Estimate(
             status=status if found or not status.solved else Status.ITERATION_LIMIT,
             message="" if found else "no product of marginals that avoids every zero of the tables was found",

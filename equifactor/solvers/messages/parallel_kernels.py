@@ -47,6 +47,7 @@ def sweep_parallel(count, layout, tables, lanes, state, damping, floor, change, 
     # Loops over what lies behind the unary factors: views, since an index that starts anywhere might be negative.
     start = layout.first_pair_state
     msg_, q_, out_, graph_ = msg[start:], q[start:], out[start:], layout.graph_of_edge_state[start:]
+    large = False
     for n in range(count):
         any_zero = add_up(layout.edges, msg, total, zeros)
         if lanes is None:
@@ -58,8 +59,10 @@ def sweep_parallel(count, layout, tables, lanes, state, damping, floor, change, 
             linear = Lanes(*lanes)
             if layout.max_arity == 2:
                 state_ = layout.state_of_edge_state[start:]
-                flushed = _receive_pairs(layout.var_ptr, state_, msg_, total, zeros, any_zero, q_)
-            else:
+                flushed, large = _receive_pairs(layout.var_ptr, state_, msg_, total, zeros, any_zero, q_)
+            if layout.max_arity > 2 or (large and floor > NEG_INF):
+                # With zeros in the tables, no table's range bounds a message: a large entry may take a sum so far up
+                # that dividing by it makes a zero of one that no table states.
                 flushed = _receive_scaled(layout.slots, msg, total, zeros, q, q_, layout.max_arity)
             least = math.exp(MARGIN - SPREAD / max(1, layout.max_arity - 1)) if flushed else 0.0
             num_bad = sum_in_lanes(linear.groups, linear.blocks, tables.wide, q, out, least)
@@ -85,10 +88,10 @@ def sweep_parallel(count, layout, tables, lanes, state, damping, floor, change, 
 
 @fast_kernel
 def _receive_pairs(var_ptr, state, msg, total, zeros, any_zero, q):
-    """Linear incoming messages of pairwise factors; whether one was too small to keep.
+    """Linear incoming messages of pairwise factors; whether one was too small to keep, and whether one is large.
 
-    Scaled by the variable's largest sum instead of each message's own: that leaves a largest entry between 1 and the
-    exponential of the table's range, so one flat loop does for all.
+    Scaled by the variable's largest sum instead of each message's own: without zeros that leaves a largest entry
+    between 1 and the exponential of the table's range, so one flat loop does for all.
     """
     for i in range(len(var_ptr) - 1):
         top = NEG_INF
@@ -104,13 +107,14 @@ def _receive_pairs(var_ptr, state, msg, total, zeros, any_zero, q):
     else:
         for x in range(len(msg)):
             q[x] = get(total, state[x]) - msg[x]
-    flushed = 0
+    flushed, large = 0, 0
     for x in range(len(msg)):  # apart from the gather above, so that it vectorises; so does a count, not a minimum
         v = q[x]
         flushed += (v <= -SPREAD) & (v > NEG_INF)
+        large += v > MARGIN
         e = exp_(min(max(v, MIN_EXP), -MIN_EXP))
         q[x] = e if v > -SPREAD else 0.0
-    return flushed > 0
+    return flushed > 0, large > 0
 
 
 @fast_kernel

@@ -81,7 +81,7 @@ def sweep_in_order(layout, tables, phi, weight, state, damping, floor, order, ch
         phi: [T] linear potentials, or None for the max semiring.
         weight: [F] how often the messages of each factor count, or None.
         state: messages and sums, updated in place.
-        damping: share of the old log message that is kept.
+        damping: share of the old log message that is kept; with weights, more where a factor needs it to settle.
         floor: log messages below this, true zeros aside, are held here.
         order: [F] the factors.
         change: [G] raised to the largest undamped movement in probability.
@@ -104,7 +104,8 @@ def sweep_in_order(layout, tables, phi, weight, state, damping, floor, order, ch
         if weight is None:
             _store_and_add(slots, first, last, msg, out, total, zeros, damping, floor, 1.0, 1)
         else:
-            _store_and_add(slots, first, last, msg, out, total, zeros, damping, floor, weight[p], 2)
+            kept = max(damping, _least_damping(weight[p], last - first))
+            _store_and_add(slots, first, last, msg, out, total, zeros, kept, floor, weight[p], 2)
 
 
 @fast_kernel
@@ -168,6 +169,19 @@ def _message_change(first, last, slots, msg, out):
         for x in range(m, m + slots[s, CARD]):
             change = max(change, abs(exp_(max(get(out, x), MIN_EXP)) - exp_(max(get(msg, x), MIN_EXP))))
     return change
+
+
+@inlined
+def _least_damping(weight, arity):
+    """The damping at which the messages of one factor settle, whatever its table is.
+
+    What a factor receives holds weight - 1 times its own last messages. Where a table ties its variables together, each
+    new message so holds up to `echo` times the last ones with the other sign, and for three variables and more that
+    grows with every sweep, without end around zeros. Damped, at most half of it comes back: kept - (1 - kept) echo is
+    -1/2 or more. For pairs that is 1/4 or less. Settling the echo at once, by echo / (1 + echo), takes more sweeps.
+    """
+    echo = (1.0 - weight) * (arity - 1)
+    return (echo - 0.5) / (echo + 1.0)
 
 
 @inlined

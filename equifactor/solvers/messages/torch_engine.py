@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,8 +31,9 @@ class TorchEngine:
         from equifactor.numerics import tensors
 
         self.settings = settings
-        self.floor = float(message_floor(flat))
         self.flat = flat.to(context.device, context.dtype)
+        self.floor = message_floor(self.flat)  # It is that of the tables as rounded to the float type.
+        self.compiled = flat
         self.msg_fv = tensors.first_messages(self.flat, settings.semiring)
 
     def sweep(self, count: int) -> FloatArray:
@@ -53,13 +55,17 @@ class TorchEngine:
 
     def answers(self) -> BpAnswers:
         """Beliefs (Eq. 4), ln Z, states and bound."""
+        import torch
+
         from equifactor.numerics import tensors
         from equifactor.solvers.optimise.map_bounds import upper_bound_of
 
         log_b_v = tensors.variable_log_beliefs(self.flat, self.msg_fv)
+        # A bound is on the model that was given, not on its tables as rounded to single precision.
+        log_phi = torch.tensor(self.compiled.log_phi, device=self.msg_fv.device)
         return BpAnswers(
             probabilities=tensors.probabilities(self.flat, log_b_v).double().cpu().numpy(),
             states=tensors.max_states(self.flat, log_b_v).cpu().numpy(),
             log_z=tensors.bethe_log_z(self.flat, self.msg_fv).double().cpu().numpy(),
-            upper_bound=upper_bound_of(self.flat, self.msg_fv).double().cpu().numpy(),
+            upper_bound=upper_bound_of(replace(self.flat, log_phi=log_phi), self.msg_fv.double()).cpu().numpy(),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ import numpy as np
 
 from equifactor.options import option
 from equifactor.registry import register
-from equifactor.result import Estimate, Task, impossible
+from equifactor.result import Estimate, Status, Task, impossible
 from equifactor.solver import ALL_SYMMETRIES, Ending, IterativeSolver, SolveContext
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from equifactor.graph.layout import Layout
     from equifactor.solvers.messages.trw_kernels import Forest
     from equifactor.typing import FloatArray, IntArray
+
+LARGEST = 1e200  # Sums of log entries no larger than this cannot overflow, however many sweeps there are.
+_TOO_LARGE = f"A table has log entries beyond {LARGEST:g}, whose sums may overflow: use smaller units."
 
 
 @register("trw")
@@ -41,7 +45,12 @@ class TreeReweighted(IterativeSolver["Reweighting"]):
 
     def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
         """One graph after the other: the forests of a graph must not depend on its company."""
-        return [super(TreeReweighted, self).run([graph], task, context)[0] for graph in graphs]
+        return [self._run_one(graph, task, context) for graph in graphs]
+
+    def _run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
+        if np.any((np.abs(graph.log_phi) > LARGEST) & (graph.log_phi > -np.inf)):
+            return Estimate(status=Status.NON_FINITE, message=_TOO_LARGE)
+        return super().run([graph], task, context)[0]
 
     def init(self, flat: FlatGraph[np.ndarray], task: Task, context: SolveContext) -> Reweighting:
         """Draw the forests; messages start uniform."""
@@ -55,15 +64,13 @@ class TreeReweighted(IterativeSolver["Reweighting"]):
         """Pseudo-marginals and the bound."""
         from equifactor.numerics.message_answers import beliefs
 
-        p, log_z_i, _ = beliefs(flat.var_ptr, state.log_b_v)
-        bound = state.bound()
-        dead = np.isneginf(bound)
-        dead[flat.graph_of_var[np.isneginf(log_z_i)]] = True
+        p, _, _ = beliefs(flat.var_ptr, state.log_b_v)
+        bounds = state.bound().tolist()
         return [
-            impossible() if dead[n]
+            impossible() if bounds[n] == -math.inf  # Nothing overflows, so every -inf follows from zeros of the tables.
             else Estimate(
-                status=ending.status[n], iterations=ending.iterations, marginals=m, log_z=bound[n].item(),
-                upper_bound=bound[n].item(), stats={"change": float(ending.residual[n]), "forests": len(state.forests)},
+                status=ending.status[n], iterations=ending.iterations, marginals=m, log_z=bounds[n],
+                upper_bound=bounds[n], stats={"change": float(ending.residual[n]), "forests": len(state.forests)},
             )
             for n, m in enumerate(flat.marginals(p))
         ]  # fmt: skip
@@ -118,19 +125,29 @@ class Reweighting:
         return np.where(zeros > 0, -np.inf, total)
 
     def bound(self) -> FloatArray:
-        """[G] mean over the forests of their exact ln Z: an upper bound at any messages."""
-        from equifactor.numerics.jit import plain
-        from equifactor.solvers.messages.trw_kernels import forest_log_z
+        """[G] mean over the forests of their exact ln Z, and what rounding may have taken from it: an upper bound.
 
-        flat, log_b_v, log_z = self.flat, self.log_b_v, np.zeros(self.flat.num_graphs)
-        layout = self.arrays[0]
+        It holds at any messages. Large messages cost digits, which makes it looser but never wrong.
+        """
+        from equifactor.numerics.jit import plain
+        from equifactor.solvers.messages.schedule_kernels import add_up_weighted
+        from equifactor.solvers.messages.trw_kernels import EPS, forest_log_z
+
+        flat, layout, msg = self.flat, self.arrays[0], self.state.msg
+        log_z, error = np.zeros((2, flat.num_graphs))
+        log_b_v = self.log_b_v
+        size_b_v, ignored = np.empty_like(log_b_v), np.empty_like(self.state.zeros)
+        add_up_weighted(layout, self.rho, np.where(np.isneginf(msg), 0.0, np.abs(msg)), size_b_v, ignored)
         for forest in self.forests:
-            forest_log_z(plain(forest), layout, self.tables.log_phi, self.state.msg, log_b_v, log_z)
+            forest_log_z(plain(forest), layout, self.tables.log_phi, msg, log_b_v, size_b_v, log_z, error)
         log_z /= len(self.forests)
+        error /= len(self.forests)
         for group in flat.groups:
             if not group.shape:
-                np.add.at(log_z, flat.graph_of_factor[group.factors], flat.log_phi[group.entries])
-        return log_z
+                graphs, constants = flat.graph_of_factor[group.factors], flat.log_phi[group.entries]
+                np.add.at(error, graphs, EPS * len(constants) * np.abs(constants) + EPS * np.abs(log_z[graphs]))
+                np.add.at(log_z, graphs, constants)
+        return np.where(np.isneginf(log_z), log_z, log_z + error + EPS * np.abs(log_z))
 
 
 def draw_forests(layout: Layout, arity: IntArray, least: int, seed: int) -> tuple[list[Forest], IntArray]:

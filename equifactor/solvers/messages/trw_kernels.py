@@ -15,6 +15,9 @@ from equifactor.numerics.factor_messages import NEG_INF, first_entry, log_add, s
 from equifactor.numerics.jit import fast_kernel, inlined, kernel
 from equifactor.typing import BoolArray, IntArray
 
+EPS = 2.0**-52  # twice what one addition is off by, relative to its result: with room for exp and log
+OTHER_STEPS = 8.0  # the single steps of a log-sum-exp, each off by EPS at most, besides its terms
+
 
 class Forest(NamedTuple):
     """Some factors without a cycle, oriented towards one root in each tree."""
@@ -97,19 +100,26 @@ def orient_forest(chosen, layout):
 
 
 @fast_kernel
-def forest_log_z(forest, layout, log_phi, msg, log_b_v, log_z):
+def forest_log_z(forest, layout, log_phi, msg, log_b_v, size_b_v, log_z, error):
     """Add to log_z [G] the ln of the sum of exp(sum_i log_b_v + sum of log_phi - messages over the forest's factors).
 
-    Exact, by elimination towards the roots; log_b_v [X] is -inf at the states that are ruled out. Cost O(T).
+    Exact but for rounding, by elimination towards the roots; log_b_v [X] is -inf at the states that are ruled out. What
+    rounding may have done at most is added to error [G]: every sum is off by EPS times the sizes of its terms for each
+    addition, and an error below is handed on to the root. size_b_v [X] sums the sizes of the terms of log_b_v.
+    Cost O(T).
     """
     forest, layout = Forest(*forest), Layout(*layout)
     factors, slots, var_ptr = layout.factors, layout.slots, layout.var_ptr
     is_root, order = forest
-    graph_of_var = layout.graph_of_var
+    graph_of_var, neighbour_ptr = layout.graph_of_var, layout.neighbour_ptr
     up = log_b_v.copy()
+    num_vars = len(var_ptr) - 1
     widest = 1
-    for i in range(len(var_ptr) - 1):
+    off = np.zeros(num_vars)  # how far `up` may be off at the states of each variable
+    for i in range(num_vars):
         widest = max(widest, var_ptr[i + 1] - var_ptr[i])
+        for x in range(var_ptr[i], var_ptr[i + 1]):
+            off[i] = max(off[i], EPS * (neighbour_ptr[i + 1] - neighbour_ptr[i] + 2) * size_b_v[x])
     at = np.empty(max(1, layout.max_arity), np.int64)
     top, scaled = np.empty(widest), np.empty(widest)
     for n in range(len(order)):
@@ -120,19 +130,30 @@ def forest_log_z(forest, layout, log_phi, msg, log_b_v, log_z):
         top[:d] = NEG_INF
         scaled[:d] = 0.0
         first_entry(slots, first, k, at)
+        largest = 0.0
         for t in range(factors[p, ENTRY], factors[p + 1, ENTRY]):
             value = log_phi[t]
+            size = abs(value)
             for j in range(k):
                 x = at[j] - slots[first + j, MSG]
                 u = up[slots[first + j, STATE] + x]
-                given = (0.0 if first + j == parent else u) - msg[at[j]]
-                value += NEG_INF if u == NEG_INF else given
+                below = 0.0 if first + j == parent else u
+                value += NEG_INF if u == NEG_INF else below - msg[at[j]]
+                size += abs(below) + abs(msg[at[j]])
             x = at[parent - first] - slots[parent, MSG]
             top[x], scaled[x] = log_add(top[x], scaled[x], value)
+            largest = max(largest, size if value > NEG_INF else 0.0)
             step(slots, first, k, at)
+        entries = factors[p + 1, ENTRY] - factors[p, ENTRY]
+        moved = EPS * ((k + 2) * largest + entries + OTHER_STEPS)
+        for s in range(first, first + k):
+            moved += 0.0 if s == parent else off[slots[s, VAR]]
+        largest = 0.0
         for x in range(d):
             up[state + x] += NEG_INF if top[x] == NEG_INF else top[x] + math.log(scaled[x])
-    for i in range(len(var_ptr) - 1):
+            largest = max(largest, abs(up[state + x]) if up[state + x] > NEG_INF else 0.0)
+        off[slots[parent, VAR]] += moved + EPS * largest
+    for i in range(num_vars):
         if is_root[i]:
             best, mass = NEG_INF, 0.0
             for x in range(var_ptr[i], var_ptr[i + 1]):
@@ -140,4 +161,7 @@ def forest_log_z(forest, layout, log_phi, msg, log_b_v, log_z):
             if best > NEG_INF:
                 for x in range(var_ptr[i], var_ptr[i + 1]):
                     mass += math.exp(up[x] - best)
-            log_z[graph_of_var[i]] += NEG_INF if best == NEG_INF else best + math.log(mass)
+            g = graph_of_var[i]
+            log_z[g] += NEG_INF if best == NEG_INF else best + math.log(mass)
+            sizes = 0.0 if log_z[g] == NEG_INF else abs(best) + abs(log_z[g])
+            error[g] += off[i] + EPS * (sizes + var_ptr[i + 1] - var_ptr[i] + OTHER_STEPS)

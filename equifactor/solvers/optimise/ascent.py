@@ -164,7 +164,7 @@ class VariableAscent(Ascent):
 
 
 def best_states(values: FloatArray, ptr: IntArray) -> tuple[IntArray, FloatArray]:
-    """[V] first state of the largest value of every variable, and by how much it leads."""
+    """[V] first state of the largest value of every variable, and by how much it leads: 0 where all are ruled out."""
     from equifactor.numerics.message_answers import beliefs
 
     if len(ptr) == 1:
@@ -173,4 +173,5 @@ def best_states(values: FloatArray, ptr: IntArray) -> tuple[IntArray, FloatArray
     top = values[ptr[:-1] + states]
     rest = values.copy()
     rest[ptr[:-1] + states] = -np.inf
-    return states, top - np.maximum.reduceat(rest, ptr[:-1])
+    second = np.where(top == -np.inf, 0.0, np.maximum.reduceat(rest, ptr[:-1]))
+    return states, np.where(top == -np.inf, 0.0, top) - second

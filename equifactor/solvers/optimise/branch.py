@@ -11,8 +11,9 @@ from equifactor.graph import compile
 from equifactor.graph.move_model import MoveModel
 from equifactor.options import option
 from equifactor.registry import register
-from equifactor.result import Estimate, Status, Task, impossible
+from equifactor.result import Estimate, Status, Task
 from equifactor.solver import GraphSolver, SolveContext
+from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 from equifactor.solvers.elimination.shrink import MOST_ENTRIES, ShrunkGraph, shrink
 from equifactor.solvers.optimise.branch_and_bound import BranchAndBound
 from equifactor.solvers.optimise.local_search import LocalSearch
@@ -113,13 +114,13 @@ def prove(
         return Estimate(status=context.clock.status or Status.TIME_LIMIT)
     shrunk = shrink(graph, entries)
     if shrunk is None:
-        return impossible()
+        return zero_by_exclusion(graph)
     if not shrunk.graph.num_vars:
         return shrunk.optimum()
     branching = _branching(shrunk.graph, gap, context.clock)
     best = _first_assignment(shrunk.graph, branching, sweeps, context)
     if best is None:
-        return impossible()
+        return zero_by_exclusion(graph)
     search = branching.begin(best, shrunk.graph.log_score(best))
     while not search.finished and not context.clock.stopped:
         branching.work(_STINT)
@@ -155,7 +156,7 @@ def _estimate(shrunk: ShrunkGraph, search: BranchAndBound, context: SolveContext
     assignment = shrunk.assignment(search.best)
     score = shrunk.original.log_score(assignment)
     if search.finished and np.isneginf(score):
-        return impossible()
+        return zero_by_exclusion(shrunk.original)
     return Estimate(
         status=Status.OPTIMAL if search.finished else context.clock.status or Status.TIME_LIMIT,
         assignment=assignment,

@@ -15,8 +15,9 @@ import numpy as np
 from equifactor.graph import compile
 from equifactor.options import option
 from equifactor.registry import register
-from equifactor.result import Estimate, Status, Task, impossible
+from equifactor.result import Estimate, Status, Task
 from equifactor.solver import ALL_SYMMETRIES, GraphSolver, SolveContext
+from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 from equifactor.solvers.optimise.stall import Stall
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ def close_gap(dual: Dual, limits: GapLimits, context: SolveContext) -> Estimate:
             sweeping += time.perf_counter() - start
             done += 1
             if bound == -np.inf:  # `isneginf` is slow on a single number.
-                return impossible("a variable has no state that its factors allow")
+                return zero_by_exclusion(dual.flat.graphs[0])
             lowest = min(lowest, bound)
             stall.add(lowest)
             context.report(done, limits.iterations, f"gap {lowest - best.score:.3g}")

@@ -22,6 +22,7 @@ from equifactor.options import option
 from equifactor.registry import register
 from equifactor.result import Estimate, Status, Task, impossible
 from equifactor.solver import GraphSolver, SolveContext
+from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
@@ -69,7 +70,7 @@ class Toulbar2(GraphSolver):
         with _silence():
             states, dual, proven, nodes = self._search(free_part.graph.card, problem, context)
         if states is None and proven:
-            return impossible()
+            return zero_by_exclusion(graph)
         if not proven and context.clock.left > _ALARM_SECONDS:
             context.clock.interrupted = True  # Nothing else stops a search before its time.
         upper = problem.score(dual) + problem.slack

@@ -12,8 +12,9 @@ from equifactor.graph import compile
 from equifactor.graph.move_model import MoveModel, MoveState
 from equifactor.options import option
 from equifactor.registry import register
-from equifactor.result import Estimate, Status, Task
+from equifactor.result import Estimate, Status, Task, impossible
 from equifactor.solver import GraphSolver, SolveContext
+from equifactor.solvers.elimination.impossibility import proven_impossible
 from equifactor.solvers.sampling.diagnostics import effective_samples, split_r_hat
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ class Gibbs(GraphSolver):
         model = MoveModel(flat)
         starts = find_starts(model, self.chains, context)
         if not starts:
+            if proven_impossible(graph, context.clock):
+                return impossible()
             return Estimate(
                 status=context.clock.status or Status.ITERATION_LIMIT,
                 message="No assignment of positive probability was found to start from: use exact or bp.",

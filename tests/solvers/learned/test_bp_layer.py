@@ -342,3 +342,18 @@ def test_the_code_of_the_page_runs() -> None:
     exec(builtins.compile(code, "learned.md", "exec", dont_inherit=True), names)
     assert torch.isfinite(names["tables"].grad).all()
     assert names["tables"].grad.abs().max() > 0
+
+
+@pytest.mark.parametrize("semiring", ["sum", "max"])
+def test_potentials_that_are_no_numbers_are_not_taken_for_zeros(semiring: str) -> None:
+    """`-inf` says that no assignment is possible: only zeros of the tables say so."""
+    graphs = [
+        FactorGraph([2, 2], [([0, 1], table)]) for table in ([[1, 0], [0, 1]], [[0, 0], [0, 0]], [[1, 2], [3, 4]])
+    ]
+    flat = compile(graphs).to("cpu", "float64")
+    log_phi = flat.log_phi.clone()
+    log_phi[-1] = torch.nan
+    answer = beliefs(flat, log_phi, semiring=semiring)
+    assert answer.log_z[0].isfinite()
+    assert answer.log_z[1].isneginf()
+    assert answer.log_z[2].isnan()

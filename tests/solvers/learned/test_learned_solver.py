@@ -318,3 +318,20 @@ def test_a_run_that_came_to_rest_by_itself_says_so(kind: str) -> None:
     assert 0.0 < short.stats["change"] <= 1.0  # a change of probabilities
     assert long.status is Status.CONVERGED
     assert "came to rest" in long.message
+
+
+@pytest.mark.parametrize("kind", ["fe-nbp", "fe-net"])
+@pytest.mark.parametrize("task", ["MAR", "MAP"])
+def test_no_time_at_all_gives_the_answer_before_the_first_step(kind: str, task: str) -> None:
+    result = solve(ising_grid(5, 5, seed=1), task, kind, time_limit=0.0)
+    assert (result.status, result.iterations) == (Status.TIME_LIMIT, 0)
+    assert result.answered
+
+
+def test_a_network_is_read_without_what_torch_imports_for_symbolic_shapes() -> None:
+    program = (
+        "import sys, equifactor as ef\nfor kind in ('fe-nbp', 'fe-net'):\n"
+        "    ef.solve(ef.generators.ising_grid(3, 3), 'MAR', kind, time_limit=0.0)\nprint('sympy' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout == "False\n"

@@ -133,3 +133,12 @@ def test_loops_make_spin_glasses_better() -> None:
         error[solver] = np.square(np.concatenate([r.marginals.values for r in solve(graphs, "MAR", solver)]) - exact)
     bp, loops = (e.mean() for e in error.values())
     assert loops < 0.5 * bp
+
+
+def test_loops_are_not_searched_for_after_the_deadline() -> None:
+    from equifactor.clock import Clock
+
+    flat = compile(ising_grid(3, 3, seed=0)).to()
+    assert loops_of(wire(flat, "sum", Clock(0.0))) is None
+    assert "loops" not in flat.cache  # the next run has its own deadline
+    assert loops_of(wire(flat, "sum", Clock(60.0))) is not None

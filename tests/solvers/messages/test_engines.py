@@ -10,8 +10,9 @@ import pytest
 from equifactor import FactorGraph, OptionError, Status, compile, solve
 from equifactor.data import collection
 from equifactor.generators import ising_grid, random_graph, random_tree
+from equifactor.solver import SolveContext
 from equifactor.solvers.messages.binary_engine import BinaryEngine, applies_to
-from equifactor.solvers.messages.bp_engine import BpSettings
+from equifactor.solvers.messages.bp_engine import BpSettings, new_engine
 from equifactor.solvers.messages.numba_engine import NumbaEngine
 
 LOOPY = {
@@ -137,3 +138,28 @@ def test_random_schedule_follows_the_seed() -> None:
 def test_sequential_schedules_say_that_they_need_numba() -> None:
     with pytest.raises(OptionError, match="numba engine only"):
         solve(LOOPY["ragged"], "MAR", "bp(schedule=residual, engine=torch)")
+
+
+@pytest.mark.parametrize("damping", [0.0, 0.5])
+def test_messages_that_run_away_never_become_zeros(damping: float) -> None:
+    """Equality and exclusions around loops: the log messages of excluded states grow with every sweep."""
+    equal = np.eye(3)
+    graph = FactorGraph(
+        [3, 3, 3],
+        [
+            ([2, 0], equal),
+            ([1, 0], equal),
+            ([1, 2], equal),
+            ([1, 2], [[1, 0, 1], [1, 0, 1], [1, 1, 0]]),
+            ([2, 1], [[1, 1, 1], [1, 1, 0], [0, 1, 1]]),
+            ([0, 1], [[1, 0, 0], [0, 1, 1], [0, 1, 1]]),
+        ],
+    )
+    settings = BpSettings("sum", "parallel", damping, 1e-6, 0)
+    numba, torch = (new_engine(compile(graph), settings, SolveContext(), name) for name in ("numba", "torch"))
+    for sweep in range(200):
+        numba.sweep(1)
+        torch.sweep(1)
+        assert np.isfinite(numba.messages()).all()
+        if sweep < 12:  # What was rounding then grows as well.
+            np.testing.assert_allclose(numba.messages(), torch.messages(), rtol=1e-6, atol=1e-6)

@@ -1,0 +1,61 @@
+"""Factors over the same variables: what their zeros say together is more than what each says alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from equifactor.graph.structure import Structure
+    from equifactor.typing import BoolArray, IntArray
+
+
+def zeros_of_equal_scopes(
+    s: Structure, factors: IntArray, zero: BoolArray
+) -> tuple[IntArray, list[tuple[IntArray, BoolArray]]]:
+    """The factors whose variables no other has, and the joint zeros of the others, once for each set of variables.
+
+    Args:
+        s: the structure.
+        factors: [N] some factors, all of arity 2 at least.
+        zero: [T] which table entries are zero.
+
+    Returns:
+        the factors that stand alone, and for each shape the scopes [n, k] with their variables in order and the
+        entries [n, *shape] at which a factor over these variables is zero.
+
+    Cost O(E log E) for the factors, and O(T) for those that share their variables.
+    """
+    alone, joint = [np.zeros(0, np.int64)], []
+    for k in np.unique(s.arity[factors]).tolist():
+        members = factors[s.arity[factors] == k]
+        scopes = s.scope_vars[s.scope_ptr[members][:, None] + np.arange(k)]
+        order = np.argsort(scopes, axis=1)
+        ordered = np.take_along_axis(scopes, order, axis=1)
+        unique, which, count = np.unique(ordered, axis=0, return_inverse=True, return_counts=True)
+        which = which.ravel()
+        shared = count[which] > 1
+        alone.append(members[~shared])
+        if shared.any():
+            joint += list(_joined(s, members[shared], order[shared], unique, which[shared], zero))
+    return np.concatenate(alone), joint
+
+
+def _joined(
+    s: Structure, members: IntArray, order: IntArray, scopes: IntArray, which: IntArray, zero: BoolArray
+) -> Iterator[tuple[IntArray, BoolArray]]:
+    """The joint zeros of factors of one arity, for each shape; `which` says which of the ordered scopes each has."""
+    shapes = s.card[scopes]
+    for shape in np.unique(shapes[which], axis=0):
+        mine = np.flatnonzero((shapes[which] == shape).all(axis=1))
+        classes, row = np.unique(which[mine], return_inverse=True)
+        found = np.zeros((len(classes), *shape.tolist()), bool)
+        for turn in np.unique(order[mine], axis=0):  # the factors that list their variables in one order
+            some = np.flatnonzero((order[mine] == turn).all(axis=1))
+            size = int(np.prod(shape))
+            own = shape[np.argsort(turn)]  # the shape in the order of the factor's own scope
+            tables = zero[s.table_ptr[members[mine[some]]][:, None] + np.arange(size)].reshape(-1, *own.tolist())
+            np.logical_or.at(found, row.ravel()[some], tables.transpose(0, *(turn + 1).tolist()))
+        yield scopes[classes], found

@@ -1,0 +1,81 @@
+"""Whether a graph has no possible assignment at all: the one place that decides between a proof and a failure.
+
+A method that is left with nothing has either met the zeros of the tables or lost its numbers to the range of floating
+point, and cannot tell which. The status `zero-probability` is a proof, so it is asked for here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.clock import Clock
+from equifactor.errors import ModelError
+from equifactor.graph.lowered_graph import lower
+from equifactor.graph.reduction import to_free_part
+from equifactor.result import Estimate, Status, Task, impossible
+
+if TYPE_CHECKING:
+    from equifactor.graph import FactorGraph
+
+_SAFE_SUM = 1e37  # Sums of logs below this are finite in any float type, also when a few of them are added up.
+_MEMORY = 2.0**-6  # A proof by elimination may take this many GiB,
+_WORK = 5e6  # and this many operations of planning: together some tenths of a second.
+_LOST = (
+    "Every state was lost to the range of floating point, which proves nothing: there may be possible assignments. "
+    "Use exact, branch or auto."
+)
+
+
+def zero_or_lost(graph: FactorGraph, clock: Clock | None = None) -> Estimate:
+    """The estimate of a method that has lost every state: `zero-probability` where that is proven, else `non-finite`.
+
+    Args:
+        graph: the model.
+        clock: when it has stopped, no proof is looked for.
+    """
+    if proven_impossible(graph, clock):
+        return impossible()
+    return Estimate(status=Status.NON_FINITE, message=_LOST)
+
+
+def zero_by_exclusion(graph: FactorGraph) -> Estimate:
+    """The estimate of a method that adds up logs of table entries, and has excluded all assignments or states by -inf.
+
+    Enumeration, elimination, search to its end and dual bounds are such methods. Their -inf comes from zeros of the
+    tables, which is a proof, unless the logs are so large that sums of them overflow.
+    """
+    largest = np.abs(np.where(np.isneginf(graph.log_phi), 0.0, graph.log_phi)).max(initial=0.0)
+    return impossible() if largest < _SAFE_SUM / max(1, graph.num_factors) else zero_or_lost(graph)
+
+
+def proven_impossible(graph: FactorGraph, clock: Clock | None = None) -> bool:
+    """Whether no assignment of a graph is possible; False also where a proof would take more than a moment.
+
+    What counts is where the tables are zero: with all other entries at log 0 every sum is exact, and nothing can
+    overflow or vanish. States without support are struck out, cheap variables eliminated, tables merged; what is then
+    left is eliminated too where it is small.
+    """
+    from equifactor.solvers.elimination.eliminate import maximise
+    from equifactor.solvers.elimination.plan import plan
+    from equifactor.solvers.elimination.shrink import shrink
+
+    clock = clock or Clock()
+    if clock.stopped:
+        return False
+    try:
+        graph = lower(graph).graph
+    except ModelError:  # The tables would be too large, and a proof with them.
+        return False
+    zeros_alone = np.where(np.isneginf(graph.log_phi), -np.inf, 0.0)
+    zeros_alone.flags.writeable = False  # Numba compiles anew for a writeable array among read-only ones.
+    shrunk = shrink(type(graph).trusted(graph.structure, zeros_alone, graph.observed, graph.name))
+    free_part = None if shrunk is None else to_free_part(shrunk.graph)
+    if free_part is None:
+        return True
+    steps = plan(free_part, memory_limit=_MEMORY, task=Task.MAP, tries=1, most_work=_WORK)
+    if not steps.fits(_MEMORY, Task.MAP):
+        return False
+    best = maximise(steps.program, free_part.graph.log_phi, clock)
+    return best is not None and best.score == -np.inf
