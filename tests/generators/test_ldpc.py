@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+from equifactor import FactorGraph, Parity, lower, solve
 from equifactor.errors import ModelError, OptionError
 from equifactor.generators import BurstyChannel, LdpcCode, ldpc, ldpc_transmissions
 from equifactor.testing import assert_same_graph
@@ -32,6 +35,103 @@ def test_codewords_and_only_they_have_positive_probability() -> None:
     likelihood = channel.log_likelihood(received[0])
     expected = likelihood[np.arange(12), words[valid]].sum(axis=1)
     np.testing.assert_allclose(scores[valid], expected)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [[0, 1], [2, 3, 4, 5]],  # was read as checks {0, 1, 2} and {3, 4, 5}
+        [[0, 1, 2], [2], [2, 3, 4, 5]],
+        [[4, 0], [1, 2, 3], [0, 1, 2, 3, 4, 5, 6]],
+    ],
+)
+@pytest.mark.parametrize("kind", [list, np.uint8, bool, float])
+def test_checks_of_unequal_size(rows: list[list[int]], kind: type) -> None:
+    n = max(map(max, rows)) + 1
+    parity = np.zeros((len(rows), n), int)
+    for check, bits in enumerate(rows):
+        parity[check, bits] = 1
+    code = LdpcCode(parity.tolist() if kind is list else parity.astype(kind))
+    channel = BurstyChannel(snr_db=1.0)
+    received = np.random.default_rng(0).normal(size=(2, n))
+    words = np.array(list(np.ndindex(*[2] * n)))
+    valid = ~(words @ parity.T % 2).any(axis=1)
+    likelihood = channel.log_likelihood(received)
+    for graph, say in zip(code.graphs(received, channel), likelihood, strict=True):
+        scores = graph.log_score(words)
+        np.testing.assert_array_equal(np.isfinite(scores), valid)
+        np.testing.assert_allclose(scores[valid], say[np.arange(n), words[valid]].sum(axis=1))
+    messages = np.array(list(np.ndindex(*[2] * code.dimension)))
+    assert {tuple(w) for w in code.encode(messages)} == {tuple(w) for w in words[valid]}
+    assert [code.structure.scope(n + c).tolist() for c in range(len(rows))] == [sorted(bits) for bits in rows]
+
+
+def test_random_irregular_codes_against_enumeration() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        n, m = int(rng.integers(2, 9)), int(rng.integers(1, 6))
+        parity = rng.integers(2, size=(m, n))
+        parity[:, 0] = 1  # no check is empty
+        parity[0] = 1  # no bit is free
+        (graph,) = LdpcCode(parity).graphs(rng.normal(size=(1, n)), BurstyChannel())
+        words = np.array(list(np.ndindex(*[2] * n)))
+        np.testing.assert_array_equal(np.isfinite(graph.log_score(words)), ~(words @ parity.T % 2).any(axis=1))
+
+
+@pytest.mark.parametrize(
+    ("parity", "sentence"),
+    [
+        ([1, 1, 0], r"one row per check and one column per bit; found an array of shape \(3,\)"),
+        (np.zeros((0, 4)), r"found an array of shape \(0, 4\)"),
+        ([[1, 1], [1]], "not a matrix of zeros and ones: its rows have different lengths"),
+        ([["1", "0"]], "not a matrix of zeros and ones: it holds text"),
+        (None, "not a matrix of zeros and ones: it holds None"),
+        ([[1, 1, 0], [0, 2, 1]], "check 1 has 2 at bit 1; a parity check holds zeros and ones"),
+        ([[1, float("nan")]], "check 0 has nan at bit 1"),
+        ([[1, -1]], "check 0 has -1 at bit 1"),
+        ([[1, 1], [0, 0]], "check 1 has no bits"),
+        ([[1, 0, 1], [1, 0, 0]], "bit 1 is in no check"),
+    ],
+)
+def test_refuses_parity(parity: Any, sentence: str) -> None:
+    with pytest.raises(ModelError, match=sentence):
+        LdpcCode(parity)
+
+
+def test_parity_is_its_own() -> None:
+    parity = np.ones((1, 3), np.uint8)
+    code = LdpcCode(parity)
+    parity[0, 1] = 0
+    assert code.parity.tolist() == [[1, 1, 1]]
+    assert not code.parity.flags.writeable
+
+
+def test_checks_of_any_size_are_parities() -> None:
+    g = ldpc(99, 96)
+    assert [g.factor(99 + c) for c in range(3)] == [Parity()] * 3
+    assert g.structure.arity[99:].tolist() == [99] * 3
+    bits = LdpcCode(np.ones((1, 1000))).structure
+    assert (bits.num_entries, bits.num_edges) == (2002, 2000)
+
+
+def test_lowered_checks_are_the_tables_that_codes_had() -> None:
+    g = lower(ldpc(24, 12, burst_std=2.0, seed=3)).graph
+    even = np.where(np.bitwise_count(np.arange(64)) % 2 == 0, 0.0, -np.inf).reshape([2] * 6)
+    likelihoods = [g.log_table(a) for a in range(24)]
+    scopes = [g.structure.scope(a).tolist() for a in range(36)]
+    tables = FactorGraph([2] * 24, list(zip(scopes, likelihoods + [even] * 12, strict=True)), log=True)
+    assert g == tables
+    for task in ("MAR", "PR", "MAP"):
+        ours, theirs = solve(ldpc(24, 12, burst_std=2.0, seed=3), task, "exact"), solve(tables, task, "exact")
+        assert (ours.log_z, ours.log_score) == (theirs.log_z, theirs.log_score)
+        if task == "MAR":
+            np.testing.assert_array_equal(ours.marginals.values, theirs.marginals.values)
+
+
+def test_a_long_code_needs_no_matrix() -> None:
+    code = LdpcCode.random(30_000, 15_000, seed=1)
+    assert np.bincount(code.bits).tolist() == [3] * 30_000
+    assert code.structure.num_entries == 2 * 45_000
 
 
 def test_what_was_sent_is_known_and_decodes_without_noise() -> None:
@@ -64,7 +164,6 @@ def test_one_many_and_prefix() -> None:
         ({"k": 24}, "gives n - k = 0"),
         ({"k": 30}, "gives n - k = -6"),
         ({"k": 13}, "n - k of at least 3 that divides 3n; n = 24, k = 13 gives n - k = 11"),
-        ({"n": 99, "k": 96}, "checks over 99 bits, tables of 2^99 entries"),
         ({"snr_db": float("inf")}, "snr_db must be a number of at least -100 and at most 100, found inf"),
         ({"burst_std": -1.0}, "burst_std must be a number of at least 0, found -1.0"),
         ({"burst_probability": 2.0}, "burst_probability must be a number of at least 0 and at most 1"),

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equifactor import Clause
+from equifactor import AtMost, Clause, Parity
 from equifactor.errors import FormatError, ModelError
 from equifactor.graph import FactorGraph
 from equifactor.io.cnf import read_cnf, write_cnf
@@ -169,6 +169,26 @@ def test_written_text(tmp_path):
     )
 
 
+def test_clauses_are_written_as_they_are(tmp_path):
+    g = FactorGraph([2] * 40, [(range(40), Clause()), ([3, 5], Clause([False, True])), ([1], [0.25, 0.5])])
+    write_cnf(g, tmp_path / "a.cnf")
+    text = (tmp_path / "a.cnf").read_text()
+    assert text.startswith("c t wmc\np cnf 40 2\nc p weight 2 0.5 0\nc p weight -2 0.25 0\n1 2 3 4 ")
+    assert text.endswith(" 40 0\n-4 6 0\n")
+    assert read_cnf(tmp_path / "a.cnf") == g
+
+
+@pytest.mark.parametrize("name", ["a.cnf", "a.wcnf"])
+def test_clauses_with_weights_are_weighted_maxsat(tmp_path, name):
+    soft = [([0, 1], Clause(weight=2.0)), ([1, 2, 3], Clause([True, False, True], weight=0.1))]
+    g = FactorGraph([2] * 5, [*soft, ([0, 3], Clause()), ([2], [0.5, 1]), ([4], [0, 1]), ([], 0.3), ([0, 4], Parity())])
+    for h in (g, g.condition({2: 1, 0: 0})):
+        write_cnf(h, tmp_path / name)
+        np.testing.assert_allclose(weights(read_cnf(tmp_path / name)), weights(h))
+    write_cnf(FactorGraph([2] * 3, [([0, 1], Clause(weight=2.0)), ([1, 2], Clause())]), tmp_path / name)
+    assert (tmp_path / name).read_text() == "p wcnf 3 2 3\n2 1 2 0\n3 2 3 0\n"
+
+
 def test_constants_scaled_tables_and_evidence(tmp_path):
     g = FactorGraph([2, 2, 2], [([], 3.0), ([0, 1], [[5, 0], [5, 5]]), ([2], [0.5, 2]), ([2], [0.1, 0.2])])
     for h in (g, g.condition({2: 1}), g.condition({0: 1, 1: 0, 2: 0})):
@@ -189,6 +209,8 @@ def test_contradictions(tmp_path):
         (FactorGraph([2, 3]), "variable 1 has 3 states.*binary.*uai"),
         (FactorGraph([2, 2], [([0], [1, 0]), ([0, 1], [[1, 2], [3, 4]])]), "factor 1 over 2 variables.*uai"),
         (FactorGraph([], [([], 0.5)]), "constant.*uai"),
+        (FactorGraph([2] * 2, [([0], [2, 1]), ([0, 1], Clause(weight=1.0))]), "factor 0 has a potential above 1.*uai"),
+        (FactorGraph([2] * 21, [(range(21), AtMost(1))]), r"factor 0 is a count .* 2\^21 entries.*at most 2\^20"),
     ],
 )
 def test_what_is_not_a_formula_is_refused(tmp_path, graph, message):
