@@ -52,7 +52,7 @@ class SparseTable(StructuredFactor):
         try:
             listed = np.asarray(self.configurations)
             values = np.asarray(self.log_values, float)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ModelError("a sparse table needs configurations [n, arity] and n log values") from None
         if listed.size == 0:
             listed = np.zeros((0, len(card)), np.int64)
