@@ -120,7 +120,7 @@ def _tuples(s: Structure, a: int, costs: IntArray) -> tuple[int, IntArray, IntAr
     """The default cost of a factor, given the costs of its log values; its tuples [n, arity] and their costs [n]."""
     if s.kinds is not None and s.kinds.kind[a] != TABLE:
         words = s.kinds.words[s.kinds.word_ptr[a] : s.kinds.word_ptr[a + 1]]
-        return int(costs[0]), words.reshape(len(costs) - 1, -1), costs[1:]
+        return int(costs[0]), words.reshape(len(costs) - 1, len(s.scope(a))), costs[1:]
     values, counts = np.unique(costs, return_counts=True)
     default = int(values[np.argmax(counts)])  # the most frequent cost needs no tuples
     listed = np.flatnonzero(costs != default)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_factors import all_states, random_mixture, scores_from_tables
 
-from equifactor import FactorGraph, lower, plan, solve
+from equifactor import FactorGraph, lower, plan, read_graph, solve, write_graph
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -103,3 +103,15 @@ def test_lowering_keeps_scores_and_sums(seed: int) -> None:
         assert h.num_vars >= g.num_vars
         np.testing.assert_array_equal(h.card[: g.num_vars], g.card)
     assert plan(g).num_lowered_entries == (0 if g.structure.kinds is None else lower(g).graph.structure.num_entries)
+
+
+@pytest.mark.parametrize("suffix", ["uai", "lg", "fg", "wcsp"])
+@given(seed=SEEDS)
+def test_files_keep_the_scores(tmp_path_factory: pytest.TempPathFactory, suffix: str, seed: int) -> None:
+    g = random_mixture(np.random.default_rng(seed))
+    path = tmp_path_factory.mktemp("mixture") / f"a.{suffix}"
+    write_graph(g, path)
+    found, expected = read_graph(path).log_score(all_states(g)), scores_from_tables(g)
+    np.testing.assert_array_equal(np.isneginf(found), np.isneginf(expected))
+    finite = np.isfinite(expected)
+    np.testing.assert_allclose(found[finite], expected[finite], atol=1e-4 if suffix == "wcsp" else 1e-9)
