@@ -32,6 +32,8 @@ _EXAMPLES = {
     "tree": "equifactor generate tree --num-vars 100 --card 2-5 -o tree.uai",
     "random": "equifactor generate random --num-vars 20 --num-factors 30 --arity 1-3 --zeros 0.2 -o random.uai",
     "ldpc": "equifactor generate ldpc --n 24 --k 12 --snr-db 2 -o code.uai",
+    "ksat": "equifactor generate ksat --num-vars 100 --ratio 4.2 --k 3 -o formula.cnf",
+    "noisy-or": "equifactor generate noisy-or --num-causes 20 --num-effects 30 --observed 0.5 -o diagnosis.uai",
 }
 
 app = typer.Typer(

@@ -15,6 +15,7 @@ from equifactor.text_tables import labelled
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
+    from equifactor.solvers.elimination.plan import Plan
 
 EXAMPLE = example("equifactor generate tree --num-vars 100 --card 2-5 -o tree.uai", "equifactor info tree.uai")
 
@@ -26,7 +27,7 @@ def info(
     format: InputFormat = None,
     sample: Sample = None,
 ) -> None:
-    """Describe models: variables, factors, cardinalities, arities, zeros, components, width and memory."""
+    """Describe models: variables, factors, cardinalities, arities, zeros, kinds, components, width and memory."""
     graphs = ModelReader(models, evidence, format, sample)
     for n, (path, graph) in enumerate(graphs):
         print(_as_json(path, graph) if as_json else ("\n" if n else "") + _as_text(path, graph), flush=True)
@@ -34,15 +35,29 @@ def info(
         raise typer.Exit(Exit.BAD_INPUT)
 
 
+def _cost(graph: FactorGraph) -> Plan | str:
+    """The plan of exact inference, or the sentence that says why there is none: factors too large for tables."""
+    from equifactor.errors import ModelError
+    from equifactor.solvers.elimination.plan import plan
+
+    try:
+        return plan(graph)
+    except ModelError as error:
+        return str(error)
+
+
 def _as_text(path: str, graph: FactorGraph) -> str:
     from equifactor.graph.components import count_components
     from equifactor.graph.display import facts
-    from equifactor.solvers.elimination.plan import format_bytes, plan
+    from equifactor.solvers.elimination.plan import format_bytes
 
-    cost = plan(graph)
-    rows = [
-        *facts(graph),
-        ("components", f"{count_components(graph.structure, graph.observed):,}"),
+    cost = _cost(graph)
+    rows = [*facts(graph), ("components", f"{count_components(graph.structure, graph.observed):,}")]
+    if isinstance(cost, str):
+        return labelled(path, [*rows, ("exact", cost)])
+    if cost.lowering:
+        rows.append(("in tables for exact", cost.lowering))
+    rows += [
         ("width estimate", f"{cost.width:,}"),
         ("largest exact table", f"2^{cost.log2_largest:.1f} entries"),
         ("memory for exact", format_bytes(cost.memory)),
@@ -52,23 +67,28 @@ def _as_text(path: str, graph: FactorGraph) -> str:
 
 def _as_json(path: str, graph: FactorGraph) -> str:
     from equifactor.graph.components import count_components
-    from equifactor.solvers.elimination.plan import plan
+    from equifactor.graph.display import contents
 
-    cost, s = plan(graph), graph.structure
+    cost, s, held = _cost(graph), graph.structure, contents(graph)
+    known = None if isinstance(cost, str) else cost
     row: dict[str, Any] = {
         "model": path,
         "variables": s.num_vars,
         "observed": len(graph.evidence),
         "factors": s.num_factors,
         "edges": s.num_edges,
-        "entries": s.num_entries,
+        "kinds": held.kinds,
+        "entries": held.entries,
         "cardinalities": _histogram(s.card),
         "arities": _histogram(s.arity),
-        "zeros": int(np.count_nonzero(np.isneginf(graph.log_phi))),
+        "zeros": held.zeros,
+        "numbers_of_other_kinds": held.numbers,
         "components": count_components(s, graph.observed),
-        "width": cost.width,
-        "log2_largest_table": round(cost.log2_largest, 3),
-        "exact_bytes": cost.memory,
+        "width": known and known.width,
+        "log2_largest_table": known and round(known.log2_largest, 3),
+        "exact_bytes": known and known.memory,
+        "lowered_variables": known and known.num_auxiliary,
+        "lowered_entries": known and known.num_lowered_entries,
     }
     return json.dumps(row, allow_nan=False)
 

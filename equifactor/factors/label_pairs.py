@@ -40,9 +40,13 @@ class LabelPair(StructuredFactor):
                 )
             return np.tile(np.arange(card[0]), 2)
         try:
-            first, second = (np.asarray(own, np.int64) for own in self.labels)
+            first, second = (np.asarray(own) for own in self.labels)
+            whole = all(own.ndim == 1 and own.dtype.kind in "iu" for own in (first, second))
         except (TypeError, ValueError):
-            raise ModelError("labels are two lists of whole numbers, one for each variable") from None
+            whole = False
+        if not whole:
+            raise ModelError(f"labels are two lists of whole numbers, one for each variable; found {self.labels!r}")
+        first, second = first.astype(np.int64), second.astype(np.int64)
         if (len(first), len(second)) != card or min(first.min(), second.min()) < 0:
             raise ModelError(
                 f"labels are one whole number from 0 on for each of {card[0]} and {card[1]} states, "

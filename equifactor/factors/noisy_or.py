@@ -19,6 +19,7 @@ from equifactor.factors.structured_factor import (
     number_of_values,
     number_of_words,
     read_signs,
+    truth,
 )
 from equifactor.graph.pointers import ptr_of
 
@@ -66,9 +67,10 @@ class NoisyOr(StructuredFactor):
                 f"a noisy_or over {len(card)} variables, the effect first, needs one leak and {max(causes, 0)} "
                 f"inhibitors; found {inhibitors.size} inhibitors"
             )
-        if self.effect is None and not 0 <= self.place < len(card):
+        whole = isinstance(self.place, (int, np.integer))
+        if self.effect is None and not (whole and 0 <= self.place < len(card)):
             raise ModelError(f"the effect of a noisy_or over {len(card)} variables cannot be at place {self.place!r}")
-        known = IN_SCOPE + self.place if self.effect is None else int(self.effect)
+        known = IN_SCOPE + self.place if self.effect is None else int(truth(self.effect, "what is known of an effect"))
         with np.errstate(divide="ignore"):
             values = np.concatenate(([np.log1p(-leak)], np.log(inhibitors)))
         return values, np.concatenate(([known], read_signs(self.signs, len(card), self.kind)))
@@ -203,7 +205,7 @@ def log1mexp(x: FloatArray) -> FloatArray:
 def _probabilities(values: object, what: str) -> FloatArray:
     try:
         numbers = np.asarray(values, float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         numbers = np.array(np.nan)
     if not np.all((numbers >= 0) & (numbers <= 1)):
         raise ModelError(f"the {what} of a noisy_or must be from 0 to 1, found {values!r}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.errors import ModelError
 from equifactor.factors.lowering import LoweredBuilder, add_tables, small
 from equifactor.factors.small_scopes import without_small_scopes
 from equifactor.factors.structured_factor import (
@@ -15,6 +16,7 @@ from equifactor.factors.structured_factor import (
     not_binary,
     number_of_values,
     number_of_words,
+    truth,
 )
 
 if TYPE_CHECKING:
@@ -47,8 +49,11 @@ class Parity(StructuredFactor):
     def row(self, card: tuple[int, ...]) -> tuple[FloatArray, IntArray]:
         """Two log values, of even and odd."""
         values = (0.0, -np.inf) if self.log_values is None else self.log_values
+        if not isinstance(values, (tuple, list, np.ndarray)) or len(values) != 2:
+            raise ModelError(f"a parity needs two log values, of an even and an odd number of ones; found {values!r}")
         even, odd = (log_number(v, "the log value of a parity") for v in values)
-        return np.array([odd, even] if self.odd else [even, odd]), np.zeros(0, np.int64)
+        turned = truth(self.odd, "whether a parity is odd")
+        return np.array([odd, even] if turned else [even, odd]), np.zeros(0, np.int64)
 
     @classmethod
     def of_row(cls, card: tuple[int, ...], log_values: FloatArray, words: IntArray) -> Parity:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from equifactor.factors.lowering import LoweredTables
     from equifactor.typing import BoolArray, FloatArray, IntArray, Semiring
 
+_MAX_PAIR = 20.0  # log2 of the entries of the largest table over a pair that lowering makes
 _BLOCK = 2**22  # words times assignments that are compared at once
 
 
@@ -52,7 +53,7 @@ class SparseTable(StructuredFactor):
         try:
             listed = np.asarray(self.configurations)
             values = np.asarray(self.log_values, float)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ModelError("a sparse table needs configurations [n, arity] and n log values") from None
         if listed.size == 0:
             listed = np.zeros((0, len(card)), np.int64)
@@ -164,10 +165,20 @@ class SparseTable(StructuredFactor):
         from equifactor.factors.sparse_boxes import add_selectors
 
         builder = LoweredBuilder()
-        direct = small(rows)
+        direct = small(rows) | _better_as_tables(rows)
         add_tables(builder, cls, rows.take(np.flatnonzero(direct)))
         add_selectors(builder, rows.take(np.flatnonzero(~direct)))
         return builder.finish()
+
+
+def _better_as_tables(rows: FactorRows) -> BoolArray:
+    """[N] whether the table is no larger than a selector's tables would be, or is one over a pair of variables."""
+    listed = np.diff(rows.value_ptr)  # and one more, for the rest
+    bits = rows.sum_of_edges(np.log2(rows.card))
+    tables = np.log2(listed * (1.0 + rows.sum_of_edges(rows.card)))
+    # Dual ascent and search treat a pair far better than a selector that hides it.
+    is_pair = (rows.arity == 2) & (bits <= _MAX_PAIR)
+    return np.asarray((bits <= tables) | is_pair)
 
 
 def _listed_values(rows: FactorRows) -> FloatArray:

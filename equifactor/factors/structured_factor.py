@@ -151,9 +151,18 @@ def read_signs(signs: object, arity: int, kind: str) -> IntArray:
     return values.astype(np.int64)
 
 
+def truth(value: object, what: str) -> bool:
+    """A yes or no that a user gave as True or False, or as 1 or 0."""
+    if not isinstance(value, (bool, np.bool_, int, np.integer)) or value not in (0, 1):
+        raise ModelError(f"{what} is True or False, found {value!r}")
+    return bool(value)
+
+
 def log_number(value: object, what: str) -> float:
     """A number below infinity that a user gave as a log value."""
     try:
+        if isinstance(value, (str, bytes)):
+            raise TypeError
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         raise ModelError(f"{what} must be a number, found {value!r}") from None

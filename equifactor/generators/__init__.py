@@ -5,6 +5,8 @@
 grids.py, pairwise.py              pairwise fields on grids and on other graphs
 random_trees.py, random_graphs.py  random graphs, with tables of random_tables.py
 ldpc.py                            decoding of parity-check codes, of parity_checks.py, over a channel of channel.py
+random_formulas.py                 random satisfiability
+diagnosis.py                       causes and effects, tied by noisy-or
 argument_checks.py                 checks of the arguments of all generators
 building_blocks.py                 what several generators build graphs from
 """
@@ -13,9 +15,11 @@ from collections.abc import Callable
 from typing import Any
 
 from equifactor.generators.channel import BurstyChannel
+from equifactor.generators.diagnosis import noisy_or_network
 from equifactor.generators.grids import asymmetric_grid, ising_grid, potts_grid
 from equifactor.generators.ldpc import LdpcCode, Transmissions, ldpc, ldpc_transmissions
 from equifactor.generators.pairwise import pairwise_field
+from equifactor.generators.random_formulas import random_ksat
 from equifactor.generators.random_graphs import random_graph
 from equifactor.generators.random_trees import random_tree
 
@@ -28,6 +32,8 @@ GENERATORS: dict[str, Callable[..., Any]] = {
     "tree": random_tree,
     "random": random_graph,
     "ldpc": ldpc,
+    "ksat": random_ksat,
+    "noisy-or": noisy_or_network,
 }
 
 __all__ = [
@@ -39,8 +45,10 @@ __all__ = [
     "ising_grid",
     "ldpc",
     "ldpc_transmissions",
+    "noisy_or_network",
     "pairwise_field",
     "potts_grid",
     "random_graph",
+    "random_ksat",
     "random_tree",
 ]

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.factors.factor_rows import FactorRows
 from equifactor.graph.factor_graph import FactorGraph
+from equifactor.graph.pointers import ptr_of
 from equifactor.graph.structure import Structure
 
 if TYPE_CHECKING:
@@ -20,6 +22,31 @@ def field_structure(card: ArrayLike, pairs: IntArray) -> Structure:
     num_vars = len(np.asarray(card))
     scope_ptr = np.concatenate((np.arange(num_vars), num_vars + 2 * np.arange(len(pairs) + 1)))
     return Structure.build(card, scope_ptr, np.concatenate((np.arange(num_vars), pairs.ravel())))
+
+
+def rows_of_kind(
+    kind: int,
+    arity: IntArray,
+    scope_vars: IntArray,
+    values: tuple[IntArray, FloatArray],
+    words: tuple[IntArray, IntArray],
+) -> FactorRows:
+    """Factors of one kind over binary variables, from flat arrays.
+
+    Args:
+        kind: the number of the kind.
+        arity: [N] variables of each factor.
+        scope_vars: the variables of all factors, one after the other.
+        values: how many log values each factor has [N], and all of them.
+        words: how many words each factor has [N], and all of them.
+    """
+    return FactorRows(
+        np.full(len(arity), kind),
+        ptr_of(arity), scope_vars,
+        ptr_of(values[0]), values[1],
+        ptr_of(words[0]), words[1],
+        np.full(len(scope_vars), 2),
+    )  # fmt: skip
 
 
 def one_or_many(

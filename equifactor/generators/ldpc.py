@@ -4,36 +4,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast, overload
+from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, overload
 
 import numpy as np
 
 from equifactor.errors import ModelError, OptionError
+from equifactor.factors.factor_rows import FactorRows
+from equifactor.factors.parity import Parity
+from equifactor.factors.structured_factor import TABLE
 from equifactor.generators.argument_checks import check_size, choice, number_of_graphs, whole
 from equifactor.generators.building_blocks import one_or_many
 from equifactor.generators.channel import BurstyChannel, Decoder
 from equifactor.generators.parity_checks import COLUMN_WEIGHT, null_space, regular_checks
-from equifactor.graph.inputs import as_numbers
-from equifactor.graph.pointers import ptr_of
+from equifactor.graph.pointers import ptr_of, row_of
 from equifactor.graph.structure import Structure
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from equifactor.graph.factor_graph import FactorGraph
     from equifactor.typing import FloatArray, IntArray
 
 
-_MAX_ROW_WEIGHT = 20  # a check over w bits is a table of 2^w entries
-
-
-@dataclass(frozen=True, eq=False)
 class LdpcCode:
-    """A linear code given by its sparse parity checks, each over at most 20 bits, of one size or of several.
+    """A linear code given by its sparse parity checks, of any size, equal or not.
 
     Args:
         parity: [m, n] zeros and ones, one row per check and one column per bit. Every check needs a bit and every bit
-            a check. The array is copied unless it is read-only bytes already.
+            a check.
 
     Examples:
         >>> import numpy as np
@@ -44,10 +42,14 @@ class LdpcCode:
         False
     """
 
-    parity: NDArray[np.uint8]  # [m, n]
+    check_ptr: IntArray  # [m+1] bits of check c are bits[check_ptr[c]:check_ptr[c+1]]
+    bits: IntArray  # ascending in every check
+    n: int  # the length of a codeword
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "parity", _read_parity(self.parity))
+    def __init__(self, parity: ArrayLike) -> None:
+        matrix = _read_parity(parity)
+        check, bits = np.nonzero(matrix)  # row by row
+        self.check_ptr, self.bits, self.n = ptr_of(np.bincount(check)), bits, matrix.shape[1]
 
     @classmethod
     def random(cls, n: int, k: int, *, seed: int = 0) -> LdpcCode:
@@ -58,23 +60,23 @@ class LdpcCode:
             raise OptionError(
                 f"a regular code needs n - k of at least 3 that divides 3n; n = {n}, k = {k} gives n - k = {num_checks}"
             )
-        weight = COLUMN_WEIGHT * n // num_checks
-        if weight > _MAX_ROW_WEIGHT:
-            raise OptionError(
-                f"n = {n}, k = {k} gives checks over {weight} bits, tables of 2^{weight} entries; "
-                f"at most {_MAX_ROW_WEIGHT} bits per check are possible, so choose a smaller k"
-            )
-        check_size(n * num_checks)
+        check_size(COLUMN_WEIGHT * n)
         checks = regular_checks(n, num_checks, np.random.default_rng(whole("seed", seed, 0)))
-        parity = np.zeros((num_checks, n), np.uint8)  # one byte per bit: n = 10,000 takes 50 MB
-        parity[checks.ravel(), np.repeat(np.arange(n), COLUMN_WEIGHT)] = 1
-        parity.flags.writeable = False
-        return cls(parity)
+        code = cls.__new__(cls)
+        bit = np.repeat(np.arange(n), COLUMN_WEIGHT)
+        code.bits = bit[np.argsort(checks.ravel(), kind="stable")]
+        code.check_ptr = COLUMN_WEIGHT * n // num_checks * np.arange(num_checks + 1)
+        code.n = n
+        return code
 
-    @property
-    def n(self) -> int:
-        """The length of a codeword."""
-        return self.parity.shape[1]
+    @cached_property
+    def parity(self) -> NDArray[np.uint8]:
+        """The checks [m, n] as a matrix of bytes, which only `encode` needs."""
+        check_size((len(self.check_ptr) - 1) * self.n)
+        matrix = np.zeros((len(self.check_ptr) - 1, self.n), np.uint8)
+        matrix[row_of(self.check_ptr), self.bits] = 1
+        matrix.flags.writeable = False
+        return matrix
 
     @property
     def dimension(self) -> int:
@@ -96,16 +98,17 @@ class LdpcCode:
     @cached_property
     def structure(self) -> Structure:
         """The structure of every graph: factor i < n is what the channel says of bit i, factor n + c is check c."""
-        check, bits = np.nonzero(self.parity)  # row by row
-        sizes = np.bincount(check, minlength=len(self.parity))
-        scope_ptr = np.concatenate((np.arange(self.n), self.n + ptr_of(sizes)))
-        return Structure.build(np.full(self.n, 2), scope_ptr, np.concatenate((np.arange(self.n), bits)))
-
-    def _log_checks(self) -> FloatArray:
-        """The log tables of all checks, one after the other: 0 where the number of ones is even, else `-inf`."""
-        sizes = self.structure.arity[self.n :].tolist()
-        table = {size: np.where(np.bitwise_count(np.arange(2**size)) % 2 == 0, 0.0, -np.inf) for size in set(sizes)}
-        return np.concatenate([table[size] for size in sizes])
+        sizes = np.concatenate((np.ones(self.n, np.int64), np.diff(self.check_ptr)))
+        count = np.arange(len(sizes) + 1)
+        scope_vars = np.concatenate((np.arange(self.n), self.bits))
+        rows = FactorRows(
+            np.where(sizes > 1, Parity.number, TABLE),  # a check of one bit is a table
+            ptr_of(sizes), scope_vars,
+            2 * count, np.zeros(2 * len(sizes)),
+            0 * count, count[:0],
+            np.full(len(scope_vars), 2),
+        )  # fmt: skip
+        return Structure.of_rows(np.full(self.n, 2), rows)
 
     def graphs(self, received: FloatArray, channel: BurstyChannel, *, stem: str = "ldpc") -> list[FactorGraph]:
         """One graph per received word [N, n]; its MAP assignment is the most likely codeword.
@@ -117,45 +120,38 @@ class LdpcCode:
             raise ModelError(f"received words need shape [N, {self.n}], found {received.shape}")
         check_size(len(received) * self.structure.num_entries)
         evidence = channel.log_likelihood(received).reshape(len(received), -1)
-        checks = self._log_checks()
+        checks = np.tile([0.0, -np.inf], len(self.check_ptr) - 1)  # the log values of even and of odd
         log_phi = np.hstack((evidence, np.broadcast_to(checks, (len(received), len(checks)))))
         graphs = one_or_many(self.structure, log_phi, stem, len(received))
         return graphs if isinstance(graphs, list) else [graphs]
 
 
-def _read_parity(parity: object) -> NDArray[np.uint8]:
-    """The checks as read-only bytes; raises `ModelError` where they are not the checks of a code."""
-    bytes_already = isinstance(parity, np.ndarray) and parity.dtype == np.uint8
+def _read_parity(parity: object) -> np.ndarray:
+    """The checks as a matrix; raises `ModelError` where they are not the checks of a code."""
+    wrong = None
     try:
-        array: Any = parity if bytes_already else as_numbers(parity)
-    except ValueError as error:
-        raise ModelError(f"the parity checks are not a matrix of zeros and ones: {error}") from None
+        array = np.asarray(parity)
+        wrong = {"U": "it holds text", "O": f"it holds {parity!r:.40}"}.get(array.dtype.kind)
+    except ValueError:
+        wrong = "its rows have different lengths"
+    if wrong:
+        raise ModelError(f"the parity checks are not a matrix of zeros and ones: {wrong}")
     if array.ndim != 2 or not array.size:
         raise ModelError(
             "the parity checks are a matrix of zeros and ones, one row per check and one column per bit; found "
             f"an array of shape {array.shape}"
         )
-    wrong = (array != 0) & (array != 1)
-    if wrong.any():
-        check, bit = np.argwhere(wrong)[0].tolist()
+    other = (array != 0) & (array != 1)
+    if other.any():
+        check, bit = np.argwhere(other)[0].tolist()
         raise ModelError(f"check {check} has {array[check, bit]:g} at bit {bit}; a parity check holds zeros and ones")
     sizes = np.count_nonzero(array, axis=1)
     if not sizes.all():
         raise ModelError(f"check {int(np.argmin(sizes))} has no bits; leave its row out")
-    if sizes.max() > _MAX_ROW_WEIGHT:
-        check = int(np.argmax(sizes))
-        raise ModelError(
-            f"check {check} is over {sizes[check]} bits, a table of 2^{sizes[check]} entries; at most "
-            f"{_MAX_ROW_WEIGHT} bits per check are possible"
-        )
     free = ~array.any(axis=0)
     if free.any():
         raise ModelError(f"bit {int(np.argmax(free))} is in no check; leave its column out, as nothing protects it")
-    if bytes_already and not array.flags.writeable and array.base is None:
-        return cast("NDArray[np.uint8]", array)
-    read_only: NDArray[np.uint8] = array.astype(np.uint8)
-    read_only.flags.writeable = False
-    return read_only
+    return array
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,7 +221,7 @@ def ldpc(
 ) -> FactorGraph | list[FactorGraph]:
     """Decoding problems of one random regular (3, 3n/(n-k)) code of length n and design rate k/n.
 
-    Hard 0/1 tables for the parity checks, and one unary factor per bit with the likelihood of what was
+    A `Parity` for each check, of any number of bits, and one unary factor per bit with the likelihood of what was
     received. All graphs of a call share one structure, and graph i does not depend on `count`.
 
     Args:

@@ -93,10 +93,10 @@ def _structure(
     card = rng.integers(cards[0], cards[1], endpoint=True, size=num_vars)
     arity = rng.integers(arities[0], arities[1], endpoint=True, size=num_factors)
     scope_ptr = ptr_of(arity)
-    return Structure.build(card, scope_ptr, _subsets(num_vars, arity, rng))
+    return Structure.build(card, scope_ptr, random_subsets(num_vars, arity, rng))
 
 
-def _subsets(num_vars: int, size: IntArray, rng: np.random.Generator) -> IntArray:
+def random_subsets(num_vars: int, size: IntArray, rng: np.random.Generator) -> IntArray:
     """A uniform subset of the variables for each factor, in random order, one after the other.
 
     Floyd's sampling, all factors at once: slot j draws from the first V - size + j + 1 variables and takes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -25,18 +26,46 @@ def _count(n: int, noun: str) -> str:
     return f"{n:,} {noun}" + ("" if n == 1 else "s")
 
 
+@dataclass(frozen=True)
+class Contents:
+    """What factors hold: how many there are of each kind, the entries of tables and the numbers of all others."""
+
+    kinds: dict[str, int]  # the number of factors by the name of their kind
+    entries: int  # of tables
+    zeros: int  # among these
+    numbers: int  # log values and words of factors that are no tables
+
+
+def contents(graph: FactorGraph) -> Contents:
+    """Count what the factors hold; cost O(T)."""
+    kinds = graph.structure.kinds
+    if kinds is None:
+        zeros = int(np.count_nonzero(np.isneginf(graph.log_phi)))
+        return Contents({"table": graph.num_factors}, graph.structure.num_entries, zeros, 0)
+    from equifactor.factors.kinds import kind_name
+
+    numbers, counts = np.unique(kinds.kind, return_counts=True)
+    by_kind = {kind_name(number): count for number, count in zip(numbers.tolist(), counts.tolist(), strict=True)}
+    in_table = np.repeat(kinds.kind == 0, np.diff(graph.structure.table_ptr))
+    zeros = int(np.count_nonzero(np.isneginf(graph.log_phi[in_table])))
+    entries = int(np.count_nonzero(in_table))
+    return Contents(by_kind, entries, zeros, len(graph.log_phi) - entries + len(kinds.words))
+
+
 def one_line(graph: FactorGraph) -> str:
     """The name and the sizes of a graph on one line."""
-    s = graph.structure
-    zeros = int(np.count_nonzero(np.isneginf(graph.log_phi)))
+    s, held = graph.structure, contents(graph)
     states = span(s.card)
     parts = [
         _count(s.num_vars, "variable"),
         _count(s.num_factors, "factor"),
         f"{states} state" + ("" if states == "1" else "s"),
         f"arity {span(s.arity)}",
-        _count(zeros, "zero") if zeros else "no zeros",
     ]
+    if s.kinds is None:
+        parts.append(_count(held.zeros, "zero") if held.zeros else "no zeros")
+    else:
+        parts += [f"{n:,} {kind}" for kind, n in held.kinds.items()]
     if graph.observed is not None:
         parts.insert(1, f"{len(graph.evidence):,} observed")
     return (f"{graph.name}: " if graph.name else "") + ", ".join(parts)
@@ -44,9 +73,8 @@ def one_line(graph: FactorGraph) -> str:
 
 def facts(graph: FactorGraph) -> list[tuple[str, str]]:
     """The label and value of everything that is cheap to know about a graph."""
-    s = graph.structure
-    zeros = int(np.count_nonzero(np.isneginf(graph.log_phi)))
-    share = f" ({zeros / s.num_entries:.1%} of entries)" if zeros else ""
+    s, held = graph.structure, contents(graph)
+    share = f" ({held.zeros / held.entries:.1%} of entries)" if held.zeros else ""
     rows = [
         ("variables", f"{s.num_vars:,}"),
         ("observed", f"{len(graph.evidence):,}"),
@@ -54,9 +82,12 @@ def facts(graph: FactorGraph) -> list[tuple[str, str]]:
         ("factors", f"{s.num_factors:,}"),
         ("arity", span(s.arity)),
         ("edges", f"{s.num_edges:,}"),
-        ("table entries", f"{s.num_entries:,}"),
-        ("zeros", f"{zeros:,}{share}"),
+        ("table entries", f"{held.entries:,}"),
+        ("zeros", f"{held.zeros:,}{share}"),
     ]
+    if s.kinds is not None:
+        rows += [(f"factors of kind {kind}", f"{n:,}") for kind, n in held.kinds.items()]
+        rows.append(("numbers of other kinds", f"{held.numbers:,}"))
     by_arity = np.bincount(s.arity) if s.num_factors else np.zeros(0, int)
     rows += [(f"factors of arity {k}", f"{n:,}") for k, n in enumerate(by_arity) if n and len(by_arity) > 1]
     return rows

@@ -6,10 +6,13 @@ import math
 import re
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from equifactor.io.clause_rows import unary_rows
 from equifactor.io.words import shown
 
 if TYPE_CHECKING:
-    from equifactor.io.dense_tables import DenseTables
+    from equifactor.factors.factor_rows import FactorRows
     from equifactor.io.words import Words
 
 _RATIO = re.compile(r"[0-9]{1,300}/[0-9]{1,300}")
@@ -51,14 +54,21 @@ class LiteralWeights:
                 raise words.error(f"expected one weight of literal {x}, found {weight:g} after {self._weight[x]:g}")
             self._line[x] = words
 
-    def add_to(self, tables: DenseTables, num_vars: int) -> None:
-        """Add one unary factor per weighted variable; the weight of a missing literal is 1 minus that of the other."""
-        for variable in sorted({abs(x) for x in self._weight}):
+    @property
+    def one_sided(self) -> list[int]:
+        """The variables of which only one literal has a weight, in order."""
+        return sorted(abs(x) for x in self._weight if -x not in self._weight)
+
+    def rows(self, num_vars: int) -> FactorRows:
+        """One unary table per weighted variable; the weight of a missing literal is 1 minus that of the other."""
+        variables = sorted({abs(x) for x in self._weight})
+        log_weights = np.zeros((len(variables), 2))
+        for n, variable in enumerate(variables):
             words = self._line[variable if variable in self._line else -variable]
             if variable > num_vars:
                 raise words.error(f"expected a literal of variables 1 to {num_vars}, found {variable}")
-            log_weights = [_log(self._weight_of(x, words)) for x in (-variable, variable)]
-            tables.add(words, [variable - 1], [2], 0.0)[:] = log_weights
+            log_weights[n] = [_log(self._weight_of(x, words)) for x in (-variable, variable)]
+        return unary_rows(np.array(variables, np.int64) - 1, log_weights)
 
     def _weight_of(self, literal: int, words: Words) -> float:
         if literal in self._weight:

@@ -1,4 +1,4 @@
-"""Dense tables for formats that list only some entries, kept within a memory limit."""
+"""Tables for formats that list only some entries, kept within a memory limit; sparse ones where that is smaller."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.errors import FormatError, ModelError
+from equifactor.factors.factor_rows import FactorRows
+from equifactor.factors.sparse_table import SparseTable
+from equifactor.factors.structured_factor import TABLE
 from equifactor.graph.factor_graph import FactorGraph
+from equifactor.graph.pointers import ptr_of
 from equifactor.graph.structure import Structure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from equifactor.io.words import Words
-    from equifactor.typing import FloatArray
+    from equifactor.typing import FloatArray, IntArray
 
 # A few bytes of a sparse file may ask for any amount of memory; the limit is on all tables together.
 MAX_ENTRIES = 2**27  # 1 GiB of float64
@@ -36,6 +40,7 @@ class DenseTables:
         self._scope_ptr: list[int] = [0]
         self._tables: list[FloatArray] = []
         self._lines: list[int] = []
+        self._listed: dict[int, IntArray] = {}  # the configurations of factors that are sparse tables
 
     def add(self, words: Words, scope: Sequence[int], card: Sequence[int], fill: float) -> FloatArray:
         """Add a factor and return its flat table [product of card], whose entries are all `fill`, to be filled in.
@@ -52,11 +57,19 @@ class DenseTables:
                 f"{len(card)} variables with {size if size < 10**15 else f'about {float(size):.0e}'} entries"
             )
         table = np.full(size, fill)
+        self._append(words, scope, table)
+        return table
+
+    def add_sparse(self, words: Words, scope: Sequence[int], configurations: IntArray, values: FloatArray) -> None:
+        """Add a `SparseTable` from its configurations [n, arity] and its values [1 + n], the default first."""
+        self._listed[len(self._tables)] = configurations
+        self._append(words, scope, values)
+
+    def _append(self, words: Words, scope: Sequence[int], values: FloatArray) -> None:
         self._scopes += scope
         self._scope_ptr.append(len(self._scopes))
-        self._tables.append(table)
+        self._tables.append(values)
         self._lines.append(words.line)
-        return table
 
     def renumber(self, number_of: Mapping[int, int]) -> None:
         """Replace the variables in all scopes, for files whose labels have gaps."""
@@ -72,14 +85,26 @@ class DenseTables:
     ) -> FactorGraph:
         """The finished graph; what is wrong with a factor is reported with its line."""
         try:
-            structure = Structure.build(
-                np.array(card, np.int64),
-                np.array(self._scope_ptr),
-                np.array(self._scopes, np.int64),
-                variable_names=variable_names,
-            )
+            structure = self._structure(np.array(card, np.int64), variable_names)
             phi = np.concatenate(self._tables) if self._tables else np.zeros(0)
             return FactorGraph.from_arrays(structure, phi, log=log, name=name)
         except ModelError as error:
             line = "" if error.factor is None else f":{self._lines[error.factor]}"
             raise FormatError(f"{self._where}{line}: {error}") from None
+
+    def _structure(self, card: IntArray, variable_names: Sequence[str] | None) -> Structure:
+        scope_ptr, scope_vars = np.array(self._scope_ptr), np.array(self._scopes, np.int64)
+        if not self._listed:
+            return Structure.build(card, scope_ptr, scope_vars, variable_names=variable_names)
+        kind = np.full(len(self._tables), TABLE)
+        kind[list(self._listed)] = SparseTable.number
+        words = np.zeros(len(kind), np.int64)
+        words[list(self._listed)] = [listed.size for listed in self._listed.values()]
+        rows = FactorRows(
+            kind,
+            scope_ptr, scope_vars,
+            ptr_of([len(table) for table in self._tables]), np.concatenate(self._tables),
+            ptr_of(words), np.concatenate([listed.ravel() for listed in self._listed.values()]),
+            card[scope_vars],
+        )  # fmt: skip
+        return Structure.of_rows(card, rows, variable_names=variable_names)

@@ -22,6 +22,7 @@ from equifactor.io.dense_tables import DenseTables
 from equifactor.io.evidence import evidence_as_factors
 from equifactor.io.files import label, read_bytes, split_name, write_text
 from equifactor.io.words import Words
+from equifactor.io.written_tables import with_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -92,9 +93,10 @@ def write_fg(graph: FactorGraph, path: PathLike) -> None:
 
     The format knows variables through factors only: one in no factor gets a factor of ones, an observed one a
     factor that is zero elsewhere. Neither changes any answer. Variable names are written where they can be
-    labels, that is whole numbers in ascending order.
+    labels, that is whole numbers in ascending order. Factors of other kinds become tables; raises `ModelError` where
+    one would have more than 2^20 entries.
     """
-    graph = evidence_as_factors(graph)
+    graph = with_tables(evidence_as_factors(graph), "an .fg file")
     absent = np.setdiff1d(np.arange(graph.num_vars), graph.structure.scope_vars)
     if len(absent):
         graph = graph.with_factors([([i], np.ones(graph.card[i])) for i in absent.tolist()])

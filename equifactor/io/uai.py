@@ -29,6 +29,7 @@ from equifactor.io.evidence import evidence_as_factors
 from equifactor.io.files import PathLike, label, read_bytes, split_name, write_text
 from equifactor.io.numbers import TokenError, locate, open_tokens
 from equifactor.io.words import shown
+from equifactor.io.written_tables import with_tables
 
 if TYPE_CHECKING:
     from equifactor.typing import FloatArray, IntArray
@@ -203,16 +204,18 @@ def _first_wrong(phi: FloatArray, log: bool) -> int:
 def write_uai(graph: FactorGraph, path: PathLike, log: bool | None = None) -> None:
     """Write a Markov network; potentials read back to the same logarithms where floats allow it.
 
-    Observed variables get a factor that is zero elsewhere, so that the file means the same. Names are lost.
-    Raises `ModelError` when a potential does not fit into a 64-bit number; the log form holds everything.
+    Observed variables get a factor that is zero elsewhere, so that the file means the same. Names are lost, and factors
+    of other kinds become tables. Raises `ModelError` when a potential does not fit into a 64-bit number (the log form
+    holds everything), or when such a table would have more than 2^20 entries.
 
     Args:
         graph: the graph to write.
         path: the file, `-` for stdout, compressed by suffix.
         log: whether natural logarithms are written; None decides by the suffix (`.LG`).
     """
-    graph = evidence_as_factors(graph)
-    write_text(path, _text(graph, split_name(path)[1] == ".lg" if log is None else log))
+    log = split_name(path)[1] == ".lg" if log is None else log
+    graph = with_tables(evidence_as_factors(graph), "an .LG file" if log else "a .uai file")
+    write_text(path, _text(graph, log))
 
 
 def _text(graph: FactorGraph, log: bool) -> Iterator[str]:

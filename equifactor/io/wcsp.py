@@ -10,12 +10,15 @@
 Costs are whole numbers to be added up and minimised, so log phi = -cost / scale. The scale is 1 unless the
 name says otherwise: `write_wcsp` ends it with `:scale=S`, and `:constant=C` where positive log potentials
 had to be taken out of the tables, since costs must not be negative. Other programs see a mere name.
+A function whose list of tuples is shorter than its table becomes a `SparseTable`.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from array import array
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,10 +32,11 @@ from equifactor.io.words import Words, shown
 if TYPE_CHECKING:
     from equifactor.graph.factor_graph import FactorGraph
     from equifactor.io.files import PathLike
-    from equifactor.typing import FloatArray
+    from equifactor.typing import FloatArray, IntArray
 
 __all__ = ["read_wcsp", "write_wcsp"]
 
+_SMALL = 64  # entries up to which a table is as good as a list of tuples
 _NAME = re.compile(r".*:scale=([0-9.e+-]+)(?::constant=([0-9.e+-]+))?")
 
 
@@ -44,13 +48,30 @@ def read_wcsp(path: PathLike, *, scale: float | None = None) -> FactorGraph:
         scale: log phi = -cost / scale; None takes the scale from the problem's name, or 1.
 
     Cost functions given by a keyword (`salldiff`, `knapsack`, ...) raise `FormatError`, as all other faults.
-    Cost O(size of the file + T).
+    Time and memory are linear in the size of the file and the tables, of which a short list of tuples makes none.
     """
     if scale is not None and not 0 < scale < math.inf:
         raise OptionError(f"scale must be a number above 0, found {scale!r}")
     where = label(path)
     reader = _WcspReader(Words(read_bytes(path), where), where)
     return reader.read(scale, name=split_name(path)[0])
+
+
+@dataclass(frozen=True, eq=False)
+class _Listed:
+    """The tuples of a cost function over variables of these domain sizes."""
+
+    shape: tuple[int, ...]
+    default: float  # the cost of all other tuples
+    states: IntArray  # [n, arity]
+    entries: list[int]  # [n] their places in the table
+    costs: FloatArray  # [n]
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the list takes less memory than the table."""
+        size = math.prod(self.shape)
+        return len(self.shape) > 1 and max(_SMALL, 1 + len(self.costs) * (len(self.shape) + 1)) < size
 
 
 class _WcspReader:
@@ -61,7 +82,7 @@ class _WcspReader:
         self.tables = DenseTables(where)
         self.card: list[int] = []
         self.top = 0
-        self.shared: list[tuple[tuple[int, ...], FloatArray]] = []  # shape and costs of functions to reuse
+        self.shared: list[_Listed] = []  # functions to reuse
 
     def read(self, scale: float | None, name: str | None) -> FactorGraph:
         words = self.words
@@ -113,43 +134,54 @@ class _WcspReader:
                 "cost functions given by keyword are not supported"
             )
         num_tuples = words.integer(f"the number of tuples of cost function {a}")
-        shape = [self.card[i] for i in scope]
-        costs = self.tables.add(words, scope, shape, self._cost(default))
+        shape = tuple(self.card[i] for i in scope)
         if num_tuples < 0:
-            self._reuse(a, tuple(shape), -num_tuples, costs)
+            listed = self._reuse(a, shape, -num_tuples)
         else:
-            self._tuples(a, shape, num_tuples, costs)
+            listed = self._tuples(a, shape, num_tuples, self._cost(default))
         if is_shared:
-            self.shared.append((tuple(shape), costs.copy()))
-        np.divide(costs, scale, out=costs)
-        np.subtract(0.0, costs, out=costs)  # a cost of 0 must not give -0
+            self.shared.append(listed)
+        rest, costs = self._log(listed.default, scale), self._log(listed.costs, scale)
+        if listed.is_sparse:
+            self.tables.add_sparse(words, scope, listed.states, np.concatenate(([rest], costs)))
+        else:
+            self.tables.add(words, scope, shape, float(rest))[listed.entries] = costs
 
     def _cost(self, cost: int) -> float:
         return math.inf if cost >= self.top else float(cost)
 
-    def _tuples(self, a: int, shape: list[int], num_tuples: int, costs: FloatArray) -> None:
+    @staticmethod
+    def _log(costs: FloatArray | float, scale: float) -> FloatArray:
+        return np.asarray(0.0 - np.divide(costs, scale))  # a cost of 0 must not give -0
+
+    def _tuples(self, a: int, shape: tuple[int, ...], num_tuples: int, default: float) -> _Listed:
         words = self.words
         words.room(num_tuples * (len(shape) + 1), f"words for the tuples of cost function {a}")
-        seen: dict[int, float] = {}
+        costs: dict[int, float] = {}  # by the place in the table, a Python number of any size
+        states = array("q")
         for _ in range(num_tuples):
             entry = 0
-            for d in shape:
-                entry = entry * d + words.integer(f"a state in a tuple of cost function {a}", 0, d - 1)
+            row = [words.integer(f"a state in a tuple of cost function {a}", 0, d - 1) for d in shape]
+            for d, x in zip(shape, row, strict=True):
+                entry = entry * d + x
             cost = self._cost(words.integer(f"the cost of a tuple of cost function {a}"))
-            if seen.setdefault(entry, cost) != cost:
+            if entry not in costs:
+                states.extend(row)
+            if costs.setdefault(entry, cost) != cost:
                 raise words.error(f"expected each tuple of cost function {a} once, found one again with another cost")
-            costs[entry] = cost
+        listed = np.array(states, np.int64).reshape(len(costs), len(shape))
+        return _Listed(shape, default, listed, list(costs), np.array(list(costs.values())))
 
-    def _reuse(self, a: int, shape: tuple[int, ...], number: int, costs: FloatArray) -> None:
-        """Copy the tuples of an earlier function that a negative arity has marked as shared."""
+    def _reuse(self, a: int, shape: tuple[int, ...], number: int) -> _Listed:
+        """The tuples of an earlier function that a negative arity has marked as shared."""
         if number > len(self.shared):
             raise self.words.error(
                 f"expected the number of tuples of cost function {a}, or minus the number of one of the "
                 f"{len(self.shared)} shared functions before it, found {-number}"
             )
-        expected, source = self.shared[number - 1]
-        if expected != shape:
+        listed = self.shared[number - 1]
+        if listed.shape != shape:
             raise self.words.error(
-                f"expected variables with domains {expected} as in shared function {number}, found {shape}"
+                f"expected variables with domains {listed.shape} as in shared function {number}, found {shape}"
             )
-        costs[:] = source
+        return listed

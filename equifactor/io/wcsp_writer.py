@@ -9,14 +9,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.errors import ModelError, OptionError
+from equifactor.factors.clause import Clause
+from equifactor.factors.factor_rows import merged
+from equifactor.factors.sparse_table import SparseTable
+from equifactor.factors.structured_factor import TABLE
+from equifactor.graph.factor_graph import FactorGraph
+from equifactor.graph.structure import Structure
 from equifactor.io.decimals import BLOCK
 from equifactor.io.evidence import evidence_as_factors
 from equifactor.io.files import write_text
+from equifactor.io.written_tables import with_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from equifactor.graph.factor_graph import FactorGraph
     from equifactor.io.files import PathLike
     from equifactor.typing import FloatArray, IntArray
 
@@ -35,11 +41,14 @@ def write_wcsp(graph: FactorGraph, path: PathLike, *, scale: float | None = None
             makes all costs whole, or else the one that keeps 7 digits of the largest. The name records it.
 
     Costs are not negative: tables with potentials above 1 are divided by their largest, and the product of
-    these goes into the name as `:constant=`. Cost O(T).
+    these goes into the name as `:constant=`. Sparse tables and clauses stay lists of tuples beside a default cost;
+    factors of other kinds become tables, and `ModelError` is raised where one would have more than 2^20 entries.
+    Cost O(T).
     """
     if scale is not None and not 0 < scale < math.inf:
         raise OptionError(f"scale must be a number above 0, found {scale!r}")
-    graph = evidence_as_factors(graph)
+    graph = with_tables(evidence_as_factors(graph), "a .wcsp file", keep=[SparseTable.number, Clause.number])
+    graph = _clauses_as_sparse(graph)
     ptr = graph.structure.table_ptr
     shifts = np.maximum(0.0, _max_per_table(graph.log_phi, ptr))
     costs = np.repeat(shifts, np.diff(ptr)) - graph.log_phi
@@ -56,6 +65,21 @@ def write_wcsp(graph: FactorGraph, path: PathLike, *, scale: float | None = None
     costs[forbidden] = top
     name = _name(graph.name, scale, math.fsum(shifts))
     write_text(path, _text(graph, costs.astype(np.int64), int(top), name))
+
+
+def _clauses_as_sparse(graph: FactorGraph) -> FactorGraph:
+    """The same graph with sparse tables that list the one configuration which violates a clause."""
+    s = graph.structure
+    if s.kinds is None or not np.any(s.kinds.kind == Clause.number):
+        return graph
+    rows = s.rows(graph.log_phi)
+    places, others = np.flatnonzero(rows.kind == Clause.number), np.flatnonzero(rows.kind != Clause.number)
+    clauses = rows.take(places).as_kind(SparseTable.number)
+    values = np.column_stack((np.zeros(len(places)), clauses.log_values)).ravel()
+    clauses = clauses.with_values(2 * np.arange(len(places) + 1), values)
+    changed = merged([(others, rows.take(others)), (places, clauses.with_words(clauses.word_ptr, 1 - clauses.words))])
+    structure = Structure.of_rows(s.card, changed, variable_names=s.variable_names, state_names=s.state_names)
+    return FactorGraph.trusted(structure, changed.log_values, graph.observed, graph.name)
 
 
 def _max_per_table(values: FloatArray, table_ptr: IntArray) -> FloatArray:
@@ -87,15 +111,22 @@ def _text(graph: FactorGraph, costs: IntArray, top: int, name: str) -> Iterator[
     yield f"{name} {graph.num_vars} {largest_domain} {graph.num_factors} {top}\n"
     yield " ".join(map(str, graph.card.tolist())) + "\n"
     for a in range(graph.num_factors):
-        table = costs[structure.table_ptr[a] : structure.table_ptr[a + 1]]
-        values, counts = np.unique(table, return_counts=True)
-        default = int(values[np.argmax(counts)])  # the most frequent cost needs no tuples
-        listed = np.flatnonzero(table != default)
+        default, states, listed = _tuples(structure, a, costs[structure.table_ptr[a] : structure.table_ptr[a + 1]])
         yield " ".join(map(str, [len(structure.scope(a)), *structure.scope(a).tolist(), default, len(listed)]))
-        edges = slice(structure.scope_ptr[a], structure.scope_ptr[a + 1])
         for start in range(0, len(listed), BLOCK):
-            entries = listed[start : start + BLOCK]
-            states = entries[:, None] // structure.stride[edges] % structure.card[structure.scope(a)]
-            rows = np.column_stack((states, table[entries]))
+            rows = np.column_stack((states[start : start + BLOCK], listed[start : start + BLOCK]))
             yield "".join(["\n" + " ".join(map(str, row)) for row in rows.tolist()])
         yield "\n"
+
+
+def _tuples(s: Structure, a: int, costs: IntArray) -> tuple[int, IntArray, IntArray]:
+    """The default cost of a factor, given the costs of its log values; its tuples [n, arity] and their costs [n]."""
+    if s.kinds is not None and s.kinds.kind[a] != TABLE:
+        words = s.kinds.words[s.kinds.word_ptr[a] : s.kinds.word_ptr[a + 1]]
+        return int(costs[0]), words.reshape(len(costs) - 1, len(s.scope(a))), costs[1:]
+    values, counts = np.unique(costs, return_counts=True)
+    default = int(values[np.argmax(counts)])  # the most frequent cost needs no tuples
+    listed = np.flatnonzero(costs != default)
+    edges = slice(s.scope_ptr[a], s.scope_ptr[a + 1])
+    states = listed[:, None] // s.stride[edges] % s.card[s.scope(a)]  # a scope may have more variables than axes
+    return default, states, costs[listed]

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from equifactor import FactorGraph
+from equifactor import Clause, FactorGraph, SparseTable
 from equifactor.io import read_graph, write_graph
 
 
@@ -126,3 +126,27 @@ class TestGivesUp:
         assert seconds < start_up + 6 * 1.1 + 1.0
         assert (tmp_path / f"out.{suffix}").read_text() == "old"
         assert not list(tmp_path.glob(".*"))
+
+
+def test_kinds_of_factors_there_and_back(command, tmp_path: Path) -> None:
+    clauses = [([0, 1, 2], Clause()), ([2, 3], Clause([False, True])), ([1], [0.25, 0.5])]
+    graph = FactorGraph([2] * 4, clauses, name="formula")
+    write_graph(graph, tmp_path / "formula.cnf")
+    assert command("convert", "formula.cnf", "again.cnf").status == 0
+    assert read_graph(tmp_path / "again.cnf") == graph
+    states = np.indices([2] * 4).reshape(4, -1).T
+    for suffix in ("uai", "lg", "fg", "wcsp"):
+        assert command("convert", "formula.cnf", f"other.{suffix}").status == 0
+        back = read_graph(tmp_path / f"other.{suffix}")
+        assert np.exp(back.log_score(states)) == pytest.approx(np.exp(graph.log_score(states)), abs=1e-6)
+        assert command("convert", f"other.{suffix}", "back.cnf").status == 0
+
+
+def test_a_clause_too_long_for_a_table(command, tmp_path: Path) -> None:
+    write_graph(FactorGraph([2] * 25, [(range(25), Clause())]), tmp_path / "long.cnf")
+    ran = command("convert", "long.cnf", "long.uai")
+    assert ran.status == 3
+    assert "long.uai: factor 0 is a clause over 25 variables, whose table has 2^25 entries; a .uai file" in ran.err
+    assert not (tmp_path / "long.uai").exists()
+    assert command("convert", "long.cnf", "long.wcsp").status == 0
+    assert read_graph(tmp_path / "long.wcsp").factor(0) == SparseTable([[0] * 25], [-np.inf], 0.0)

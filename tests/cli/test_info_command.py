@@ -29,3 +29,31 @@ def test_as_json_for_many_models_with_evidence(command, grid: FactorGraph, tmp_p
     assert row["cardinalities"] == {"2": 16}
     assert row["arities"]["2"] == 24 - 3 - 8
     assert row["width"] == 2
+
+
+def test_kinds_and_what_tables_would_cost(command, tmp_path: Path) -> None:
+    literals = " ".join(map(str, range(1, 31)))
+    (tmp_path / "long.cnf").write_text(f"p cnf 30 3\n{literals} 0\n1 2 0\n-3 0\n")
+    facts = dict(re.split(r"\s{2,}", line.strip()) for line in command("info", "long.cnf").out.splitlines()[1:])
+    assert facts["factors of kind clause"] == "2"
+    assert facts["factors of kind table"] == "1"
+    assert (facts["table entries"], facts["zeros"]) == ("2", "1 (50.0% of entries)")
+    assert facts["numbers of other kinds"] == "34"  # two values, and a sign for each of 32 literals
+    assert facts["in tables for exact"].startswith("29 auxiliary variables, ")
+    row = json.loads(command("info", "long.cnf", "--json").out)
+    assert row["kinds"] == {"table": 1, "clause": 2}
+    assert (row["entries"], row["zeros"], row["numbers_of_other_kinds"]) == (2, 1, 34)
+    assert row["lowered_variables"] == 29
+    assert row["lowered_entries"] > 200
+    assert row["width"] == 2
+
+
+def test_what_cannot_be_written_in_tables_is_described_all_the_same(command, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("equifactor.graph.lowered_graph._MAX_ENTRIES", 100)
+    literals = " ".join(map(str, range(1, 31)))
+    (tmp_path / "long.cnf").write_text(f"p cnf 30 1\n{literals} 0\n")
+    ran = command("info", "long.cnf")
+    assert ran.status == 0
+    assert "factors of kind clause  1" in ran.out
+    assert "written in tables, the factors have more than" in ran.out
+    assert json.loads(command("info", "long.cnf", "--json").out)["exact_bytes"] is None

@@ -112,4 +112,14 @@ def test_refuses_states() -> None:
 
 
 def test_registry_names() -> None:
-    assert list(GENERATORS) == ["ising", "asymmetric", "potts", "pairwise", "tree", "random", "ldpc"]
+    assert list(GENERATORS) == [
+        "ising",
+        "asymmetric",
+        "potts",
+        "pairwise",
+        "tree",
+        "random",
+        "ldpc",
+        "ksat",
+        "noisy-or",
+    ]

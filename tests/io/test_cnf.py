@@ -1,5 +1,4 @@
 import random
-from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -8,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from equifactor import AtMost, Clause, Parity
 from equifactor.errors import FormatError, ModelError
 from equifactor.graph import FactorGraph
 from equifactor.io.cnf import read_cnf, write_cnf
-from equifactor.io.dense_tables import DenseTables
 
 
 def read(tmp_path: Path, text: str, suffix: str = "cnf") -> FactorGraph:
@@ -113,17 +112,50 @@ def test_no_clauses_at_all(tmp_path):
     assert weights(read(tmp_path, "p cnf 3 0\n")).sum() == 8
 
 
-def test_a_long_clause_is_refused_before_its_table_is_made(tmp_path):
-    literals = " ".join(map(str, range(1, 26)))
-    with pytest.raises(FormatError, match=r"formula\.cnf:2: expected a clause of at most 24 literals.*found 25"):
-        read(tmp_path, f"p cnf 25 1\n{literals} 0\n")
+def test_a_clause_of_any_length(tmp_path):
+    num_vars = 2000
+    literals = " ".join(map(str, range(1, num_vars + 1)))
+    g = read(tmp_path, f"p cnf {num_vars} 2\n{literals} 0\n-1 -2 0\n")
+    assert [g.factor(a) for a in (0, 1)] == [Clause(), Clause((False, False))]
+    assert g.log_score(np.zeros(num_vars, int)) == -np.inf
+    assert g.log_score(np.eye(num_vars, dtype=int)[7]) == 0.0
 
 
-def test_many_long_clauses_stay_within_the_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr("equifactor.io.cnf.DenseTables", partial(DenseTables, max_entries=10 * 2**12))
-    clause = " ".join(map(str, range(1, 13))) + " 0\n"
-    with pytest.raises(FormatError, match=r"formula\.cnf:12: expected tables of at most 40960 entries"):
-        read(tmp_path, "p cnf 12 100\n" + clause * 100)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_clauses_in_bulk_are_those_read_line_by_line(tmp_path, end):
+    rng = random.Random(1)
+    clauses = [[rng.choice((-1, 1)) * rng.randint(1, 9) for _ in range(rng.randint(0, 4))] for _ in range(300)]
+    words = [str(x) for clause in clauses for x in [*clause, 0]]
+    lines = [" ".join(words[n : n + 5]) for n in range(0, len(words), 5)]  # clauses run over the ends of lines
+    header = f"p cnf 9 {len(clauses)}"
+    bulk = read(tmp_path, end.join([header, *lines, ""]))
+    single = read(tmp_path, end.join([header, *[f"{line}{end}c x" for line in lines], ""]))
+    assert bulk == single
+    for x in all_states(9)[::37]:
+        expected = all(any((x[abs(lit) - 1] == 1) == (lit > 0) for lit in clause) for clause in clauses)
+        assert np.isfinite(bulk.log_score(x)) == expected
+
+
+def test_a_fault_among_many_clauses_is_named_by_its_line(tmp_path):
+    good = "1 2 0\n" * 7000
+    with pytest.raises(FormatError, match=r"formula\.cnf:7003: expected a literal from -2 to 2, found '3'"):
+        read(tmp_path, f"p cnf 2 14000\n{good} \n1 3 0\n{good}")
+
+
+def test_the_tracks_of_the_counting_competition(tmp_path, caplog):
+    assert read(tmp_path, "c t mc\nc to be or\np cnf 2 1\n1 2 0\n").num_factors == 1
+    assert read(tmp_path, "c t pmc\np cnf 2 1\nc p show 1 0\nc p show 2 0\n1 2 0\n").num_factors == 1
+    assert not caplog.records
+    with pytest.raises(FormatError, match=r"cnf:1: expected `c p show` .*projected counting \(say `c t mc`"):
+        read(tmp_path, "c t pwmc\np cnf 2 1\n1 2 0\n")
+
+
+def test_a_missing_weight_is_warned_about(tmp_path, caplog):
+    read(tmp_path, "c t wmc\np cnf 2 1\nc p weight 1 0.3 0\nc p weight -1 0.7 0\n1 2 0\n")
+    assert not caplog.records
+    read(tmp_path, "c t wmc\np cnf 3 1\nc p weight -2 0.3 0\nc p weight 3 0.5 0\n1 2 0\n")
+    (record,) = caplog.records
+    assert "only one literal of 2 variables has a weight, the first is 2; the other one gets 1 minus" in record.message
 
 
 # ---- writing ----------------------------------------------------------------------------------------------
@@ -135,6 +167,26 @@ def test_written_text(tmp_path):
     assert (tmp_path / "a.cnf").read_text() == (
         "c t wmc\np cnf 2 2\nc p weight 1 0.75 0\nc p weight -1 0.25 0\n2 -1 0\n-2 1 0\n"
     )
+
+
+def test_clauses_are_written_as_they_are(tmp_path):
+    g = FactorGraph([2] * 40, [(range(40), Clause()), ([3, 5], Clause([False, True])), ([1], [0.25, 0.5])])
+    write_cnf(g, tmp_path / "a.cnf")
+    text = (tmp_path / "a.cnf").read_text()
+    assert text.startswith("c t wmc\np cnf 40 2\nc p weight 2 0.5 0\nc p weight -2 0.25 0\n1 2 3 4 ")
+    assert text.endswith(" 40 0\n-4 6 0\n")
+    assert read_cnf(tmp_path / "a.cnf") == g
+
+
+@pytest.mark.parametrize("name", ["a.cnf", "a.wcnf"])
+def test_clauses_with_weights_are_weighted_maxsat(tmp_path, name):
+    soft = [([0, 1], Clause(weight=2.0)), ([1, 2, 3], Clause([True, False, True], weight=0.1))]
+    g = FactorGraph([2] * 5, [*soft, ([0, 3], Clause()), ([2], [0.5, 1]), ([4], [0, 1]), ([], 0.3), ([0, 4], Parity())])
+    for h in (g, g.condition({2: 1, 0: 0})):
+        write_cnf(h, tmp_path / name)
+        np.testing.assert_allclose(weights(read_cnf(tmp_path / name)), weights(h))
+    write_cnf(FactorGraph([2] * 3, [([0, 1], Clause(weight=2.0)), ([1, 2], Clause())]), tmp_path / name)
+    assert (tmp_path / name).read_text() == "p wcnf 3 2 3\n2 1 2 0\n3 2 3 0\n"
 
 
 def test_constants_scaled_tables_and_evidence(tmp_path):
@@ -157,6 +209,8 @@ def test_contradictions(tmp_path):
         (FactorGraph([2, 3]), "variable 1 has 3 states.*binary.*uai"),
         (FactorGraph([2, 2], [([0], [1, 0]), ([0, 1], [[1, 2], [3, 4]])]), "factor 1 over 2 variables.*uai"),
         (FactorGraph([], [([], 0.5)]), "constant.*uai"),
+        (FactorGraph([2] * 2, [([0], [2, 1]), ([0, 1], Clause(weight=1.0))]), "factor 0 has a potential above 1.*uai"),
+        (FactorGraph([2] * 21, [(range(21), AtMost(1))]), r"factor 0 is a count .* 2\^21 entries.*at most 2\^20"),
     ],
 )
 def test_what_is_not_a_formula_is_refused(tmp_path, graph, message):

@@ -179,7 +179,6 @@ WCSP = [
         4,
         "domains (2,) as in shared function 1, found (3,)",
     ),
-    ("huge table", "x 2 99999 1 9\n99999 99999\n2 0 1 0 0\n", 3, "at most 134217728 entries in all"),
     ("trailing", "x 1 2 0 9\n2\n1\n", 3, "expected the end of the file, found '1'"),
     (
         "bad scale",

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_graphs import small_graphs
 
+from equifactor import AtMost, Clause, Parity, SparseTable
 from equifactor.errors import FormatError, ModelError, OptionError
 from equifactor.graph import FactorGraph
 from equifactor.io.wcsp import read_wcsp, write_wcsp
@@ -70,6 +71,33 @@ def test_keywords_are_not_supported(tmp_path):
         read(tmp_path, "q 2 2 1 9\n2 2\n2 0 1 -1 salldiff var 10\n")
 
 
+def test_a_short_list_of_tuples_stays_sparse(tmp_path):
+    states = " ".join(["1"] * 30)
+    g = read(
+        tmp_path, f"s 30 2 2 9\n{' '.join(['2'] * 30)}\n30 {' '.join(map(str, range(30)))} 3 1\n{states} 9\n1 4 0 0\n"
+    )
+    assert g.factor(0) == SparseTable([[1] * 30], [-np.inf], -3.0)
+    assert g.factor(1).tolist() == [0, 0]
+    assert g.log_score([1] * 30) == -np.inf
+    assert g.log_score([0] * 30) == -3
+
+
+def test_sparse_only_where_it_is_smaller(tmp_path):
+    tuples = "".join(f"{x} {y} 1\n" for x in range(9) for y in range(9) if x <= y)  # 45 tuples, 81 entries
+    head = "s 3 9 3 9\n9 9 9\n"
+    g = read(tmp_path, f"{head}2 0 1 0 45\n{tuples}-2 0 2 5 1\n3 3 0\n2 1 2 5 -1\n")
+    assert g.structure.kinds.kind.tolist() == [0, 1, 1]
+    assert g.factor(2) == g.factor(1) == SparseTable([[3, 3]], [0.0], -5.0)
+    assert not np.signbit(g.factor(1).log_values).any()
+    write_wcsp(g, tmp_path / "a.wcsp")
+    assert read_wcsp(tmp_path / "a.wcsp") == g
+
+
+def test_a_tuple_again_with_the_same_cost_counts_once(tmp_path):
+    g = read(tmp_path, "s 7 2 1 9\n2 2 2 2 2 2 2\n7 0 1 2 3 4 5 6 0 2\n" + "0 0 0 0 0 0 0 1\n" * 2)
+    assert g.factor(0) == SparseTable([[0] * 7], [-1.0], 0.0)
+
+
 # ---- writing ----------------------------------------------------------------------------------------------
 
 
@@ -90,6 +118,25 @@ def test_potentials_above_one_leave_a_constant(tmp_path):
     assert "-" not in rest
     x = all_states(g)
     np.testing.assert_allclose(read_wcsp(tmp_path / "a.wcsp").log_score(x), g.log_score(x), atol=1e-6)
+
+
+def test_sparse_tables_and_clauses_are_lists_of_tuples(tmp_path):
+    arity = 40
+    factors = [(range(arity), Clause(weight=2.0)), (range(arity), Clause([False] * arity, weight=-1.0))]
+    g = FactorGraph(
+        [2] * arity, [*factors, (range(arity), SparseTable([[1] * arity], [0.5], -1.0)), ([0, 1], Parity())]
+    )
+    write_wcsp(g, tmp_path / "a.wcsp", scale=2)
+    h = read_wcsp(tmp_path / "a.wcsp")
+    assert h.structure.kinds.kind.tolist() == [1, 1, 1, 0, 0]  # and the constant
+    states = [np.zeros(arity, int), np.ones(arity, int), np.arange(arity) % 2, np.arange(arity) > 1]
+    np.testing.assert_allclose(h.log_score(np.array(states)), g.log_score(np.array(states)))
+
+
+def test_what_has_too_large_a_table_is_refused(tmp_path):
+    g = FactorGraph([2] * 30, [(range(30), AtMost(1))])
+    with pytest.raises(ModelError, match=r"factor 0 is a count over 30 variables, whose table has 2\^30 entries"):
+        write_wcsp(g, tmp_path / "a.wcsp")
 
 
 def test_a_chosen_scale(tmp_path):

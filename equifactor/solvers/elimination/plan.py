@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.graph import display
+from equifactor.graph.lowered_graph import lower
 from equifactor.graph.reduction import ReducedGraph, to_free_part, without_observed
 from equifactor.result import Task
 from equifactor.solvers.elimination.orders import Hopeless, Order, PlanningLimits, best_order
@@ -43,6 +44,8 @@ class Plan:
     reduced: ReducedGraph = field(repr=False)  # the graph that is eliminated, and the way back to the one given
     found: Order | Hopeless = field(repr=False)
     impossible: bool = False  # the zeros leave no assignment, and the order is that of a graph without answers
+    num_auxiliary: int = 0  # variables that were added to write factors of other kinds in tables; behind the graph's
+    num_lowered_entries: int = 0  # entries of all tables then, 0 where the graph had tables alone
 
     @property
     def finished(self) -> bool:
@@ -147,6 +150,13 @@ class Plan:
         return build_program(self.reduced.graph.structure, self.found)
 
     @property
+    def lowering(self) -> str:
+        """What writing factors of other kinds in tables costs, in words; empty where all are tables."""
+        if not self.num_lowered_entries:
+            return ""
+        return f"{self.num_auxiliary:,} auxiliary variables, {self.num_lowered_entries:,} table entries"
+
+    @property
     def cost(self) -> str:
         """Width, largest table and memory for all marginals, in words."""
         return self.cost_of(Task.MAR)
@@ -161,12 +171,14 @@ class Plan:
 
     def __str__(self) -> str:
         count = len(self._variables)
-        return f"elimination of {count} variables: {self.cost}, {2 * self.entries:.3g} entries of work"
+        lowered = f" (in tables: {self.lowering})" if self.lowering else ""
+        return f"elimination of {count} variables{lowered}: {self.cost}, {2 * self.entries:.3g} entries of work"
 
     def __rich__(self) -> RenderableType:
         at_least = "" if self.finished else "at least "
         rows = [
             ("variables", f"{len(self._variables):,}"),
+            *([("in tables", self.lowering)] if self.lowering else []),
             ("width", f"{at_least}{self.width}"),
             ("largest table", f"{at_least}2^{self.log2_largest:.1f} entries"),
             ("entries of work", f"{at_least}{2 * self.entries:.3g}"),
@@ -186,7 +198,7 @@ def plan(
     most_work: float = math.inf,
     seed: int = 0,
 ) -> Plan:
-    """Plan the elimination of all free variables of a graph.
+    """Plan the elimination of all free variables of a graph, after `lower` where it has factors that are no tables.
 
     Args:
         graph: the model, with its evidence; or a reduction of it that has left out the observed variables.
@@ -197,9 +209,14 @@ def plan(
         seed: seed of the random choices. The same graph and arguments give the same plan.
     """
     impossible = False
+    auxiliary = entries = 0
     if isinstance(graph, ReducedGraph):
         reduced = graph
     else:
+        if graph.structure.kinds is not None:
+            lowered = lower(graph, "max" if task is Task.MAP else "sum")
+            graph, auxiliary = lowered.graph, lowered.num_auxiliary
+            entries = graph.structure.num_entries
         possible = to_free_part(graph)
         impossible = possible is None
         reduced = without_observed(graph) if possible is None else possible
@@ -208,7 +225,8 @@ def plan(
         tries = 32 if memory_limit is None else 256
     kept = limit / _KEPT_BYTES[task] if _KEPT_BYTES[task] else math.inf
     limits = PlanningLimits(tries=tries, kept=kept, message=limit / _BYTES, work=most_work)
-    return Plan(reduced, best_order(reduced.graph.structure, limits, seed), impossible)
+    order = best_order(reduced.graph.structure, limits, seed)
+    return Plan(reduced, order, impossible, auxiliary, entries)
 
 
 def format_bytes(n: float) -> str:
