@@ -111,12 +111,9 @@ def edge_state_ptr(rows: FactorRows) -> IntArray:
 
 def value_ranges(values: FloatArray, ptr: IntArray) -> FloatArray:
     """[N] the range of the values above zero of each row [n]; rows are not empty, and one of zeros alone has 0."""
-    zero = np.isneginf(values)
     high = np.maximum.reduceat(values, ptr[:-1])
-    low = np.minimum.reduceat(np.where(zero, np.inf, values), ptr[:-1])
-    return np.asarray(
-        np.where(np.isneginf(high), 0.0, np.where(np.isinf(low), 0.0, high) - np.where(np.isinf(low), 0.0, low))
-    )
+    low = np.minimum.reduceat(np.where(np.isneginf(values), np.inf, values), ptr[:-1])
+    return np.asarray(np.maximum(high - low, 0.0))  # -inf for zeros alone
 
 
 def not_binary(rows: FactorRows, kind: str) -> tuple[int, str] | None:

@@ -67,4 +67,7 @@ def as_tables(graph: ef.FactorGraph) -> ef.FactorGraph:
     """The same graph with a dense table for every factor."""
     scopes = [graph.structure.scope(a).tolist() for a in range(graph.num_factors)]
     tables = [(scope, graph.log_table(a)) for a, scope in enumerate(scopes)]
-    return ef.FactorGraph(list(graph.card), tables, log=True)
+    dense = ef.FactorGraph(list(graph.card), tables, log=True)
+    if graph.observed is None:
+        return dense
+    return dense.condition({int(i): int(graph.observed[i]) for i in np.flatnonzero(graph.observed >= 0)})

@@ -7,7 +7,7 @@ factors come first in flat order and never change: loops start behind them, at `
 
 import math
 
-from equifactor.factors.structured_kernels import update_structured
+from equifactor.factors.chain_group_kernels import update_all_structured
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, Layout, Tables
 from equifactor.numerics.factor_messages import (
     MARGIN,
@@ -58,7 +58,9 @@ def sweep_parallel(count, layout, tables, lanes, kinds, state, damping, floor, c
         if lanes is None:
             _max_messages(factors, slots, tables.log_phi, msg, total, zeros, q, out, state.at, state.before)
             if kinds is not None:
-                _structured(layout.factors, layout.slots, tables.log_phi, kinds, msg, total, zeros, q, out, True)
+                update_all_structured(
+                    layout.factors, layout.slots, tables.log_phi, kinds, msg, total, zeros, q, out, True
+                )  # fmt: skip
             new_, scratch_ = out[start:], q[start:]
         else:
             linear = Lanes(*lanes)
@@ -77,7 +79,9 @@ def sweep_parallel(count, layout, tables, lanes, kinds, state, damping, floor, c
             if num_bad > 0:
                 _repair(factors, slots, tables.log_phi, state)
             if kinds is not None:
-                _structured(layout.factors, layout.slots, tables.log_phi, kinds, msg, total, zeros, out, q, False)
+                update_all_structured(
+                    layout.factors, layout.slots, tables.log_phi, kinds, msg, total, zeros, out, q, False
+                )  # fmt: skip
             new_, scratch_ = q[start:], out[start:]
         if check and n == count - 1:
             for x in range(len(msg_)):
@@ -181,13 +185,6 @@ def _sum_tables(which, layout, phi, wide, state, least):
             num_bad += 1
             put(out, slots[first, MSG], -1.0)
     return num_bad
-
-
-@fast_kernel
-def _structured(factors, slots, log_phi, kinds, msg, total, zeros, q, out, is_max):
-    """Normalised log messages of all factors that are no tables into `out`, with q as scratch."""
-    for p in range(kinds[5], len(factors) - 1):
-        update_structured(factors, slots, log_phi, kinds, p, msg, total, zeros, q, out, is_max)
 
 
 @fast_kernel

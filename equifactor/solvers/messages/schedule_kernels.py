@@ -155,13 +155,13 @@ def sweep_residual(layout, tables, phi, kinds, state, damping, floor, queue, tol
 @inlined
 def _update(factors, slots, log_phi, phi, wide, kinds, p, msg, total, zeros, q, out, at, before):
     """`update_factor` for a factor of any kind; whether there are kinds is decided when a kernel is compiled."""
-    if kinds is None:
-        update_factor(factors, slots, log_phi, phi, wide, p, msg, total, zeros, q, out, at, before)
-    else:
-        if kinds[0][p] == 0:
-            update_factor(factors, slots, log_phi, phi, wide, p, msg, total, zeros, q, out, at, before)
-        else:
+    is_table = True
+    if kinds is not None:
+        is_table = kinds[0][p] == 0
+        if not is_table:
             update_structured(factors, slots, log_phi, kinds, p, msg, total, zeros, q, out, phi is None)
+    if is_table:
+        update_factor(factors, slots, log_phi, phi, wide, p, msg, total, zeros, q, out, at, before)
 
 
 @inlined

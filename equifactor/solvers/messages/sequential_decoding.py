@@ -77,13 +77,13 @@ def _find_maximum(layout, kinds, slot_order, neighbours, log_phi, values, states
             height -= 1
             p = stack[height]
             first, last = factors[p, SLOT], factors[p + 1, SLOT]
-            if kinds is None:
-                found = _best_entry(factors, slots, log_phi, values, states, p, at, best_at)
-            else:
-                if kinds[0][p] == 0:
-                    found = _best_entry(factors, slots, log_phi, values, states, p, at, best_at)
-                else:
+            is_table, found = True, False
+            if kinds is not None:
+                is_table = kinds[0][p] == 0
+                if not is_table:
                     found = _best_states(factors, slots, log_phi, kinds, values, states, p, given, sent, best_at)
+            if is_table:
+                found = _best_entry(factors, slots, log_phi, values, states, p, at, best_at)
             if not found:
                 continue
             for n in range(first, last):
