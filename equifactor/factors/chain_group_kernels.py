@@ -37,7 +37,7 @@ def update_all_structured(factors, slots, log_phi, rows, msg, total, zeros, q, o
         while end < num_factors and kind[end] == kind[begin]:
             end += 1
         done = False
-        if kind[begin] == PARITY or kind[begin] == CLAUSE:  # noqa: SIM109  numba would make a tuple
+        if kind[begin] == PARITY or kind[begin] == CLAUSE:
             done = _update_chains(
                 kind[begin], begin, end, factors, slots, log_phi, rows[1], rows[2], msg, total, zeros, q, out, is_max
             )  # fmt: skip

@@ -113,7 +113,7 @@ def noisy_or_maxima(m, k, log_phi, start, words, word, q, out):
 
 @fast_kernel
 def noisy_or_maximum(m, k, log_phi, start, words, word, q, chosen):
-    """The maximum over all assignments: a bound from above, and the value and the states (chosen [k]) of the best found.
+    """The maximum over all assignments: a bound from above, and the value of the best found, whose states go to chosen.
 
     Both values are the same unless the search was cut short.
     """

@@ -98,10 +98,10 @@ def sparse_messages(factors, slots, p, log_phi, words, word, boxes, q, out, is_m
     for b in range(boxes.ptr[p], boxes.ptr[p + 1]):
         place = boxes.place[b]
         m = slots[first + place, MSG]
-        here, total = NEG_INF, default
+        here = NEG_INF
         for r in range(boxes.rest_ptr[b], boxes.rest_ptr[b + 1]):
             here = plus(here, q[m + boxes.rest[r]], is_max)
-        total = _add_configuration(
+        _add_configuration(
             slots, first, place, words, boxes.word[b], default + here + behind[place + 1], after, q, out, is_max
         )  # fmt: skip
         before = after[0]
@@ -127,7 +127,6 @@ def _add_configuration(slots, first, k, words, word, value, after, q, out, is_ma
         x = slots[first + j, MSG] + words[word + j]
         out[x] = plus(out[x], before + after[j + 1], is_max)
         before += q[x]
-    return before
 
 
 @fast_kernel

@@ -140,7 +140,7 @@ def structured_maximum(factors, slots, log_phi, rows, p, q, out, chosen):
         return noisy_or_maximum(m, k, log_phi, start, words, word, q, chosen)[0]
     if kind == SPARSE:
         return sparse_maximum(factors, slots, p, log_phi, words, word, SparseBoxes(*rows.boxes), q, chosen)
-    if kind == PARITY or kind == CLAUSE or kind == COUNT:
+    if kind in (PARITY, CLAUSE, COUNT):
         return _chain_maximum(kind, m, k, log_phi, start, words, word, q, chosen)
     best = NEG_INF
     m1, d0 = slots[first + 1, MSG], slots[first, CARD]

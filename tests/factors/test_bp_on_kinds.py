@@ -47,17 +47,16 @@ def test_the_run_is_that_of_the_tables(schedule, semiring):
             agree(found.upper_bound, wanted.upper_bound)
 
 
-@pytest.mark.parametrize("semiring", ["sum", "max"])
-def test_the_residual_schedule_ends_where_the_parallel_one_does(semiring):
+def test_the_residual_schedule_ends_where_the_parallel_one_does():
     count = 0
     for seed in range(40):
         graph = possible_graph(seed)
-        (found, change), (wanted, other) = (run(graph, semiring, s, 200) for s in ("residual", "parallel"))
-        if semiring == "sum" and max(change.max(), other.max()) <= 1e-9:
+        (found, change), (wanted, other) = (run(graph, "sum", s, 200) for s in ("residual", "parallel"))
+        if max(change.max(), other.max()) <= 1e-9:
             np.testing.assert_allclose(found.probabilities, wanted.probabilities, atol=1e-6)
             np.testing.assert_allclose(found.log_z, wanted.log_z, atol=1e-6)
             count += 1
-    assert semiring == "max" or count > 20
+    assert count > 20
 
 
 def random_tree(rng, num_factors=6):

@@ -13,6 +13,7 @@ from equifactor.factors.structured_kernels import (
     update_structured,
 )
 from equifactor.graph.layout import layout_of
+from equifactor.numerics.table_ranges import structured_ranges
 
 
 def table_messages(table, q, is_max):
@@ -105,3 +106,36 @@ def test_updates_are_normalised_messages_of_the_table(kind, is_max):
                 np.empty_like(values), out, is_max,
             )  # fmt: skip
             agree(out, np.concatenate(sent), width)
+
+
+def test_the_best_causes_of_a_long_noisy_or_are_found():
+    rng = np.random.default_rng(2)
+    for trial in range(12):
+        arity = 13
+        factor = ef.NoisyOr(rng.choice([0.0, 0.01]), rng.random(arity - 1) ** 0.1)
+        graph = ef.FactorGraph([2] * arity, [(range(arity), factor)])
+        flat = ef.compile(graph)
+        layout, rows = layout_of(flat), kind_rows_of(flat)
+        rare = rng.random(arity) * rng.choice([0.1, 1.0, 5.0])
+        q = [np.array([0.0, -v]) for v in rare]  # being active costs every cause something
+        q[0] = np.array([-5.0 * trial, 0.0])
+        sent, total = table_messages(graph.log_table(0), q, True)
+        values = np.concatenate(q)
+        out, chosen = np.empty_like(values), np.empty(arity, np.int64)
+        args = layout.factors, layout.slots, flat.log_phi, rows, 0, values, out
+        structured_messages(*args, True)
+        agree(out, np.concatenate(sent), 1.0)
+        agree(structured_maximum(*args, chosen), total, 1.0)
+
+
+def test_ranges_are_those_of_the_tables_or_wider():
+    rng = np.random.default_rng(3)
+    for kind in KINDS:
+        for _ in range(30):
+            _, graph = one_factor(rng, kind)
+            flat = ef.compile(graph)
+            table = graph.log_table(0)
+            finite = table[table > -np.inf]
+            wanted = float(np.ptp(finite)) if finite.size else 0.0
+            found = structured_ranges(flat, flat.structured[0])[0]
+            assert found >= wanted - 1e-12 and found < np.inf
