@@ -138,4 +138,4 @@ def test_ranges_are_those_of_the_tables_or_wider():
             finite = table[table > -np.inf]
             wanted = float(np.ptp(finite)) if finite.size else 0.0
             found = structured_ranges(flat, flat.structured[0])[0]
-            assert found >= wanted - 1e-12 and found < np.inf
+            assert wanted - 1e-12 <= found < np.inf
