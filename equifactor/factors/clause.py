@@ -78,6 +78,11 @@ class Clause(StructuredFactor):
         return np.where(holding > 0, 0.0, rows.log_values)
 
     @classmethod
+    def log_ranges(cls, rows: FactorRows) -> FloatArray:
+        """How far the value of violating it is from 0, the other value."""
+        return np.abs(np.where(np.isneginf(rows.log_values), 0.0, rows.log_values))
+
+    @classmethod
     def sliced(cls, rows: FactorRows, states: IntArray) -> FactorRows:
         """A shorter clause, or the constant 1 where an observed literal holds."""
         free = states < 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.errors import ModelError
-from equifactor.factors.factor_rows import row_any
+from equifactor.factors.factor_rows import row_any, row_sums
 from equifactor.factors.lowering import LoweredBuilder, add_tables, small
 from equifactor.factors.small_scopes import without_small_scopes
 from equifactor.factors.structured_factor import (
@@ -117,6 +117,14 @@ class NoisyOr(StructuredFactor):
         on = np.broadcast_to(known == ON, log_off.shape).copy()
         on[:, known >= IN_SCOPE] = active[:, is_effect]
         return np.where(on, log1mexp(log_off), log_off)
+
+    @classmethod
+    def log_ranges(cls, rows: FactorRows) -> FloatArray:
+        """From all causes active to none for an absent effect; for a present one, what the weakest way to it costs."""
+        values = rows.log_values
+        off = row_sums(np.where(np.isneginf(values), 0.0, -values), rows.value_ptr)
+        on = -log1mexp(np.where(values < 0, values, -np.inf))  # of each cause or the leak alone
+        return np.maximum(off, np.maximum.reduceat(on, rows.value_ptr[:-1]))
 
     @classmethod
     def sliced(cls, rows: FactorRows, states: IntArray) -> FactorRows:

@@ -86,6 +86,14 @@ class StructuredFactor(ABC):
         """Small tables, with auxiliary variables where they help; summed (or maximised) over these, the same factor."""
 
     @classmethod
+    def log_ranges(cls, rows: FactorRows) -> FloatArray:
+        """[N] the largest log value of each factor less the smallest one above zero, or more where that is a search.
+
+        This is right for a kind whose log values are those of its assignments.
+        """
+        return value_ranges(rows.log_values, rows.value_ptr)
+
+    @classmethod
     def tables(cls, rows: FactorRows) -> FloatArray:
         """[N, *shape] log tables of factors that all have one shape."""
         shape = tuple(rows.card[: rows.scope_ptr[1]].tolist())
@@ -99,6 +107,13 @@ def edge_state_ptr(rows: FactorRows) -> IntArray:
     from equifactor.graph.pointers import ptr_of
 
     return ptr_of(rows.card)
+
+
+def value_ranges(values: FloatArray, ptr: IntArray) -> FloatArray:
+    """[N] the range of the values above zero of each row [n]; rows are not empty, and one of zeros alone has 0."""
+    high = np.maximum.reduceat(values, ptr[:-1])
+    low = np.minimum.reduceat(np.where(np.isneginf(values), np.inf, values), ptr[:-1])
+    return np.asarray(np.maximum(high - low, 0.0))  # -inf for zeros alone
 
 
 def not_binary(rows: FactorRows, kind: str) -> tuple[int, str] | None:

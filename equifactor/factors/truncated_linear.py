@@ -75,6 +75,13 @@ class TruncatedLinear(LabelPair):
         return np.maximum(log_values[:, 0] * np.abs(first - second), log_values[:, 1])
 
     @classmethod
+    def log_ranges(cls, rows: FactorRows) -> FloatArray:
+        """The cost of the two labels furthest apart."""
+        ends = rows.word_ptr[:-1]
+        furthest = np.maximum.reduceat(rows.words, ends) - np.minimum.reduceat(rows.words, ends)
+        return -np.maximum(rows.log_values[::2] * furthest, rows.log_values[1::2])
+
+    @classmethod
     def unsupported(cls, rows: FactorRows, possible: BoolArray) -> BoolArray:
         """It is never zero."""
         return np.zeros(len(possible), bool)

@@ -161,6 +161,7 @@ def tables_of(flat: FlatGraph[np.ndarray]) -> tuple[Tables, FloatArray]:
         return Tables(log_phi, np.zeros(flat.num_factors, bool)), log_phi
     entry_ptr = layout_of(flat).factors[:, ENTRY]
     top = np.maximum.reduceat(log_phi, entry_ptr[:-1])
+    top[np.isneginf(top)] = 0.0  # a clause that must hold has no other value
     low = np.minimum.reduceat(np.where(np.isneginf(log_phi), np.inf, log_phi), entry_ptr[:-1])
     shift = np.where(np.isneginf(top), 0.0, top)  # A table may be all zero.
     phi = np.exp(log_phi - np.repeat(shift, np.diff(entry_ptr)))

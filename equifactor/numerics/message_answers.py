@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 
+from equifactor.factors.structured_kernels import structured_reduction
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, Layout
 from equifactor.numerics.factor_messages import NEG_INF, first_entry, log_add, receive, step, with_messages
 from equifactor.numerics.jit import fast_kernel
@@ -20,14 +21,27 @@ def variable_to_factor(edges, msg, total, zeros):
 
 
 @fast_kernel
-def reduce_tables(layout, log_phi, values, is_max):
-    """[F] log-sum-exp (or maximum) over each table of log_phi plus the edge-state values [S] of its slots."""
+def reduce_tables(layout, kinds, log_phi, values, is_max):
+    """[F] log-sum-exp (or maximum) over each table of log_phi plus the edge-state values [S] of its slots.
+
+    `kinds` are the fields of `KindRows`, or None where all factors are tables. A maximum is never too low.
+    """
     layout = Layout(*layout)
     factors, slots = layout.factors, layout.slots
     num_factors = len(factors) - 1
     reduced = np.empty(num_factors)
     at = np.empty(max(1, layout.max_arity), np.int64)
-    for p in range(num_factors):
+    num_tables = num_factors
+    if kinds is not None:
+        num_tables = kinds[5]
+        out = np.empty_like(values)
+        longest = 1
+        for p in range(num_tables, num_factors):
+            longest = max(longest, factors[p + 1, SLOT] - factors[p, SLOT])
+        chosen = np.empty(longest, np.int64)
+        for p in range(num_tables, num_factors):
+            reduced[p] = structured_reduction(factors, slots, log_phi, kinds, p, values, out, chosen, is_max)
+    for p in range(num_tables):
         first = factors[p, SLOT]
         arity = factors[p + 1, SLOT] - first
         first_entry(slots, first, arity, at)

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equifactor.factors.factor_rows import FactorRows
+
 if TYPE_CHECKING:
     from equifactor.graph import FlatGraph
-    from equifactor.graph.flat_graph import FactorGroup
+    from equifactor.graph.flat_graph import FactorGroup, StructuredGroup
+    from equifactor.typing import FloatArray
 
 _LEAST_WIDTH = 10.0  # natural-log range that every model is granted
 _TIMES_WIDTH = 1e3  # how far below 0 a log message may lie, in ranges of the widest table
@@ -32,6 +35,8 @@ def message_floor(flat: FlatGraph[Any]) -> Any:
     for group in flat.groups:
         ranges = array.nan_to_num(table_ranges(flat, group), nan=0.0, posinf=0.0, neginf=0.0)
         widest = array.clip(array.amax(ranges), widest, None)
+    for other in flat.structured:
+        widest = array.clip(array.asarray(structured_ranges(flat, other).max()), widest, None)
     return -_TIMES_WIDTH * widest
 
 
@@ -42,6 +47,21 @@ def table_ranges(flat: FlatGraph[Any], group: FactorGroup) -> Any:
     table = log_phi[group.entries].reshape(group.num_factors, -1)
     low = array.amin(array.where(array.isneginf(table), np.inf, table), 1)
     return array.amax(table, 1) - low
+
+
+def structured_ranges(flat: FlatGraph[Any], group: StructuredGroup) -> FloatArray:
+    """[N] of a group of factors that are no tables, the same, or more where only a bound is known."""
+    from equifactor.factors.kinds import kind_class
+
+    log_phi: Any = flat.log_phi if isinstance(flat.log_phi, np.ndarray) else flat.log_phi.detach().cpu().numpy()
+    rows = FactorRows(
+        np.full(group.num_factors, group.kind),
+        group.edge_ptr, np.zeros(len(group.card), np.int64),
+        group.value_ptr, log_phi[group.entries].astype(float),
+        group.word_ptr, group.words,
+        group.card,
+    )  # fmt: skip
+    return kind_class(group.kind).log_ranges(rows)
 
 
 def _functions_for(values: Any) -> Any:

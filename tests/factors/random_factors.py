@@ -50,7 +50,9 @@ def _binary(rng: np.random.Generator, kind: str, k: int) -> Any:
         inhibitors = rng.random(k - 1)
         inhibitors[rng.random(k - 1) < 0.2] = 0.0
         inhibitors[rng.random(k - 1) < 0.2] = 1.0
-        return NoisyOr(float(rng.choice([0.0, rng.random(), 1.0])), inhibitors.tolist(), signs)
+        return NoisyOr(
+            float(rng.choice([0.0, rng.random(), 1.0])), inhibitors.tolist(), signs, place=int(rng.integers(k))
+        )
     make = {"at most": AtMost, "at least": AtLeast, "exactly": Exactly}[kind]
     return make(int(rng.integers(0, k + 1)), signs)
 
@@ -140,3 +142,10 @@ def scores_from_tables(graph: FactorGraph) -> np.ndarray:
     for a in range(graph.num_factors):
         total = total + graph.log_table(a)[tuple(states[:, graph.structure.scope(a)].T)]
     return total
+
+
+def as_tables(graph: FactorGraph) -> FactorGraph:
+    """The same graph with a dense table for every factor."""
+    scopes = [graph.structure.scope(a).tolist() for a in range(graph.num_factors)]
+    dense = FactorGraph(graph.card.tolist(), [(s, graph.log_table(a)) for a, s in enumerate(scopes)], log=True)
+    return dense if graph.observed is None else dense.condition(graph.evidence)

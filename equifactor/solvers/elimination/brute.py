@@ -28,6 +28,7 @@ class BruteForce(GraphSolver):
     """
 
     exact_on = "all"
+    any_kind = True
 
     limit: int = option(2**22, "most joint states", low=1, high=2**28)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def applies_to(flat: FlatGraph[np.ndarray]) -> bool:
     """Whether all variables are binary, all arities at most 2, and all tables without zeros and of moderate range."""
     shapes = {g.shape for g in flat.groups}
-    if (2, 2) not in shapes or not shapes <= {(), (2,), (2, 2)} or flat.has_zeros or flat.structured:
+    if flat.structured or (2, 2) not in shapes or not shapes <= {(), (2,), (2, 2)} or flat.has_zeros:
         return False
     if np.any(np.diff(flat.var_ptr) != 2):  # a variable of more states in no factor at all
         return False

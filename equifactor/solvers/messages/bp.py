@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from equifactor.numerics.table_ranges import table_ranges
+from equifactor.graph.lowered_graph import lower
+from equifactor.numerics.table_ranges import structured_ranges, table_ranges
 from equifactor.options import option
 from equifactor.registry import register
 from equifactor.result import Estimate, Task
 from equifactor.solver import ALL_SYMMETRIES, Ending, IterativeSolver, SolveContext
 from equifactor.solvers.elimination.impossibility import zero_or_lost
-from equifactor.solvers.messages.bp_engine import BpEngine, BpSettings, Schedule, new_engine
+from equifactor.solvers.messages.bp_engine import BpEngine, BpSettings, Schedule, engine_name, new_engine
 
 if TYPE_CHECKING:
-    from equifactor.graph import FlatGraph
+    from collections.abc import Sequence
+
+    from equifactor.graph import FactorGraph, FlatGraph
     from equifactor.typing import FloatArray, Semiring
 
 
@@ -30,6 +33,7 @@ class BeliefPropagation(IterativeSolver[BpEngine]):
     """
 
     exact_on = "trees"
+    any_kind = True
 
     damping: float = option(0.0, "share of the old log message that is kept", low=0.0, below=1.0)
     schedule: Schedule = option("parallel", "order of the updates; residual takes the largest change first")
@@ -42,6 +46,14 @@ class BeliefPropagation(IterativeSolver[BpEngine]):
         super().__post_init__()
         if self.schedule != "parallel" or self.decode != "argmax":  # these go through the factors in some order
             object.__setattr__(self, "symmetries", ALL_SYMMETRIES - {"global"})
+
+    def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
+        """The Numba engine takes factors of any kind; the torch engine gets equal graphs of tables."""
+        if engine_name(self.engine, context) == "numba" or all(g.structure.kinds is None for g in graphs):
+            return super().run(graphs, task, context)
+        lowered = [lower(g, "max" if task is Task.MAP else "sum") for g in graphs]
+        found = super().run([g.graph for g in lowered], task, context)
+        return [g.estimate(e) for g, e in zip(lowered, found, strict=True)]
 
     def init(self, flat: FlatGraph[np.ndarray], task: Task, context: SolveContext) -> BpEngine:
         """The engine with its first messages: unary factors send their tables, all others uniform messages."""
@@ -104,6 +116,9 @@ def _vanished(flat: FlatGraph[np.ndarray], state: BpEngine, probabilities: Float
         ranges = table_ranges(flat, group)
         for edges in group.edges:
             odds += np.bincount(flat.var_of_edge[edges], ranges, minlength=flat.num_vars)
+    for other in flat.structured:
+        ranges = np.repeat(structured_ranges(flat, other), np.diff(other.edge_ptr))
+        odds += np.bincount(flat.var_of_edge[other.edges], ranges, minlength=flat.num_vars)
     lost = (probabilities == 0.0) & (zeros == 0.0) & (odds[flat.var_of_state] < _SMALLEST)
     graph = flat.graph_of_var[flat.var_of_state[lost]]
     counts: list[int] = np.bincount(graph, minlength=flat.num_graphs).tolist()

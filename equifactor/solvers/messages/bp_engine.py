@@ -52,11 +52,16 @@ class BpEngine(Protocol):
         ...
 
 
+def engine_name(name: str, context: SolveContext) -> str:
+    """Which engine it is: `auto` takes Numba on the CPU in float64 and torch otherwise."""
+    if name != "auto":
+        return name
+    return "numba" if context.device == "cpu" and context.dtype == "float64" else "torch"
+
+
 def new_engine(flat: FlatGraph[np.ndarray], settings: BpSettings, context: SolveContext, name: str) -> BpEngine:
-    """The engine by name; `auto` takes Numba on the CPU in float64 and torch otherwise."""
-    if name == "auto":
-        name = "numba" if context.device == "cpu" and context.dtype == "float64" else "torch"
-    if name == "numba":
+    """The engine by the name of the option."""
+    if engine_name(name, context) == "numba":
         from equifactor.solvers.messages import binary_engine
 
         if settings.schedule in ("parallel", "residual") and binary_engine.applies_to(flat):

@@ -7,6 +7,7 @@ factors come first in flat order and never change: loops start behind them, at `
 
 import math
 
+from equifactor.factors.chain_group_kernels import update_all_structured
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, Layout, Tables
 from equifactor.numerics.factor_messages import (
     MARGIN,
@@ -28,7 +29,7 @@ from equifactor.solvers.messages.lanes import Lanes, sum_in_lanes
 
 
 @fast_kernel
-def sweep_parallel(count, layout, tables, lanes, state, damping, floor, change, check):
+def sweep_parallel(count, layout, tables, lanes, kinds, state, damping, floor, change, check):
     """Several sweeps, each updating all messages from the same old sums.
 
     Args:
@@ -36,6 +37,7 @@ def sweep_parallel(count, layout, tables, lanes, state, damping, floor, change, 
         layout: the index arrays of the graph.
         tables: its potentials.
         lanes: the linear potentials, or None for the max semiring: decided when the kernel is compiled.
+        kinds: the fields of `KindRows`, or None where all factors are tables, likewise.
         state: messages, updated in place, and scratch.
         damping: share of the old log message that is kept.
         floor: log messages below this, true zeros aside, are held here.
@@ -46,24 +48,30 @@ def sweep_parallel(count, layout, tables, lanes, state, damping, floor, change, 
     msg, total, zeros, q, out = state.msg, state.total, state.zeros, state.q, state.out
     # Loops over what lies behind the unary factors: views, since an index that starts anywhere might be negative.
     start = layout.first_pair_state
-    msg_, q_, out_, graph_ = msg[start:], q[start:], out[start:], layout.graph_of_edge_state[start:]
-    large = False
+    msg_, graph_ = msg[start:], layout.graph_of_edge_state[start:]
+    factors, slots, stop = layout.factors, layout.slots, len(msg)
+    if kinds is not None:  # tables come first
+        factors, slots, stop = factors[: kinds[5] + 1], slots[: kinds[6]], kinds[7]
+    q_, out_ = q[start:stop], out[start:stop]
+    flushed, large = False, False
     for n in range(count):
         any_zero = add_up(layout.edges, msg, total, zeros)
         if lanes is None:
-            _max_messages(
-                layout.factors, layout.slots, tables.log_phi, msg, total, zeros, q, out, state.at, state.before
-            )  # fmt: skip
-            new_, scratch_ = out_, q_
+            _max_messages(factors, slots, tables.log_phi, msg, total, zeros, q, out, state.at, state.before)
+            if kinds is not None:
+                update_all_structured(
+                    layout.factors, layout.slots, tables.log_phi, kinds, msg, total, zeros, q, out, True
+                )  # fmt: skip
+            new_, scratch_ = out[start:], q[start:]
         else:
             linear = Lanes(*lanes)
             if layout.max_arity == 2:
-                state_ = layout.state_of_edge_state[start:]
-                flushed, large = _receive_pairs(layout.var_ptr, state_, msg_, total, zeros, any_zero, q_)
-            if layout.max_arity > 2 or (large and floor > NEG_INF):
+                state_ = layout.state_of_edge_state[start:stop]
+                flushed, large = _receive_pairs(layout.var_ptr, state_, msg[start:stop], total, zeros, any_zero, q_)
+            if layout.max_arity != 2 or (large and floor > NEG_INF):
                 # With zeros in the tables, no table's range bounds a message: a large entry may take a sum so far up
                 # that dividing by it makes a zero of one that no table states.
-                flushed = _receive_scaled(layout.slots, msg, total, zeros, q, q_, layout.max_arity)
+                flushed = _receive_scaled(slots, msg, total, zeros, q, q_, layout.max_arity)
             least = math.exp(MARGIN - SPREAD / max(1, layout.max_arity - 1)) if flushed else 0.0
             num_bad = sum_in_lanes(linear.groups, linear.blocks, tables.wide, q, out, least)
             num_bad += _sum_tables(linear.others, layout, linear.phi, tables.wide, state, least)
@@ -72,8 +80,12 @@ def sweep_parallel(count, layout, tables, lanes, state, damping, floor, change, 
                 ln = log_(r if r > 0.0 else 1.0)
                 q_[x] = ln if r > 0.0 else NEG_INF
             if num_bad > 0:
-                _repair(layout, tables.log_phi, state)
-            new_, scratch_ = q_, out_
+                _repair(factors, slots, tables.log_phi, state)
+            if kinds is not None:
+                update_all_structured(
+                    layout.factors, layout.slots, tables.log_phi, kinds, msg, total, zeros, out, q, False
+                )  # fmt: skip
+            new_, scratch_ = q[start:], out[start:]
         if check and n == count - 1:
             for x in range(len(msg_)):
                 scratch_[x] = abs(exp_(max(new_[x], MIN_EXP)) - exp_(max(msg_[x], MIN_EXP)))
@@ -180,9 +192,8 @@ def _sum_tables(which, layout, phi, wide, state, least):
 
 
 @fast_kernel
-def _repair(layout, log_phi, state):
+def _repair(factors, slots, log_phi, state):
     """The slow path for the marked factors: log messages into q, with `out` as scratch."""
-    factors, slots = layout.factors, layout.slots
     msg, total, zeros, q, out = state.msg, state.total, state.zeros, state.q, state.out
     for p in range(len(factors) - 1):
         first, last = factors[p, SLOT], factors[p + 1, SLOT]

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from equifactor.factors.structured_kernels import update_structured
 from equifactor.graph.layout import CARD, MSG, SLOT, STATE, VAR, Layout, Tables
 from equifactor.graph.pointers import ptr_of
 from equifactor.numerics.factor_messages import NEG_INF, MessageState, add_up, update_factor
@@ -72,13 +73,14 @@ def add_up_weighted(layout, weight, msg, total, zeros):
 
 
 @fast_kernel
-def sweep_in_order(layout, tables, phi, weight, state, damping, floor, order, change):
+def sweep_in_order(layout, tables, phi, kinds, weight, state, damping, floor, order, change):
     """Factor after factor in the given order, each seeing the newest messages.
 
     Args:
         layout: the index arrays of the graph.
         tables: its potentials, divided by the weight where there is one.
         phi: [T] linear potentials, or None for the max semiring.
+        kinds: the fields of `KindRows`, or None where all factors are tables.
         weight: [F] how often the messages of each factor count, or None.
         state: messages and sums, updated in place.
         damping: share of the old log message that is kept; with weights, more where a factor needs it to settle.
@@ -98,7 +100,7 @@ def sweep_in_order(layout, tables, phi, weight, state, damping, floor, order, ch
         first, last = factors[p, SLOT], factors[p + 1, SLOT]
         if last - first < 2:
             continue
-        update_factor(factors, slots, log_phi, phi, wide, p, msg, total, zeros, q, out, at, before)
+        _update(factors, slots, log_phi, phi, wide, kinds, p, msg, total, zeros, q, out, at, before)
         g = graph_of_factor[p]
         change[g] = max(change[g], _message_change(first, last, slots, msg, out))
         if weight is None:
@@ -109,7 +111,7 @@ def sweep_in_order(layout, tables, phi, weight, state, damping, floor, order, ch
 
 
 @fast_kernel
-def sweep_residual(layout, tables, phi, state, damping, floor, queue, tolerance, change):
+def sweep_residual(layout, tables, phi, kinds, state, damping, floor, queue, tolerance, change):
     """Always the factor with the largest priority: how far the messages it receives have moved since its last update.
 
     There are as many updates as factors wait in the queue. A priority estimates the residual without computing the
@@ -132,12 +134,12 @@ def sweep_residual(layout, tables, phi, state, damping, floor, queue, tolerance,
             for p in range(len(place)):
                 first, last = factors[p, SLOT], factors[p + 1, SLOT]
                 if last - first >= 2:
-                    update_factor(factors, slots, log_phi, phi, wide, p, msg, total, zeros, q, out, at, before)
+                    _update(factors, slots, log_phi, phi, wide, kinds, p, msg, total, zeros, q, out, at, before)
                     set_key(key, item, place, p, _message_change(first, last, slots, msg, out))
             if key[0] <= tolerance:
                 break
         p = item[0]
-        update_factor(factors, slots, log_phi, phi, wide, p, msg, total, zeros, q, out, at, before)
+        _update(factors, slots, log_phi, phi, wide, kinds, p, msg, total, zeros, q, out, at, before)
         residual = 0.0
         for s in range(factors[p, SLOT], factors[p + 1, SLOT]):
             moved = _message_change(s, s + 1, slots, msg, out)
@@ -149,6 +151,18 @@ def sweep_residual(layout, tables, phi, state, damping, floor, queue, tolerance,
     for n in range(updates):
         g = graph_of_factor[item[n]]
         change[g] = max(change[g], key[n])
+
+
+@inlined
+def _update(factors, slots, log_phi, phi, wide, kinds, p, msg, total, zeros, q, out, at, before):
+    """`update_factor` for a factor of any kind; whether there are kinds is decided when a kernel is compiled."""
+    is_table = True
+    if kinds is not None:
+        is_table = kinds[0][p] == 0
+        if not is_table:
+            update_structured(factors, slots, log_phi, kinds, p, msg, total, zeros, q, out, phi is None)
+    if is_table:
+        update_factor(factors, slots, log_phi, phi, wide, p, msg, total, zeros, q, out, at, before)
 
 
 @inlined

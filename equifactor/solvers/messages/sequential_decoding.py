@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.graph.layout import ENTRY, MSG, SLOT, VAR, Layout, layout_of
+from equifactor.factors.structured_kernels import kind_rows_of, structured_maximum
+from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, VAR, Layout, layout_of
 from equifactor.numerics.factor_messages import NEG_INF, add_up, first_entry, step, with_agreeing_messages
 from equifactor.numerics.jit import fast_kernel, inlined, plain
 from equifactor.numerics.message_answers import beliefs, variable_to_factor
@@ -35,19 +36,20 @@ def sequential_states(flat: FlatGraph[np.ndarray], msg_fv: FloatArray) -> IntArr
     neighbours = layout.neighbours[np.lexsort((number[layout.neighbours], var))]
     slot_order = np.lexsort((layout.slots[:, VAR], layout.factor_of_slot))
     states = np.full(flat.num_vars, -1)
-    _find_maximum(plain(layout), slot_order, neighbours, flat.log_phi, msg_vf, states)
+    _find_maximum(plain(layout), kind_rows_of(flat), slot_order, neighbours, flat.log_phi, msg_vf, states)
     alone = beliefs(flat.var_ptr, np.where(zeros > 0, -np.inf, total))[2]
     return np.where(states >= 0, states, alone)
 
 
 @fast_kernel
-def _find_maximum(layout, slot_order, neighbours, log_phi, values, states):
+def _find_maximum(layout, kinds, slot_order, neighbours, log_phi, values, states):
     """Fix whole factors at their best entry that agrees with what is fixed, spreading along shared variables.
 
     Where every entry that agrees has belief -inf, the free variables of the factor stay free for a later one.
 
     Args:
         layout: the index arrays of the graph.
+        kinds: the fields of `KindRows`, or None where all factors are tables.
         slot_order: [E] the slots of each factor in the order in which its variables push their factors.
         neighbours: [E] the factors around each variable in the order in which they are pushed.
         log_phi: [T] the tables.
@@ -59,7 +61,12 @@ def _find_maximum(layout, slot_order, neighbours, log_phi, values, states):
     visited = np.zeros(len(factors) - 1, np.bool_)
     stack = np.empty(len(factors) - 1, np.int64)
     at = np.empty(max(1, layout.max_arity), np.int64)
-    best_at = np.empty_like(at)
+    longest = max(1, layout.max_arity)
+    for p in range(len(factors) - 1):
+        longest = max(longest, factors[p + 1, SLOT] - factors[p, SLOT])
+    best_at = np.empty(longest, np.int64)
+    if kinds is not None:
+        given, sent = np.empty_like(values), np.empty_like(values)  # what agrees with the fixed states, and scratch
     for seed in layout.order:
         if visited[seed]:
             continue
@@ -70,7 +77,14 @@ def _find_maximum(layout, slot_order, neighbours, log_phi, values, states):
             height -= 1
             p = stack[height]
             first, last = factors[p, SLOT], factors[p + 1, SLOT]
-            if not _best_entry(factors, slots, log_phi, values, states, p, at, best_at):
+            is_table, found = True, False
+            if kinds is not None:
+                is_table = kinds[0][p] == 0
+                if not is_table:
+                    found = _best_states(factors, slots, log_phi, kinds, values, states, p, given, sent, best_at)
+            if is_table:
+                found = _best_entry(factors, slots, log_phi, values, states, p, at, best_at)
+            if not found:
                 continue
             for n in range(first, last):
                 s = slot_order[n]
@@ -100,4 +114,18 @@ def _best_entry(factors, slots, log_phi, values, states, p, at, best_at):
             for j in range(arity):
                 best_at[j] = at[j]
         step(slots, first, arity, at)
+    return best > NEG_INF
+
+
+@fast_kernel
+def _best_states(factors, slots, log_phi, kinds, values, states, p, given, sent, best_at):
+    """`_best_entry` for a factor that is no table."""
+    first, last = factors[p, SLOT], factors[p + 1, SLOT]
+    for s in range(first, last):
+        fixed = states[slots[s, VAR]]
+        for x in range(slots[s, CARD]):
+            given[slots[s, MSG] + x] = values[slots[s, MSG] + x] if fixed < 0 or fixed == x else NEG_INF
+    best = structured_maximum(factors, slots, log_phi, kinds, p, given, sent, best_at)
+    for s in range(first, last):
+        best_at[s - first] += slots[s, MSG]
     return best > NEG_INF

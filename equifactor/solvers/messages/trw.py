@@ -111,7 +111,7 @@ class Reweighting:
         for _ in range(count):
             change[:] = 0.0
             order = self.orders[self.sweeps % 2]
-            sweep_in_order(layout, tables, self.phi, self.rho, state, self.damping, -np.inf, order, change)
+            sweep_in_order(layout, tables, self.phi, None, self.rho, state, self.damping, -np.inf, order, change)
             self.sweeps += 1
         return change
 

@@ -1,0 +1,246 @@
+# mypy: ignore-errors
+"""Messages through factors of any kind: one function for all of them, which looks at the kind of the factor.
+
+`structured_messages` gives all outgoing log messages of a factor from all incoming ones, in the log domain: right for
+any range, with true zeros, and with the factor's own constants, so that the sum (or the maximum) over the states of any
+slot of received plus sent is that of the whole factor. `update_structured` is what belief propagation needs: normalised
+messages, and linear numbers where they do. A new kind adds a branch to each of the three functions here.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from equifactor.factors.chain_kernels import (
+    WIDEST_VALUE,
+    cap_of_count,
+    clause_messages,
+    clause_sums,
+    count_messages,
+    parity_messages,
+    parity_sums,
+    plus,
+    to_linear_pairs,
+    to_logs,
+)
+from equifactor.factors.clause import Clause
+from equifactor.factors.count import Counting
+from equifactor.factors.label_kernels import label_places, potts_messages, truncated_linear_messages
+from equifactor.factors.noisy_or import NoisyOr
+from equifactor.factors.noisy_or_kernels import noisy_or_maxima, noisy_or_maximum, noisy_or_sums
+from equifactor.factors.parity import Parity
+from equifactor.factors.potts import Potts
+from equifactor.factors.sparse_kernels import SparseBoxes, sparse_boxes, sparse_maximum, sparse_messages
+from equifactor.factors.sparse_table import SparseTable
+from equifactor.factors.truncated_linear import TruncatedLinear
+from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, kinds_of, layout_of
+from equifactor.numerics.factor_messages import NEG_INF, normalize_max, receive
+from equifactor.numerics.fastmath import MIN_EXP, get, put
+from equifactor.numerics.jit import fast_kernel
+from equifactor.typing import IntArray
+
+if TYPE_CHECKING:
+    from equifactor.graph import FlatGraph
+
+SPARSE, PARITY, CLAUSE, COUNT = SparseTable.number, Parity.number, Clause.number, Counting.number
+NOISY_OR, POTTS, TRUNCATED_LINEAR = NoisyOr.number, Potts.number, TruncatedLinear.number
+
+
+class KindRows(NamedTuple):
+    """What kernels need to know of factors that are no tables, in flat order."""
+
+    kind: IntArray  # [F]
+    word_ptr: IntArray  # [F+1]
+    words: IntArray
+    places: IntArray  # beside the words of label pairs, see `label_kernels`
+    boxes: tuple  # see `SparseBoxes`
+    num_tables: int  # factors before this one are tables,
+    first_slot: int  # and slots before this one are theirs,
+    first_state: int  # and edge states before this one
+
+
+def kind_rows_of(flat: FlatGraph[np.ndarray]) -> tuple | None:
+    """The fields of the `KindRows` of a compiled batch for a kernel; None where all factors are tables."""
+    kinds = kinds_of(flat)
+    if kinds is None:
+        return None
+    layout = layout_of(flat)
+    if "kind rows" not in flat.cache:
+        places = np.empty_like(kinds.words)
+        for number in (POTTS, TRUNCATED_LINEAR):
+            which = np.flatnonzero(kinds.kind == number)
+            label_places(layout.factors, layout.slots, which, number == POTTS, kinds.word_ptr, kinds.words, places)
+        num_tables = int(np.count_nonzero(kinds.kind == 0))
+        group = flat.structured[0]
+        flat.cache["kind rows"] = places, num_tables, int(layout.factors[num_tables, SLOT]), group.states.start
+    places, num_tables, first_slot, first_state = flat.cache["kind rows"]
+    # Boxes depend on which factors have a default above zero, that is on the potentials as well.
+    has_default = (kinds.kind == SPARSE) & (flat.log_phi[layout.factors[:-1, ENTRY]] > -np.inf)
+    which = np.flatnonzero(has_default)
+    if "boxes" not in flat.cache or not np.array_equal(flat.cache["boxes"][0], which):
+        found = sparse_boxes(layout.factors, layout.slots, which, kinds.word_ptr, kinds.words)
+        flat.cache["boxes"] = which, tuple(found)
+    boxes = flat.cache["boxes"][1]
+    return (kinds.kind, kinds.word_ptr, kinds.words, places, boxes, num_tables, first_slot, first_state)
+
+
+@fast_kernel
+def structured_messages(factors, slots, log_phi, rows, p, q, out, is_max):
+    """Fill `out` [S] at the slots of factor p, which is no table, with its log messages, not normalised.
+
+    Args:
+        factors: [F+1, 2] as in `Layout`.
+        slots: [E, 4] as in `Layout`.
+        log_phi: [T] the log values of all factors.
+        rows: the fields of `KindRows`.
+        p: the factor.
+        q: [S] incoming log messages, below infinity; those of the factor's slots are read.
+        out: [S] as said.
+        is_max: the semiring.
+    """
+    rows = KindRows(*rows)
+    first, last, start = factors[p, SLOT], factors[p + 1, SLOT], factors[p, ENTRY]
+    m, k, word = slots[first, MSG], last - first, rows.word_ptr[p]
+    kind, words = rows.kind[p], rows.words
+    if kind == PARITY:
+        parity_messages(m, k, log_phi[start], log_phi[start + 1], q, out, is_max)
+    elif kind == CLAUSE:
+        clause_messages(m, k, log_phi[start], words, word, q, out, is_max)
+    elif kind == COUNT:
+        count_messages(m, k, log_phi, start, words, word, q, out, is_max)
+    elif kind == NOISY_OR:
+        if is_max:
+            noisy_or_maxima(m, k, log_phi, start, words, word, q, out)
+        else:
+            noisy_or_sums(m, k, log_phi, start, words, word, q, out)
+    elif kind == POTTS:
+        potts_messages(slots, first, log_phi[start], log_phi[start + 1], rows.places, word, q, out, is_max)
+    elif kind == TRUNCATED_LINEAR:
+        truncated_linear_messages(
+            slots, first, log_phi[start], log_phi[start + 1], words, rows.places, word, q, out, is_max
+        )  # fmt: skip
+    elif kind == SPARSE:
+        sparse_messages(factors, slots, p, log_phi, words, word, SparseBoxes(*rows.boxes), q, out, is_max)
+
+
+@fast_kernel
+def structured_maximum(factors, slots, log_phi, rows, p, q, out, chosen):
+    """The maximum over all assignments of factor p of its log value and q [S], never too low; its states in chosen [k].
+
+    Where several are best, the first in the order of a table, but for noisy-ors and sparse tables.
+    """
+    rows = KindRows(*rows)
+    first, last, start = factors[p, SLOT], factors[p + 1, SLOT], factors[p, ENTRY]
+    m, k, word = slots[first, MSG], last - first, rows.word_ptr[p]
+    kind, words = rows.kind[p], rows.words
+    if kind == NOISY_OR:
+        return noisy_or_maximum(m, k, log_phi, start, words, word, q, chosen)[0]
+    if kind == SPARSE:
+        return sparse_maximum(factors, slots, p, log_phi, words, word, SparseBoxes(*rows.boxes), q, chosen)
+    if kind in (PARITY, CLAUSE, COUNT):
+        return _chain_maximum(kind, m, k, log_phi, start, words, word, q, chosen)
+    best = NEG_INF
+    m1, d0 = slots[first + 1, MSG], slots[first, CARD]
+    structured_messages(factors, slots, log_phi, rows, p, q, out, True)
+    for x in range(d0):
+        if q[m + x] + out[m + x] > best:
+            best = q[m + x] + out[m + x]
+            chosen[0] = x
+    top = NEG_INF
+    for y in range(slots[first + 1, CARD]):
+        one, two = log_phi[start], log_phi[start + 1]
+        a, b = words[word + chosen[0]], words[word + d0 + y]
+        value = (one if a == b else two) if kind == POTTS else max(one * abs(a - b), two)
+        if value + q[m1 + y] > top:
+            top = value + q[m1 + y]
+            chosen[1] = y
+    return best
+
+
+@fast_kernel
+def _chain_maximum(kind, m, k, log_phi, start, words, word, q, chosen):
+    """Back from the end with the best value behind each slot and state of the automaton, then forth along it."""
+    cap, fails = 1, False
+    if kind == COUNT:
+        cap, fails = cap_of_count(log_phi, start, k)
+    value = np.empty((k + 1, cap + 1))
+    for c in range(cap + 1):
+        if kind == CLAUSE:
+            value[k, c] = log_phi[start] if c == 0 else 0.0
+        else:
+            value[k, c] = log_phi[start + (k - c if fails else c)]
+    for j in range(k - 1, -1, -1):
+        one = 1 if kind == PARITY else words[word + j] ^ fails  # the state that is counted
+        for c in range(cap + 1):
+            then = 1 - c if kind == PARITY else min(c + 1, cap)
+            value[j, c] = max(q[m + 2 * j + 1 - one] + value[j + 1, c], q[m + 2 * j + one] + value[j + 1, then])
+    c = 0
+    for j in range(k):
+        one = 1 if kind == PARITY else words[word + j] ^ fails
+        then = 1 - c if kind == PARITY else min(c + 1, cap)
+        if_0 = q[m + 2 * j] + value[j + 1, then if one == 0 else c]
+        if_1 = q[m + 2 * j + 1] + value[j + 1, then if one == 1 else c]
+        chosen[j] = 1 if if_1 > if_0 else 0
+        c = then if chosen[j] == one else c
+    return value[0, 0]
+
+
+@fast_kernel
+def structured_reduction(factors, slots, log_phi, rows, p, q, out, chosen, is_max):
+    """The log-sum-exp (or the maximum, never too low) over all assignments of factor p of its log value and q [S]."""
+    if is_max:
+        return structured_maximum(factors, slots, log_phi, rows, p, q, out, chosen)
+    structured_messages(factors, slots, log_phi, rows, p, q, out, False)
+    total = NEG_INF
+    s = factors[p, SLOT]
+    for x in range(slots[s, MSG], slots[s, MSG] + slots[s, CARD]):
+        total = plus(total, q[x] + out[x], False)
+    return total
+
+
+@fast_kernel
+def update_structured(factors, slots, log_phi, rows, p, msg, total, zeros, q, out, is_max):
+    """Fill `out` at the slots of factor p with its normalised log messages; the arguments of `update_factor`.
+
+    What the factor receives is shifted to a largest entry of 0 first: sums of a thousand large logs would lose digits.
+    """
+    first, last = factors[p, SLOT], factors[p + 1, SLOT]
+    for s in range(first, last):
+        m, d = slots[s, MSG], slots[s, CARD]
+        top = receive(m, slots[s, STATE], d, msg, total, zeros, q)
+        for x in range(m, m + d):
+            put(q, x, get(q, x) - (top if top > NEG_INF else 0.0))
+    kind_rows = KindRows(*rows)
+    kind, word, start = kind_rows.kind[p], kind_rows.word_ptr[p], factors[p, ENTRY]
+    m, k = slots[first, MSG], last - first
+    if not is_max:
+        if kind == PARITY:
+            low, high = min(log_phi[start], log_phi[start + 1]), max(log_phi[start], log_phi[start + 1])
+            fine = high > NEG_INF and (low == NEG_INF or low - high > MIN_EXP)
+            if fine and to_linear_pairs(m, k, q):
+                parity_sums(m, k, log_phi[start], log_phi[start + 1], q, out)
+                to_logs(m, m + 2 * k, out)
+                return
+        elif kind == CLAUSE and log_phi[start] < WIDEST_VALUE and to_linear_pairs(m, k, q):
+            clause_sums(m, k, log_phi[start], kind_rows.words, word, q, out)
+            to_logs(m, m + 2 * k, out)
+            return
+    structured_messages(factors, slots, log_phi, rows, p, q, out, is_max)
+    for s in range(first, last):
+        normalize_max(slots[s, MSG], slots[s, CARD], out)
+        if not is_max:
+            _normalize_sum(slots[s, MSG], slots[s, CARD], out)
+
+
+@fast_kernel
+def _normalize_sum(m, d, out):
+    """Shift a log message whose largest entry is 0 to a sum of 1; one without support stays as it is."""
+    scale = 0.0
+    for x in range(m, m + d):
+        scale += math.exp(out[x])
+    shift = math.log(scale) if scale > 0.0 else 0.0
+    for x in range(m, m + d):
+        out[x] -= shift
