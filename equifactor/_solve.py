@@ -15,7 +15,7 @@ from equifactor.clock import Clock
 from equifactor.errors import OptionError, SolveError, brief
 from equifactor.graph import FactorGraph
 from equifactor.graph.factor_graph import as_graphs
-from equifactor.graph.lowered_graph import lower
+from equifactor.graph.lowered_graph import lower_all
 from equifactor.graph.marginals import Marginals
 from equifactor.graph.reduction import without_impossible_states
 from equifactor.graph.scores import batch_log_scores
@@ -145,7 +145,7 @@ def _estimates(method: Solver, graphs: list[FactorGraph], task: Task, context: S
     A method that knows tables only gets graphs of tables that are equal to those of other factors.
     """
     if not method.any_kind and any(g.structure.kinds is not None for g in graphs):
-        lowered = [lower(g, "max" if task is Task.MAP else "sum") for g in graphs]
+        lowered = lower_all(graphs, "max" if task is Task.MAP else "sum")
         found = _estimates(method, [g.graph for g in lowered], task, context)
         return [g.estimate(e) for g, e in zip(lowered, found, strict=True)]
     if not graphs or _is_plain(graphs):

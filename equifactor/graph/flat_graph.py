@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import numpy as np
 
+from equifactor.errors import ModelError
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.marginals import Marginals
 
@@ -168,6 +169,8 @@ class FlatGraph(Generic[Array]):
         """The same graph as torch tensors; potentials in `dtype`, indices in int64."""
         import torch
 
+        self.require_tables("a graph of tensors")
+
         def tensor(values: Any) -> torch.Tensor:
             # numpy arrays here are read-only; torch wants to own what it may write to
             values = values if isinstance(values, torch.Tensor) else torch.tensor(values)
@@ -181,6 +184,14 @@ class FlatGraph(Generic[Array]):
         log_phi = tensor(self.log_phi).to(getattr(torch, dtype))
         groups = tuple(replace(g, factors=tensor(g.factors)) for g in self.groups)
         return FlatGraph(**{**vars(self), **moved, "log_phi": log_phi, "groups": groups, "cache": {}})
+
+    def require_tables(self, what: str) -> None:
+        """Raise `ModelError` where some factor is no table; `what` says who asks, as the subject of the sentence."""
+        if self.structured:
+            raise ModelError(
+                f"{what} takes tables only, and this graph has factors of other kinds; "
+                "equifactor.lower(graph).graph is an equal graph of tables"
+            )
 
     def sum_per_graph(self, graph: IntArray, values: FloatArray) -> FloatArray:
         """[G] sums of values [N] of numpy, each of which belongs to one graph [N]."""

@@ -82,6 +82,7 @@ class MoveModel:
         from equifactor.graph.layout import ENTRY, layout_of
 
         self.flat = flat
+        flat.require_tables("a search over changes of variables")
         layout = layout_of(flat)
         log_phi, self.penalty, self.possible_score = _finite_tables(flat.log_phi, layout.factors[:, ENTRY])
         unary = np.zeros(flat.num_states)

@@ -17,18 +17,21 @@ from equifactor._solve import solve
 from equifactor.clock import Clock
 from equifactor.errors import FormatError, OptionError
 from equifactor.fleet import fleet_at
+from equifactor.graph import FactorGraph
 from equifactor.graph.reduction import ReducedGraph, without_impossible_states
 from equifactor.io.files import write_bytes
+from equifactor.io.written_tables import with_tables
 from equifactor.result import Task
 
 if TYPE_CHECKING:
     from equifactor.data import Instance
-    from equifactor.graph import FactorGraph
+    from equifactor.graph import Structure
     from equifactor.result import Result
     from equifactor.solver import Progress
     from equifactor.training.data_sources import Source
     from equifactor.typing import FloatArray
 
+_NETWORK = "a network in training"  # who asks for tables, in the sentence for a factor that has none
 _AT_ONCE = 500  # Graphs of one structure that go to a worker together: a second of work for the smallest.
 _MAP_SECONDS = 5.0  # How long a best score that is not known is searched for; training improves on it.
 
@@ -45,7 +48,7 @@ def with_targets(
     kept_graphs: list[ReducedGraph] = []
     left_out: list[str] = []
     instances: list[Instance | None] = []
-    given = list(source.graphs)
+    given = _in_tables(list(source.graphs))
     for graph, reduced, instance in zip(given, without_impossible_states(given), source.instances, strict=True):
         if reduced is None:
             left_out.append(f"{graph.name}: every assignment has probability zero")
@@ -63,6 +66,19 @@ def with_targets(
     if not kept:
         raise OptionError(f"{source.text}: no graph is left to train on: {left_out[0] if left_out else 'it is empty'}")
     return [graphs[n] for n in kept], [t for t in targets if t is not None], left_out
+
+
+def _in_tables(graphs: list[FactorGraph]) -> list[FactorGraph]:
+    """The graphs with a table in place of every factor of another kind; those of one structure go on to share one."""
+    if all(graph.structure.kinds is None for graph in graphs):
+        return graphs
+    known: dict[int, Structure] = {}
+    found = []
+    for graph in graphs:
+        dense = with_tables(graph, _NETWORK)
+        shared = known.setdefault(id(graph.structure), dense.structure)
+        found.append(FactorGraph.trusted(shared, dense.log_phi, dense.observed, dense.name))
+    return found
 
 
 def _published(reduced: list[ReducedGraph], instances: list[Instance | None], task: Task) -> list[FloatArray | None]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from equifactor.clock import Clock
 from equifactor.errors import ModelError, SolveError
+from equifactor.graph.lowered_graph import lower_all
 from equifactor.graph.reduction import without_observed
 from equifactor.result import Task
 from equifactor.solvers.elimination.plan import Plan, format_bytes, plan
@@ -57,6 +58,10 @@ def exact_marginals(
                 f"graph {n} does not share its structure with graph 0: build the graphs with `with_potentials`, or "
                 "call solve(graphs, solver='exact'), which takes any mixture"
             )
+    if graphs[0].structure.kinds is not None:
+        lowered = [g.graph for g in lower_all(graphs)]
+        values, log_z = exact_marginals(lowered, device=device, dtype=dtype, memory_limit=memory_limit)
+        return values[:, : int(graphs[0].card[graphs[0].free_vars].sum())], log_z  # auxiliary variables come last
     steps = plan_structure(graphs[0], memory_limit)
     if not steps.fits(memory_limit):
         raise SolveError(

@@ -30,6 +30,7 @@ class Ascent(ABC):
             messages: [S] messages as in `map_upper_bound`.
         """
         self.flat = flat
+        flat.require_tables("dual ascent")
         self.layout: Layout = layout_of(flat)
         self.log_phi = flat.log_phi
         self.constant = 0.0  # The sum of the factors without variables.
