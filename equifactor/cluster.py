@@ -91,12 +91,13 @@ class DaskFleet:
 
     def _result(self, future: Any) -> Any:
         from distributed import KilledWorker
+        from distributed.comm.core import CommClosedError
 
         try:
             return future.result()
         except KilledWorker:
             raise LostWorkError(f"{self.address}: several workers died with this work: run it again") from None
-        except CancelledError:
+        except (CancelledError, CommClosedError):
             raise self._gone() from None
         except (ImportError, RuntimeError) as error:
             # A scheduler that cannot read the work says so by a RuntimeError of its own, a worker by an ImportError.

@@ -80,8 +80,9 @@ def test_what_is_no_graph(graph: object) -> None:
 
 
 def test_map_without_support_says_so() -> None:
-    # Each pair of tables alone is possible, so belief propagation sees nothing wrong.
-    impossible = FactorGraph([2, 2], [([0, 1], [[1, 0], [0, 1]]), ([0, 1], [[0, 1], [1, 0]])])
+    # Any two of these tables are possible together, so belief propagation sees nothing wrong.
+    equal, differ = [[1, 0], [0, 1]], [[0, 1], [1, 0]]
+    impossible = FactorGraph([2, 2, 2], [([0, 1], equal), ([1, 2], equal), ([0, 2], differ)])
     result = solve(impossible, "MAP", "bp")
     assert result.log_score == -math.inf
     assert result.lower_bound is None

