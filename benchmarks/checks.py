@@ -1,0 +1,118 @@
+"""Parity checks and clauses: how long a graph takes to compile, and how many messages a second pass through them.
+
+Regular codes of 3 checks per bit and 6 or 30 bits per check, and random 3-SAT and 5-SAT near the threshold. A message is
+one edge in one iteration; times are CPU time on one thread, the best of several. Where the package `ldpc` is installed
+(`--ldpc PYTHON` names its interpreter), its decoder runs the same codes in the same sitting.
+
+    python -m benchmarks.checks
+    python -m benchmarks.checks --bits 10000 --ldpc .venv-peers/ldpc/bin/python
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+import equifactor as ef
+from benchmarks._venvs import SCRIPTS, environment
+from equifactor.factors.factor_rows import FactorRows
+from equifactor.factors.parity import Parity
+from equifactor.graph.pointers import ptr_of
+from equifactor.graph.structure import Structure
+from equifactor.solvers.messages.bp_engine import BpSettings
+from equifactor.solvers.messages.literal_engine import LiteralEngine
+
+_METHODS = {"sum": "product_sum", "max": "minimum_sum"}
+
+
+def regular_checks(bits: int, per_bit: int, per_check: int, seed: int = 0) -> np.ndarray:
+    """[m, k] bits of each check, at random, without a bit twice in a check."""
+    rng = np.random.default_rng(seed)
+    checks = rng.permutation(np.repeat(np.arange(bits), per_bit)).reshape(-1, per_check)
+    while True:
+        bad = np.flatnonzero((np.diff(np.sort(checks, axis=1), axis=1) == 0).any(axis=1))
+        if not len(bad):
+            return checks
+        mixed = np.unique(np.concatenate((bad, rng.integers(0, len(checks), 3 * len(bad) + 3))))
+        checks[mixed] = rng.permutation(checks[mixed].ravel()).reshape(-1, per_check)
+
+
+def code_graph(bits: int, checks: np.ndarray) -> ef.FactorGraph:
+    """The graph of a code and of what a noisy channel says of every bit."""
+    m, k = checks.shape
+    ratio = np.random.default_rng(1).normal(2.0, 2.0, bits)
+    rows = FactorRows(
+        np.repeat([0, Parity.number], [bits, m]),
+        ptr_of(np.repeat([1, k], [bits, m])), np.concatenate((np.arange(bits), checks.ravel())),
+        ptr_of(np.full(bits + m, 2)),
+        np.concatenate((np.stack((np.zeros(bits), -ratio), axis=1).ravel(), np.tile([0.0, -np.inf], m))),
+        np.zeros(bits + m + 1, np.int64), np.zeros(0, np.int64),
+        np.full(bits + m * k, 2),
+    )  # fmt: skip
+    return ef.FactorGraph.trusted(Structure.of_rows(np.full(bits, 2), rows), rows.log_values)
+
+
+def rate(flat: ef.FlatGraph, semiring: str, sweeps: int) -> float:
+    """Messages a second of the parallel schedule."""
+    engine = LiteralEngine(flat, BpSettings(semiring, "parallel", 0.0, 0.0, 0))  # type: ignore[arg-type]
+    engine.sweep(1)
+    best = np.inf
+    for _ in range(5):
+        start = time.process_time()
+        engine.sweep(sweeps)
+        best = min(best, time.process_time() - start)
+    return len(engine.literals.lam) * sweeps / best
+
+
+def rate_of_ldpc(python: str, checks: np.ndarray, bits: int, semiring: str) -> float:
+    """Messages a second of the package ldpc on the same code."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "checks.npy"
+        np.save(file, checks)
+        request = {"checks": str(file), "bits": bits, "method": _METHODS[semiring], "repeats": 3}
+        words = [python, str(SCRIPTS / "run_ldpc.py"), json.dumps(request)]
+        ran = subprocess.run(words, check=True, capture_output=True, text=True, env=environment())
+    return float(checks.size / json.loads(ran.stdout.splitlines()[-1])["seconds"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bits", type=int, nargs="+", default=[10_000, 1_000_000])
+    parser.add_argument("--variables", type=int, default=100_000, help="of the random formulas")
+    parser.add_argument("--ldpc", metavar="PYTHON", help="interpreter of an environment with the package ldpc")
+    args = parser.parse_args()
+    for bits in args.bits:
+        for per_check in (6, 30):
+            checks = regular_checks(bits, 3, per_check)
+            start = time.process_time()
+            graph = code_graph(bits, checks)
+            built = time.process_time()
+            flat = ef.compile(graph)
+            print(
+                f"(3,{per_check}) of {bits:,} bits: structure {built - start:.2f} s, "
+                f"compiled {time.process_time() - built:.2f} s",
+                flush=True,
+            )
+            for semiring in _METHODS:
+                ours = rate(flat, semiring, max(2, 2_000_000 // bits))
+                line = f"  {semiring}: {ours / 1e6:.0f} M messages/s"
+                if args.ldpc:
+                    theirs = rate_of_ldpc(args.ldpc, checks, bits, semiring)
+                    line += f", ldpc {theirs / 1e6:.1f} M messages/s, ratio {ours / theirs:.1f}"
+                print(line, flush=True)
+    for k, ratio in ((3, 4.2), (5, 20.0)):
+        formula = ef.generators.random_ksat(args.variables, ratio=ratio, k=k, seed=0)
+        flat = ef.compile(formula)
+        for semiring in _METHODS:
+            found = rate(flat, semiring, 5)
+            print(f"{k}-SAT of {args.variables:,} variables, {semiring}: {found / 1e6:.0f} M messages/s", flush=True)
+
+
+if __name__ == "__main__":
+    main()
