@@ -1,8 +1,8 @@
 """Parity checks and clauses: how long a graph takes to compile, and how many messages a second pass through them.
 
-Regular codes of 3 checks per bit and 6 or 30 bits per check, and random 3-SAT and 5-SAT near the threshold. A message is
-one edge in one iteration; times are CPU time on one thread, the best of several. Where the package `ldpc` is installed
-(`--ldpc PYTHON` names its interpreter), its decoder runs the same codes in the same sitting.
+Regular codes of 3 checks per bit and 6 or 30 bits per check, and random 3-SAT and 5-SAT near the threshold. A message
+is one edge in one iteration; times are CPU time on one thread, the best of several. With `--ldpc PYTHON`, the
+interpreter of an environment that has the package `ldpc`, its decoder runs the same codes in the same sitting.
 
     python -m benchmarks.checks
     python -m benchmarks.checks --bits 10000 --ldpc .venv-peers/ldpc/bin/python
