@@ -160,19 +160,24 @@ class IterativeSolver(Solver, Generic[State]):
 
     def _iterate(self, state: State, num_graphs: int, context: SolveContext) -> Ending:
         residual = np.full(num_graphs, np.inf)
-        done, burst, each = 0, 1, 0.0
-        while done < self.iterations and not context.clock.stopped and each < context.clock.left + _LATE_SECONDS:
-            start = context.clock.seconds  # It stands still while kernels compile.
-            residual = self.step(state, min(burst, self.iterations - done))
-            seconds = context.clock.seconds - start
-            each = seconds / burst
-            done = min(done + burst, self.iterations)
-            context.report(done, self.iterations, f"change {residual.max(initial=0.0):.1e}")
+        clock, done, each, wait = context.clock, 0, 0.0, 1
+        while done < self.iterations and not clock.stopped:
+            # The next look at the residual is after a number of iterations that does not depend on the clock, so that
+            # the same call gives the same answer on a busy machine. It grows with what was done: the fixed cost of a
+            # look is spread, and convergence is noticed a sixteenth late at most.
+            look = min(done + wait, self.iterations)
+            while done < look and not clock.stopped and each < clock.left + _LATE_SECONDS:
+                count = min(look - done, max(1, int(_BURST_SECONDS / max(each, 1e-9))))
+                start = clock.seconds  # It stands still while kernels compile.
+                residual = self.step(state, count)
+                each = (clock.seconds - start) / count
+                done += count
+                context.report(done, self.iterations, f"change {residual.max(initial=0.0):.1e}")
+            if done < look:
+                break
             if not np.any(residual > self.tolerance):  # A graph that went to NaN is over, the others go on.
                 break
-            # The fixed cost of a call is spread over more iterations while they are short, and never by so much that
-            # convergence is noticed late (an eighth of what was done) or a deadline is missed.
-            burst = max(1, min(2 * burst, done // 8, int(burst * _BURST_SECONDS / max(seconds, 1e-9))))
+            wait = max(1, min(2 * wait, done // 16))
         otherwise = context.clock.status or Status.TIME_LIMIT if done < self.iterations else Status.ITERATION_LIMIT
         converged, non_finite = Status.CONVERGED, Status.NON_FINITE  # Looking them up costs more than the rest.
         status = [
