@@ -133,8 +133,10 @@ def rounding_error(method: Solver | GraphFunction, graph: FactorGraph, task: Tas
     last_bits = _LAST_BITS * float(np.finfo(trials.dtype).eps) * size
     worst = 0.0
     for _ in range(_CONTROLS):
-        step = rng.uniform(-1.0, 1.0, size.shape) * last_bits
-        other = graph.with_potentials(graph.log_phi + step, log=True)
+        log_phi = graph.log_phi + rng.uniform(-1.0, 1.0, size.shape) * last_bits
+        if graph.structure.kinds is not None:  # some have logs of probabilities and minus costs, never above 0
+            log_phi = np.where(graph.log_phi <= 0.0, np.minimum(log_phi, 0.0), log_phi)
+        other = graph.with_potentials(log_phi, log=True)
         worst = max(worst, answer.distance(ask(method, other, task, trials.seed, trials.dtype))[0])
     return worst
 

@@ -13,6 +13,7 @@ from equifactor.graph.pointers import row_of
 from equifactor.graph.structure import Structure
 from equifactor.symmetry.colour_refinement import bits, refine
 from equifactor.symmetry.coloured_graph import canonical_order, coloured_graph
+from equifactor.symmetry.compared_factors import compared_graph
 from equifactor.symmetry.relabelled_graph import relabel
 from equifactor.symmetry.relabelling import Relabelling
 
@@ -29,11 +30,13 @@ def canonical_form(graph: FactorGraph, *, digits: int | None = None) -> FactorGr
             digit does not tell graphs apart; None compares values to the last bit (with -0.0 equal to 0.0). Noise
             across the edge of a rounding step still does: to compare two graphs use `isomorphism(.., tolerance=..)`.
 
+    Factors of other kinds than tables are compared by their tables, and the representative has these.
+
     The representative may change from one release of this package or of igraph to the next.
     Cost: a few O(T k) passes where the graph has no symmetries of its own; a search by BLISS over the nodes that
     look alike otherwise, exponential in the worst case, milliseconds to seconds for real models.
     """
-    plain = _without_names(graph, digits)
+    plain = _without_names(compared_graph(graph), digits)
     return relabel(plain, canonical_relabelling(plain))
 
 

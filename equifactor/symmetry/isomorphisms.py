@@ -11,6 +11,7 @@ from equifactor.errors import ModelError, OptionError, SolveError
 from equifactor.graph.factor_graph import as_graphs
 from equifactor.symmetry.canonical_forms import canonical_relabelling
 from equifactor.symmetry.colour_refinement import bits, refine
+from equifactor.symmetry.compared_factors import compared_graph
 from equifactor.symmetry.relabelled_graph import entry_places, relabel
 from equifactor.symmetry.relabelling import Relabelling
 
@@ -40,7 +41,7 @@ def isomorphism(g: FactorGraph, h: FactorGraph, tolerance: float = 0.0) -> Relab
 
     Cost: O(T log T) for a "no" by counting, then as `canonical_form` for both graphs.
     """
-    g, h = as_graphs((g, h))
+    g, h = map(compared_graph, as_graphs((g, h)))
     if not (isinstance(tolerance, Real) and 0 <= tolerance < np.inf):
         raise OptionError(f"the tolerance must be a number >= 0, found {tolerance!r}")
     if not _same_counts(g, h):
