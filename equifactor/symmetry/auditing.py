@@ -110,7 +110,7 @@ def violations(
     answer = ask(method, graph, task, trials.seed, trials.dtype)
     found = []
     for kind in kinds:
-        worst = Violation(kind, graph=graph.name or "", task=task)
+        worst = Violation(kind, graph=_described(method, graph), task=task)
         for trial in range(trials.count):
             r = Relabelling.random(graph, kind, trials.seed + trial)
             other = ask(method, relabel(graph, r), task, trials.seed, trials.dtype)
@@ -119,6 +119,17 @@ def violations(
                 worst = dataclasses.replace(worst, error=error, what=what, trial=trial)
         found.append(worst)
     return found
+
+
+def _described(method: Solver | GraphFunction, graph: FactorGraph) -> str:
+    """The name of the graph, and whether the solver sees it through auxiliary variables.
+
+    These stand in a chain along a scope, so that a method of finitely many steps may break "local variable" by them.
+    """
+    name = graph.name or ""
+    if graph.structure.kinds is None or not isinstance(method, Solver) or method.any_kind:
+        return name
+    return f"{name or 'a graph'} lowered to tables"
 
 
 def rounding_error(method: Solver | GraphFunction, graph: FactorGraph, task: Task | None, trials: Trials) -> float:

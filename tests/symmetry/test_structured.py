@@ -9,8 +9,14 @@ from hypothesis import strategies as st
 
 from equifactor import (
     Clause,
+    Count,
     FactorGraph,
+    ModelError,
+    NoisyOr,
+    Parity,
     Relabelling,
+    SparseTable,
+    Task,
     canonical_form,
     compile,
     graph_hash,
@@ -18,7 +24,8 @@ from equifactor import (
     relabel,
     solve,
 )
-from equifactor.symmetry import KINDS
+from equifactor.symmetry import KINDS, audit
+from equifactor.symmetry.auditing import Trials
 from tests.factors.random_factors import all_states, random_mixture, scores_from_tables
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -114,10 +121,128 @@ def test_a_relabelled_graph_is_found_to_be_the_same(seed: int) -> None:
 @given(SEEDS)
 def test_other_graphs_are_told_apart(seed: int) -> None:
     graph = mixture(seed)
-    x = scores_from_tables(graph)
-    log_phi = graph.log_phi - 0.25
-    changed = graph.with_potentials(log_phi, log=True)
-    y = scores_from_tables(changed)
-    if not np.allclose(np.sort(np.nan_to_num(x, neginf=-1e9)), np.sort(np.nan_to_num(y, neginf=-1e9))):
+    changed = graph.with_potentials(graph.log_phi - 0.25, log=True)
+    one, two = (np.sort(np.nan_to_num(scores_from_tables(g), neginf=-1e9)) for g in (graph, changed))
+    if not np.allclose(one, two):
         assert isomorphism(graph, changed) is None
         assert graph_hash(graph) != graph_hash(changed)
+
+
+def test_how_a_factor_is_stated_does_not_count() -> None:
+    pairs = [
+        (Clause([1, 0, 1], 1.5), Count([-1.5, 0, 0, 0], [1, 0, 1])),
+        (Clause([1, 0, 1]), Count([0, 0, 0, -np.inf], [0, 1, 0])),
+        (Parity(odd=True), SparseTable([[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 1]], [0.0] * 4)),
+        (NoisyOr(0.5, [1.0, 0.25]), NoisyOr(0.5, [0.25, 1.0], [1, 1, 0])),
+    ]
+    for one, two in pairs:
+        g, h = (FactorGraph([2] * 3, [(range(3), factor)]) for factor in (one, two))
+        assert isomorphism(g, h) is not None
+        assert canonical_form(g) == canonical_form(h)
+        assert canonical_form(g).structure.kinds is None
+        assert isomorphism(g, FactorGraph([2] * 3, [(range(3), g.log_table(0))], log=True), 1e-12) is not None
+    large = [
+        (Clause(weight=1.5), Count([-1.5] + [0] * 15)),
+        (Clause(), Count([0] * 15 + [-np.inf], [0] * 15)),
+        (NoisyOr(0.5, [1.0, 0.25] * 7), NoisyOr(0.5, [0.25, 1.0] * 7, [1, 1, 0] * 5)),
+        (SparseTable(np.eye(15, dtype=int), [1.0] * 15), SparseTable(np.eye(15, dtype=int)[::-1], [1.0] * 15)),
+        (SparseTable([[0] * 15, [1] * 15], [1.0, 0.5], 0.5), SparseTable([[1] * 15], [1.0], 0.5)),
+    ]
+    for one, two in large:
+        g, h = (FactorGraph([2] * 15, [(range(15), factor)]) for factor in (one, two))
+        assert isomorphism(g, h) is not None
+        assert canonical_form(g) == canonical_form(h)
+        assert graph_hash(g) == graph_hash(h) == graph_hash(canonical_form(g))
+
+
+def large_graph(seed: int, num_vars: int = 15, arity: int = 13) -> FactorGraph:
+    """A graph of large factors with few different values, so that it has symmetries."""
+    rng = np.random.default_rng(seed)
+    factors: list = [([i], rng.choice([0.0, 1.0], 2)) for i in range(num_vars) if rng.random() < 0.3]
+    for _ in range(3):
+        signs = rng.integers(0, 2, arity).tolist()
+        half = rng.choice([0.0, 1.0, -np.inf], arity + 1)
+        listed = np.unique(rng.integers(0, 2, (5, arity)), axis=0)
+        place = int(rng.integers(arity))
+        choices = [
+            Clause(signs, None if rng.random() < 0.5 else 1.0),
+            Count(half.tolist(), signs),
+            Count((half + half[::-1]).tolist(), signs),
+            NoisyOr(0.25, rng.choice([0.5, 1.0, 0.0], arity - 1).tolist(), signs, place=place),
+            SparseTable(listed, rng.choice([0.0, 0.5, 1.0], len(listed)), 0.0),
+        ]
+        factors.append((rng.permutation(num_vars)[:arity].tolist(), choices[rng.integers(len(choices))]))
+    return FactorGraph([2] * num_vars, factors, log=True)
+
+
+@given(st.integers(0, 10**6))
+def test_large_factors_are_compared(seed: int) -> None:
+    graph = large_graph(seed)
+    other = relabel(graph, Relabelling.random(graph, seed=seed))
+    assert graph_hash(graph) == graph_hash(other)
+    form = canonical_form(graph)
+    assert form == canonical_form(other) == canonical_form(form)
+    x = np.random.default_rng(seed).integers(0, 2, (200, graph.num_vars))
+    for tolerance in (0.0, 1e-9):
+        for g, h in ((graph, other), (other, form)):
+            r = isomorphism(g, h, tolerance)
+            assert r is not None
+            np.testing.assert_allclose(h.log_score(r.assignment(x)), g.log_score(x), rtol=1e-12, atol=1e-12)
+
+
+def test_large_factors_that_differ_are_told_apart() -> None:
+    k = 14
+    steps = np.arange(k + 1.0)
+    signs = [1] * 13 + [0]
+    factors = [
+        Clause(), Clause(weight=1.0), Count(steps), Count(-steps), Count(np.minimum(steps, 3)),
+        NoisyOr(0.1, [0.5] * 13), NoisyOr(0.1, [0.5] * 12 + [0.25]), NoisyOr(0.2, [0.5] * 13),
+        NoisyOr(0.1, [0.5] * 14, effect=True), NoisyOr(0.1, [0.5] * 14, effect=False),
+        SparseTable([[0] * k], [1.0]), SparseTable([[0] * k], [1.0], 0.0), SparseTable([[0] * k, signs], [1.0, 1.0]),
+        SparseTable([[0] * k, [1] * k], [1.0, 1.0]), SparseTable([[0] * k, [1] * k], [1.0, 2.0]),
+    ]  # fmt: skip
+    alone = [FactorGraph([2] * k, [(range(k), f)]) for f in factors]
+    assert len({graph_hash(g) for g in alone}) == len(alone)
+    assert all(isomorphism(alone[0], g) is None for g in alone[1:])
+    # One sign alone can be turned by the states of its variable; two factors over the same variables show it.
+    pairs = [FactorGraph([2] * k, [(range(k), Clause()), (range(k), Clause(s, 1.0))]) for s in ([1] * k, signs)]
+    assert isomorphism(*pairs) is None
+    assert graph_hash(pairs[0]) != graph_hash(pairs[1])
+    # A palindrome of values looks the same from both sides, other values do not.
+    for values, same in ((steps * steps[::-1], True), (steps, False)):
+        g, h = (
+            FactorGraph([2] * k, [*(([i], [1, 2]) for i in range(k)), (range(k), Count(values, [sign] * k))])
+            for sign in (1, 0)
+        )
+        assert (isomorphism(g, h) is not None) == same
+        assert (graph_hash(g) == graph_hash(h)) == same
+
+
+def test_a_tolerance_forgives_noise_in_large_factors() -> None:
+    graph = large_graph(5)
+    noise = np.random.default_rng(0).uniform(-1e-12, 0, graph.log_phi.shape)
+    other = graph.with_potentials(graph.log_phi + noise, log=True)
+    other = relabel(other, Relabelling.random(other, seed=1))
+    assert isomorphism(graph, other) is None
+    assert isomorphism(graph, other, 1e-9) is not None
+
+
+def test_a_parity_that_is_too_large_is_refused() -> None:
+    graph = FactorGraph([2] * 20, [(range(20), Parity())])
+    for compare in (graph_hash, canonical_form, lambda g: isomorphism(g, g)):
+        with pytest.raises(ModelError, match=r"factor 0 is a parity over 20 variables .* up to 2\^16"):
+            compare(graph)
+
+
+def test_claims_of_bp_hold_on_every_kind() -> None:
+    graphs = [mixture(seed) for seed in range(12)]
+    for finding in audit("bp", graphs, trials=Trials(1)):
+        assert not finding.failed, f"{finding.violation.where}: {finding.violation.error}"
+        assert finding.cases > 12
+
+
+def test_audit_says_where_a_graph_was_lowered() -> None:
+    unary = [([i], [1.0, 1.0 + 0.1 * i]) for i in range(9)]
+    graph = FactorGraph([2] * 9, [*unary, (range(9), NoisyOr(0.1, np.linspace(0.1, 0.9, 8)))], name="net")
+    (finding,) = audit("fe-nbp(untrained)", graph, "local variable", tasks=[Task.MAR])
+    assert finding.violation.where == "marginals (MAR) of net lowered to tables"
