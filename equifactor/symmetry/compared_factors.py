@@ -212,7 +212,7 @@ def _without_default(row: FactorRows, tolerance: float) -> FactorRows:
     """A sparse table without configurations that have its default value."""
     default, values = row.log_values[0], row.log_values[1:]
     kept = (values != default) & ~(np.isfinite(values) & (np.abs(values - max(default, -1e300)) <= tolerance))
-    listed = row.words.reshape(len(values), -1)[kept]
+    listed = row.words.reshape(-1, row.arity[0])[kept]
     log_values = np.concatenate(([default], values[kept]))
     return row.with_values(ptr_of([len(log_values)]), log_values).with_words(ptr_of([listed.size]), listed.ravel())
 

@@ -24,7 +24,7 @@ from equifactor import (
     relabel,
     solve,
 )
-from equifactor.symmetry import KINDS, audit
+from equifactor.symmetry import KINDS, audit, compared_factors
 from equifactor.symmetry.auditing import Trials
 from tests.factors.random_factors import all_states, random_mixture, scores_from_tables
 
@@ -246,3 +246,41 @@ def test_audit_says_where_a_graph_was_lowered() -> None:
     graph = FactorGraph([2] * 9, [*unary, (range(9), NoisyOr(0.1, np.linspace(0.1, 0.9, 8)))], name="net")
     (finding,) = audit("fe-nbp(untrained)", graph, "local variable", tasks=[Task.MAR])
     assert finding.violation.where == "marginals (MAR) of net lowered to tables"
+
+
+def tiny_graph(rng: np.random.Generator) -> FactorGraph:
+    """Three or four binary variables and few different factors, so that many such graphs are isomorphic."""
+    num_vars, factors = int(rng.integers(3, 5)), []
+    for _ in range(int(rng.integers(1, 3))):
+        k = int(rng.integers(2, num_vars + 1))
+        signs = rng.integers(0, 2, k).tolist()
+        listed = np.unique(rng.integers(0, 2, (int(rng.integers(3)), k)), axis=0)
+        choices = [
+            Clause(signs, None if rng.random() < 0.5 else 1.0),
+            Count(rng.choice([0.0, 1.0], k + 1).tolist(), signs),
+            NoisyOr(0.5, rng.choice([0.5, 1.0, 0.0], k - 1).tolist(), signs, place=int(rng.integers(k))),
+            SparseTable(listed, rng.choice([0.0, 1.0], len(listed)), float(rng.choice([0.0, -np.inf]))),
+        ]
+        factors.append((rng.permutation(num_vars)[:k].tolist(), choices[rng.integers(len(choices))]))
+    return FactorGraph([2] * num_vars, factors)
+
+
+@pytest.mark.parametrize("count", [80, pytest.param(1000, marks=pytest.mark.slow)])
+def test_what_stands_for_large_factors_says_what_tables_say(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(count)
+    graphs = [tiny_graph(rng) for _ in range(count)]
+    by_tables = [graph_hash(g) for g in graphs]
+    monkeypatch.setattr(compared_factors, "MAX_TABLE", 1)  # now all of them are large
+    classes: dict[str, str] = {}
+    for n, (graph, expected) in enumerate(zip(graphs, by_tables, strict=True)):
+        found = graph_hash(graph)
+        assert classes.setdefault(found, expected) == expected  # never equal where tables are not
+        other = relabel(graph, Relabelling.random(graph, seed=n))
+        assert graph_hash(other) == found
+        assert canonical_form(other) == canonical_form(graph)
+        r = isomorphism(graph, other)
+        assert r is not None
+        x = all_states(graph)
+        np.testing.assert_allclose(other.log_score(r.assignment(x)), graph.log_score(x), rtol=1e-12)
+    assert len(classes) < 0.95 * count
+    assert len(classes) < 1.2 * len(set(by_tables))  # equal functions that are stated differently are few
