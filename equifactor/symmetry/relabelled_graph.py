@@ -86,12 +86,17 @@ def message_places(r: Relabelling, source: FlatGraph[Any], target: FlatGraph[Any
         raise ModelError(f"messages are carried between single graphs, found {source.num_graphs, target.num_graphs}")
     old, new = source.graphs[0].structure, target.graphs[0].structure
     _check_fits(old, r)
-    begin, target_begin = _first_edge_states(source, old), _first_edge_states(target, new)[r.edge_places]
-    card = old.card[old.scope_vars]
-    state = place_in_row(ptr_of(card))
+    first = _first_edge_states(target, new)[r.edge_places]
     place = np.empty(source.num_edge_states, np.int64)
-    moved = r.states[np.repeat(old.state_ptr[old.scope_vars], card) + state]
-    place[np.repeat(begin, card) + state] = np.repeat(target_begin, card) + moved
+    for group in source.groups:
+        for k, slot in enumerate(group.slots):
+            edges = old.scope_ptr[group.factors] + k
+            states = old.state_ptr[old.scope_vars[edges]][:, None] + np.arange(group.shape[k])
+            place[slot] = (first[edges][:, None] + r.states[states]).ravel()
+    for kind in source.structured:
+        _, edges = picked(old.scope_ptr, kind.factors)
+        states = np.repeat(old.state_ptr[old.scope_vars[edges]], kind.card) + place_in_row(ptr_of(kind.card))
+        place[kind.states] = np.repeat(first[edges], kind.card) + r.states[states]
     return place
 
 
