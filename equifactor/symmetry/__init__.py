@@ -2,6 +2,7 @@
 
 relabelling.py          `Relabelling`, one element of the symmetry group
 relabelled_graph.py     `relabel`, and where table entries and messages move
+compared_factors.py     factors as what they say, however they are stated
 colour_refinement.py    colours of nodes that no relabelling can change
 coloured_graph.py       the nodes that colours leave open, ordered canonically
 canonical_forms.py      `canonical_form` and `graph_hash`

@@ -110,7 +110,7 @@ def violations(
     answer = ask(method, graph, task, trials.seed, trials.dtype)
     found = []
     for kind in kinds:
-        worst = Violation(kind, graph=graph.name or "", task=task)
+        worst = Violation(kind, graph=_described(method, graph), task=task)
         for trial in range(trials.count):
             r = Relabelling.random(graph, kind, trials.seed + trial)
             other = ask(method, relabel(graph, r), task, trials.seed, trials.dtype)
@@ -119,6 +119,17 @@ def violations(
                 worst = dataclasses.replace(worst, error=error, what=what, trial=trial)
         found.append(worst)
     return found
+
+
+def _described(method: Solver | GraphFunction, graph: FactorGraph) -> str:
+    """The name of the graph, and whether the solver sees it through auxiliary variables.
+
+    These stand in a chain along a scope, so that a method of finitely many steps may break "local variable" by them.
+    """
+    name = graph.name or ""
+    if graph.structure.kinds is None or not isinstance(method, Solver) or method.any_kind:
+        return name
+    return f"{name or 'a graph'} lowered to tables"
 
 
 def rounding_error(method: Solver | GraphFunction, graph: FactorGraph, task: Task | None, trials: Trials) -> float:
@@ -133,8 +144,10 @@ def rounding_error(method: Solver | GraphFunction, graph: FactorGraph, task: Tas
     last_bits = _LAST_BITS * float(np.finfo(trials.dtype).eps) * size
     worst = 0.0
     for _ in range(_CONTROLS):
-        step = rng.uniform(-1.0, 1.0, size.shape) * last_bits
-        other = graph.with_potentials(graph.log_phi + step, log=True)
+        log_phi = graph.log_phi + rng.uniform(-1.0, 1.0, size.shape) * last_bits
+        if graph.structure.kinds is not None:  # some have logs of probabilities and minus costs, never above 0
+            log_phi = np.where(graph.log_phi <= 0.0, np.minimum(log_phi, 0.0), log_phi)
+        other = graph.with_potentials(log_phi, log=True)
         worst = max(worst, answer.distance(ask(method, other, task, trials.seed, trials.dtype))[0])
     return worst
 

@@ -13,6 +13,7 @@ from equifactor.graph.pointers import row_of
 from equifactor.graph.structure import Structure
 from equifactor.symmetry.colour_refinement import bits, refine
 from equifactor.symmetry.coloured_graph import canonical_order, coloured_graph
+from equifactor.symmetry.compared_factors import normal_factors, tables_that_say_the_same, with_small_tables
 from equifactor.symmetry.relabelled_graph import relabel
 from equifactor.symmetry.relabelling import Relabelling
 
@@ -29,17 +30,27 @@ def canonical_form(graph: FactorGraph, *, digits: int | None = None) -> FactorGr
             digit does not tell graphs apart; None compares values to the last bit (with -0.0 equal to 0.0). Noise
             across the edge of a rounding step still does: to compare two graphs use `isomorphism(.., tolerance=..)`.
 
+    Factors count as what they say, however they are stated: a small one of another kind than a table is its table, and
+    a large one (above 2^12 entries) is a count, a noisy-or or a sparse table. Of parities and pairs of labels those
+    with tables above 2^16 entries raise `ModelError`.
+
     The representative may change from one release of this package or of igraph to the next.
     Cost: a few O(T k) passes where the graph has no symmetries of its own; a search by BLISS over the nodes that
     look alike otherwise, exponential in the worst case, milliseconds to seconds for real models.
     """
-    plain = _without_names(graph, digits)
-    return relabel(plain, canonical_relabelling(plain))
+    plain = _without_names(with_small_tables(graph), digits)
+    if plain.structure.kinds is None:
+        return relabel(plain, canonical_relabelling(plain))
+    r = canonical_relabelling(tables_that_say_the_same(plain))
+    s = plain.structure
+    own = _in_order(s, r.variables[: s.num_vars], r.factors[: s.num_factors], r.states[: s.state_ptr[-1]])
+    return normal_factors(relabel(plain, own))
 
 
 def graph_hash(graph: FactorGraph, *, digits: int | None = None) -> str:
     """The SHA-256 of the canonical form in hexadecimal: equal exactly for isomorphic graphs; see `canonical_form`."""
-    g = canonical_form(graph, digits=digits)
+    plain = tables_that_say_the_same(_without_names(with_small_tables(graph), digits))
+    g = relabel(plain, canonical_relabelling(plain))
     s = g.structure
     observed = np.full(s.num_vars, -1) if g.observed is None else g.observed
     digest = hashlib.sha256()
@@ -64,13 +75,19 @@ def canonical_relabelling(
     place = canonical_order(coloured_graph(graph, colours, values))
     s = graph.structure
     num_states = int(s.state_ptr[-1])
-    variables = _ranks(place[: s.num_vars])
+    variables = place[: s.num_vars]
     states = place[s.num_vars : s.num_vars + num_states]
-    factors = _ranks(place[s.num_vars + num_states : s.num_vars + num_states + s.num_factors])
+    factors = place[s.num_vars + num_states : s.num_vars + num_states + s.num_factors]
+    return _in_order(s, variables, factors, states)
+
+
+def _in_order(s: Structure, variables: np.ndarray, factors: np.ndarray, states: np.ndarray) -> Relabelling:
+    """The relabelling by these keys of variables, factors and states; scopes are in the order of their variables."""
+    variables = _ranks(variables)
     return Relabelling(
         variables,
-        factors,
-        _ranks_within(variables[s.scope_vars], s.scope_ptr),  # scopes in the order of their variables
+        _ranks(factors),
+        _ranks_within(variables[s.scope_vars], s.scope_ptr),
         _ranks_within(states, s.state_ptr),
         s.scope_ptr,
         s.state_ptr,
@@ -82,7 +99,9 @@ def _without_names(graph: FactorGraph, digits: int | None) -> FactorGraph:
     if digits is not None and not (isinstance(digits, int) and 0 <= digits <= 15):
         raise OptionError(f"digits must be a whole number from 0 to 15, found {digits!r}")
     log_phi = (graph.log_phi if digits is None else np.round(graph.log_phi, digits)) + 0.0  # no -0.0
-    return FactorGraph.trusted(Structure(s.card, s.scope_ptr, s.scope_vars, s.table_ptr), log_phi, graph.observed)
+    return FactorGraph.trusted(
+        Structure(s.card, s.scope_ptr, s.scope_vars, s.table_ptr, kinds=s.kinds), log_phi, graph.observed
+    )
 
 
 def _ranks(keys: np.ndarray) -> np.ndarray:

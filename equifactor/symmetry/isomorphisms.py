@@ -9,8 +9,10 @@ import numpy as np
 
 from equifactor.errors import ModelError, OptionError, SolveError
 from equifactor.graph.factor_graph import as_graphs
+from equifactor.graph.pointers import place_in_row
 from equifactor.symmetry.canonical_forms import canonical_relabelling
 from equifactor.symmetry.colour_refinement import bits, refine
+from equifactor.symmetry.compared_factors import tables_that_say_the_same, with_small_tables
 from equifactor.symmetry.relabelled_graph import entry_places, relabel
 from equifactor.symmetry.relabelling import Relabelling
 
@@ -30,8 +32,9 @@ def isomorphism(g: FactorGraph, h: FactorGraph, tolerance: float = 0.0) -> Relab
         tolerance: how far natural logs of entries may be apart, so a relative error of the entries themselves;
             0 asks for equal floats. True zeros equal true zeros only.
 
-    Tables are taken as they stand: a factor scaled by a constant is another factor, because ln Z changes. Evidence
-    counts: an observed variable corresponds to one that is observed in the corresponding state.
+    Tables are taken as they stand: a factor scaled by a constant is another factor, because ln Z changes. Factors of
+    other kinds count as what they say, however they are stated, as for `canonical_form`. Evidence counts: an observed
+    variable corresponds to one that is observed in the corresponding state.
 
     The relabelling is applied and compared before it is returned. With a tolerance, values are grouped first (sorted,
     and cut wherever neighbours are further apart), so that None is always right. Where the groups are wider than the
@@ -43,9 +46,29 @@ def isomorphism(g: FactorGraph, h: FactorGraph, tolerance: float = 0.0) -> Relab
     g, h = as_graphs((g, h))
     if not (isinstance(tolerance, Real) and 0 <= tolerance < np.inf):
         raise OptionError(f"the tolerance must be a number >= 0, found {tolerance!r}")
+    if g.structure.kinds is None and h.structure.kinds is None:
+        return _isomorphism_of_tables(g, h, float(tolerance))
+    if (g.num_vars, g.num_factors) != (h.num_vars, h.num_factors):
+        return None
+    same_g, same_h = (tables_that_say_the_same(with_small_tables(x), float(tolerance)) for x in (g, h))
+    r = _isomorphism_of_tables(same_g, same_h, float(tolerance))
+    return None if r is None else _own_part(r, g.structure, h.structure)
+
+
+def _own_part(r: Relabelling, s: Structure, t: Structure) -> Relabelling:
+    """What a relabelling of tables that say the same does to the graphs themselves, from structure s to t."""
+    variables, factors = r.variables[: s.num_vars], r.factors[: s.num_factors]
+    by_new = np.lexsort((variables[s.scope_vars], factors[s.factor_of_edge]))
+    slots = np.empty(s.num_edges, np.int64)
+    slots[by_new] = place_in_row(t.scope_ptr)[np.lexsort((t.scope_vars, t.factor_of_edge))]
+    return Relabelling(variables, factors, slots, r.states[: s.state_ptr[-1]], s.scope_ptr, s.state_ptr)
+
+
+def _isomorphism_of_tables(g: FactorGraph, h: FactorGraph, tolerance: float) -> Relabelling | None:
+    """What `isomorphism` says of graphs that have tables only."""
     if not _same_counts(g, h):
         return None
-    values_g, values_h = _values(g.log_phi, h.log_phi, float(tolerance))
+    values_g, values_h = _values(g.log_phi, h.log_phi, tolerance)
     if not np.array_equal(np.sort(values_g), np.sort(values_h)):
         return None
     colours_g, colours_h = refine(g, values_g), refine(h, values_h)

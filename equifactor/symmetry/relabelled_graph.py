@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from equifactor.errors import ModelError
 from equifactor.graph.factor_graph import FactorGraph
-from equifactor.graph.pointers import ptr_of, row_of
+from equifactor.graph.pointers import picked, place_in_row, ptr_of, row_of
 from equifactor.graph.structure import Structure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from equifactor.factors.factor_rows import FactorRows
     from equifactor.graph import FlatGraph
     from equifactor.symmetry.relabelling import Relabelling
     from equifactor.typing import IntArray
@@ -22,14 +24,21 @@ if TYPE_CHECKING:
 def relabel(graph: FactorGraph, r: Relabelling) -> FactorGraph:
     """The same model with other numbers for variables, factors, scope positions and states.
 
-    Names and evidence move along. No value of a table changes, so that scores and ln Z stay what they are, up to
-    the order in which they are added. Cost O(T k) for the largest arity k.
+    Names and evidence move along, and factors of every kind stay of their kind. No value changes, so that scores and
+    ln Z stay what they are, up to the order in which they are added. Cost O(T k) for the largest arity k of a table.
     """
     s = graph.structure
     _check_fits(s, r)
-    new = _structure(s, r)
-    log_phi = np.empty_like(graph.log_phi)
-    log_phi[entry_places(s, new, r)] = graph.log_phi
+    if s.kinds is None:
+        new = _structure(s, r)
+        log_phi = np.empty_like(graph.log_phi)
+        log_phi[entry_places(s, new, r)] = graph.log_phi
+    else:
+        rows = _rows(graph, r)
+        variable_names, state_names = _names(s, r)
+        card = s.card[np.argsort(r.variables)]
+        new = Structure.of_rows(card, rows, variable_names=variable_names, state_names=state_names)
+        log_phi = rows.log_values
     observed = None
     if graph.observed is not None:
         observed = np.full(s.num_vars, -1)
@@ -39,7 +48,7 @@ def relabel(graph: FactorGraph, r: Relabelling) -> FactorGraph:
 
 
 def entry_places(old: Structure, new: Structure, r: Relabelling) -> IntArray:
-    """The place [T] of each table entry of the old structure in the new one."""
+    """The place [T] of each table entry of the old structure in the new one; both have tables only."""
     arity = np.repeat(old.arity, np.diff(old.table_ptr))
     place = np.repeat(new.table_ptr[:-1][r.factors], np.diff(old.table_ptr))
     new_stride = new.stride[r.edge_places]
@@ -55,6 +64,7 @@ def entry_places(old: Structure, new: Structure, r: Relabelling) -> IntArray:
 def entry_slots(structure: Structure) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
     """For each scope position, from the back: the table entries that have it, their edge and their state there.
 
+    The structure has tables only.
     Entries of smaller tables drop out as the position rises; every entry appears once per variable of its factor.
     """
     s = structure
@@ -76,32 +86,80 @@ def message_places(r: Relabelling, source: FlatGraph[Any], target: FlatGraph[Any
         raise ModelError(f"messages are carried between single graphs, found {source.num_graphs, target.num_graphs}")
     old, new = source.graphs[0].structure, target.graphs[0].structure
     _check_fits(old, r)
-    first = np.empty(new.num_edges, np.int64)  # first edge state of each (factor, position)
-    for group in target.groups:
-        for k, slot in enumerate(group.slots):
-            first[new.scope_ptr[group.factors] + k] = slot.start + group.shape[k] * np.arange(group.num_factors)
+    first = _first_edge_states(target, new)[r.edge_places]
     place = np.empty(source.num_edge_states, np.int64)
-    edge_places = r.edge_places
     for group in source.groups:
         for k, slot in enumerate(group.slots):
             edges = old.scope_ptr[group.factors] + k
             states = old.state_ptr[old.scope_vars[edges]][:, None] + np.arange(group.shape[k])
-            place[slot] = (first[edge_places[edges]][:, None] + r.states[states]).ravel()
+            place[slot] = (first[edges][:, None] + r.states[states]).ravel()
+    for kind in source.structured:
+        _, edges = picked(old.scope_ptr, kind.factors)
+        states = np.repeat(old.state_ptr[old.scope_vars[edges]], kind.card) + place_in_row(ptr_of(kind.card))
+        place[kind.states] = np.repeat(first[edges], kind.card) + r.states[states]
     return place
+
+
+def _first_edge_states(flat: FlatGraph[Any], s: Structure) -> IntArray:
+    """The first edge state [E] of each (factor, position) of a single compiled graph of this structure."""
+    first = np.empty(s.num_edges, np.int64)
+    for group in flat.groups:
+        for k, slot in enumerate(group.slots):
+            first[s.scope_ptr[group.factors] + k] = slot.start + group.shape[k] * np.arange(group.num_factors)
+    for kind in flat.structured:
+        _, edges = picked(s.scope_ptr, kind.factors)
+        first[edges] = kind.states.start + ptr_of(kind.card)[:-1]
+    return first
+
+
+def _rows(graph: FactorGraph, r: Relabelling) -> FactorRows:
+    """The relabelled factors of a graph that has other kinds than tables."""
+    from equifactor.factors.checks import by_kind
+    from equifactor.factors.factor_rows import merged
+    from equifactor.factors.kinds import kind_class
+    from equifactor.factors.structured_factor import TABLE
+
+    s = graph.structure
+    rows = s.rows(graph.log_phi)
+    parts = []
+    for number, places in by_kind(rows):
+        some = rows.take(places)
+        slots = r.slots[picked(s.scope_ptr, places)[1]]
+        if number == TABLE:
+            tables = Structure(s.card, some.scope_ptr, some.scope_vars, some.value_ptr)
+            own = replace(r, factors=np.arange(len(places)), slots=slots, scope_ptr=some.scope_ptr)
+            alone = relabel(FactorGraph.trusted(tables, some.log_values), own)
+            parts.append((r.factors[places], alone.structure.rows(alone.log_phi)))
+            continue
+        kind = kind_class(number)
+        edge_states = np.repeat(s.state_ptr[some.scope_vars], some.card) + place_in_row(ptr_of(some.card))
+        moved = kind.with_states(some, r.states[edge_states], some.card)
+        moved = kind.with_slots(moved, np.argsort(some.scope_ptr[some.row_of_edge] + slots))
+        parts.append((r.factors[places], replace(moved, scope_vars=r.variables[moved.scope_vars])))
+    return merged(parts)
 
 
 def _structure(s: Structure, r: Relabelling) -> Structure:
     old_variable, old_factor = np.argsort(r.variables), np.argsort(r.factors)
     scope_vars = np.empty_like(s.scope_vars)
     scope_vars[r.edge_places] = r.variables[s.scope_vars]
-    names = s.variable_names and [s.variable_names[i] for i in old_variable.tolist()]
-    state_names = s.state_names and [
-        known and _moved(known, r.states[s.state_ptr[i] : s.state_ptr[i + 1]])
-        for i in old_variable.tolist()
-        for known in [s.state_names[i]]
-    ]
+    names, state_names = _names(s, r)
     scope_ptr = ptr_of(s.arity[old_factor])
     return Structure.build(s.card[old_variable], scope_ptr, scope_vars, variable_names=names, state_names=state_names)
+
+
+def _names(s: Structure, r: Relabelling) -> tuple[list[str] | None, list[list[str] | None] | None]:
+    """The names of variables and of their states, in the new order of both."""
+    old_variable = np.argsort(r.variables).tolist()
+    names = None if s.variable_names is None else [s.variable_names[i] for i in old_variable]
+    if s.state_names is None:
+        return names, None
+    states = [
+        None if known is None else _moved(known, r.states[s.state_ptr[i] : s.state_ptr[i + 1]])
+        for i in old_variable
+        for known in [s.state_names[i]]
+    ]
+    return names, states
 
 
 def _moved(names: tuple[str, ...], place: IntArray) -> list[str]:

@@ -1,0 +1,284 @@
+"""Factors in the form in which graphs are compared: what a factor says counts, not how it is stated.
+
+Small factors of every kind are compared by their tables. A large one becomes a few small tables over its variables
+and over auxiliary ones that say the same up to relabelling:
+
+    count, clause   c, one of two sides, and n, a number of variables: the values by n as seen from each side, and for
+                    each variable which of its states is on which side. The two sides may be exchanged.
+    noisy_or        h, the inhibitor of each cause in its active state, and which variable is the effect
+    sparse          s, one of the listed configurations, and the state of each variable in it
+
+Each has a tag, an observed variable of one state in the scope of the table that takes the place of the factor. No other
+scope has an observed variable, so that every isomorphism takes such tables to such tables, auxiliary variables to
+auxiliary ones, and original variables and factors to original ones.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.errors import ModelError
+from equifactor.factors.checks import by_kind
+from equifactor.factors.clause import Clause
+from equifactor.factors.count import Counting
+from equifactor.factors.factor_rows import FactorRows, merged
+from equifactor.factors.kinds import kind_class, kind_name
+from equifactor.factors.label_pairs import LabelPair
+from equifactor.factors.lowering import by_shape
+from equifactor.factors.noisy_or import IN_SCOPE, ON, NoisyOr, log1mexp
+from equifactor.factors.parity import Parity
+from equifactor.factors.sparse_table import SparseTable
+from equifactor.factors.structured_factor import TABLE
+from equifactor.graph.factor_graph import FactorGraph
+from equifactor.graph.pointers import ptr_of
+from equifactor.graph.structure import Structure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from equifactor.typing import FloatArray, IntArray
+
+MAX_TABLE = 2**12  # entries up to which a factor of another kind is compared by its table
+MAX_ONLY_TABLE = 2**16  # the same for a kind that has no other form
+_MARK = 1000.0  # what tables of auxiliary variables say in whole multiples of, far from values that matter
+
+
+def with_small_tables(graph: FactorGraph) -> FactorGraph:
+    """The graph with tables in place of small factors of other kinds, and counts in place of large clauses.
+
+    Factors keep their numbers and scopes. The table of a relabelled factor is the relabelled table to the last bit.
+    Raises `ModelError` for a factor that can only be compared by its table where that is too large.
+    """
+    if graph.structure.kinds is None:
+        return graph
+    s = graph.structure
+    rows = s.rows(graph.log_phi)
+    parts = []
+    for number, places in by_kind(rows):
+        some = rows.take(places)
+        if number == TABLE:
+            parts.append((places, some))
+            continue
+        bits = some.sum_of_edges(np.log2(some.card))
+        only_table = issubclass(kind_class(number), (LabelPair, Parity))
+        small = bits <= np.log2(MAX_ONLY_TABLE if only_table else MAX_TABLE)
+        if only_table and not small.all():
+            a = int(np.argmax(bits))
+            raise ModelError(
+                f"factor {places[a]} is a {kind_name(number)} over {some.arity[a]} variables with a table of "
+                f"2^{bits[a]:.0f} entries; models are compared up to 2^{np.log2(MAX_ONLY_TABLE):.0f} of them",
+                factor=int(places[a]),
+            )
+        own, large = np.flatnonzero(small), np.flatnonzero(~small)
+        for shape in by_shape(some.take(own)):
+            parts.append((places[own[shape]], _as_tables(some.take(own[shape]), number)))
+        left = some.take(large)
+        parts.append((places[large], _as_counts(left) if number == Clause.number else left))
+    changed = merged(parts)
+    structure = Structure.of_rows(s.card, changed, variable_names=s.variable_names, state_names=s.state_names)
+    return FactorGraph.trusted(structure, changed.log_values, graph.observed, graph.name)
+
+
+def tables_that_say_the_same(graph: FactorGraph, tolerance: float = 0.0) -> FactorGraph:
+    """The graph with auxiliary variables and tables, behind its own, in place of what `with_small_tables` left.
+
+    Two graphs are isomorphic exactly when these are, and every isomorphism of these is one of theirs. Configurations
+    of sparse tables within the tolerance of the default count as the default.
+    """
+    s = graph.structure
+    if s.kinds is None:
+        return graph
+    rows = s.rows(graph.log_phi)
+    new = _NewTables(s.num_vars, s.num_factors)
+    encode: dict[int, Callable[[_NewTables, int, FactorRows], None]] = {
+        Counting.number: _encode_count,
+        NoisyOr.number: _encode_noisy_or,
+        SparseTable.number: lambda new, a, row: _encode_sparse(new, a, _without_default(row, tolerance)),
+    }
+    for a in np.flatnonzero(s.kinds.kind != TABLE).tolist():
+        encode[int(s.kinds.kind[a])](new, a, rows.take(np.array([a])))
+    tables = np.flatnonzero(s.kinds.kind == TABLE)
+    all_tables = merged([(tables, rows.take(tables)), new.rows()])
+    card = np.concatenate((s.card, new.card))
+    observed = np.full(len(card), -1)
+    observed[: s.num_vars] = -1 if graph.observed is None else graph.observed
+    observed[new.tags] = 0
+    return FactorGraph.trusted(Structure.of_rows(card, all_tables), all_tables.log_values, observed)
+
+
+def normal_factors(graph: FactorGraph) -> FactorGraph:
+    """The graph with one way to state each factor that `with_small_tables` left."""
+    s = graph.structure
+    if s.kinds is None:
+        return graph
+    rows = s.rows(graph.log_phi)
+    normal = {
+        TABLE: lambda row: row,
+        Counting.number: _normal_count,
+        NoisyOr.number: _normal_noisy_or,
+        SparseTable.number: _normal_sparse,
+    }
+    alone = [(np.array([a]), rows.take(np.array([a]))) for a in range(s.num_factors)]
+    changed = merged([(place, normal[int(row.kind[0])](row)) for place, row in alone])
+    return FactorGraph.trusted(Structure.of_rows(s.card, changed), changed.log_values, graph.observed, graph.name)
+
+
+class _NewTables:
+    """Auxiliary variables and tables that take the place of factors or come behind all of them."""
+
+    def __init__(self, num_vars: int, num_factors: int) -> None:
+        self.card: list[int] = []
+        self.tags: list[int] = []
+        self._num_vars, self._next_factor = num_vars, num_factors
+        self._places: list[int] = []
+        self._scopes: list[list[int]] = []
+        self._tables: list[FloatArray] = []
+
+    def variable(self, card: int) -> int:
+        """A new variable."""
+        self.card.append(card)
+        return self._num_vars + len(self.card) - 1
+
+    def replace(self, factor: int, scope: list[int], table: FloatArray) -> None:
+        """A table in the place of a factor, over these variables and a tag."""
+        tag = self.variable(1)
+        self.tags.append(tag)
+        self._add(factor, [tag, *scope], table)
+
+    def add(self, first: int, others: IntArray, tables: list[FloatArray]) -> None:
+        """A table for one variable with each of the others."""
+        for other, table in zip(others.tolist(), tables, strict=True):
+            self._add(self._next_factor, [first, other], table)
+            self._next_factor += 1
+
+    def _add(self, place: int, scope: list[int], table: FloatArray) -> None:
+        self._places.append(place)
+        self._scopes.append(scope)
+        self._tables.append(table.ravel())
+
+    def rows(self) -> tuple[IntArray, FactorRows]:
+        """The number of each table and all of them; cardinalities of edges are left out."""
+        none = np.zeros(len(self._places) + 1, np.int64)
+        scope_vars = np.array([i for scope in self._scopes for i in scope], np.int64)
+        rows = FactorRows(
+            none[:-1],
+            ptr_of([len(scope) for scope in self._scopes]), scope_vars,
+            ptr_of([len(table) for table in self._tables]), np.concatenate([np.zeros(0), *self._tables]),
+            none, none[:0],
+            np.zeros(len(scope_vars), np.int64),
+        )  # fmt: skip
+        return np.array(self._places, np.int64), rows
+
+
+def _encode_count(new: _NewTables, factor: int, row: FactorRows) -> None:
+    side, number = new.variable(2), new.variable(int(row.arity[0]) + 1)
+    values, steps = row.log_values, _MARK * np.arange(row.arity[0] + 1)
+    new.replace(factor, [side, number], np.stack((values, values[::-1])))
+    new.add(side, np.array([number]), [np.stack((steps, steps))])
+    positive = np.where(np.eye(2), -np.inf, 0.0)  # side 0 has the states that are counted
+    new.add(side, row.scope_vars, [positive if sign else positive[::-1] for sign in row.words.tolist()])
+
+
+def _encode_noisy_or(new: _NewTables, factor: int, row: FactorRows) -> None:
+    head = new.variable(2)
+    known = min(int(row.words[0]), IN_SCOPE)
+    new.replace(factor, [head], np.array([row.log_values[0], _MARK * (1 + known)]))
+    active = row.words[1:]
+    is_effect = np.arange(len(active)) == row.words[0] - IN_SCOPE
+    tables = np.full((len(active), 2, 2), _MARK)
+    tables[:, 0] = 0.0
+    tables[np.flatnonzero(~is_effect), 0, active[~is_effect]] = row.log_values[1:]
+    tables[is_effect, 1] = 2 * _MARK
+    tables[np.flatnonzero(is_effect), 0, active[is_effect]] = 3 * _MARK
+    new.add(head, row.scope_vars, list(tables))
+
+
+def _encode_sparse(new: _NewTables, factor: int, row: FactorRows) -> None:
+    selector = new.variable(len(row.log_values))
+    new.replace(factor, [selector], row.log_values)
+    listed = row.words.reshape(-1, row.arity[0])
+    tables = []
+    for k, d in enumerate(row.card.tolist()):
+        table = np.full((len(listed) + 1, d), -np.inf)
+        table[0] = _MARK  # of all that is not listed
+        table[1 + np.arange(len(listed)), listed[:, k]] = 0.0
+        tables.append(table)
+    new.add(selector, row.scope_vars, tables)
+
+
+def _without_default(row: FactorRows, tolerance: float) -> FactorRows:
+    """A sparse table without configurations that have its default value."""
+    default, values = row.log_values[0], row.log_values[1:]
+    kept = (values != default) & ~(np.isfinite(values) & (np.abs(values - max(default, -1e300)) <= tolerance))
+    listed = row.words.reshape(-1, row.arity[0])[kept]
+    log_values = np.concatenate(([default], values[kept]))
+    return row.with_values(ptr_of([len(log_values)]), log_values).with_words(ptr_of([listed.size]), listed.ravel())
+
+
+def _normal_count(row: FactorRows) -> FactorRows:
+    """Of the two sides the one with the lesser values; where both have the same, that of the first one's state 1."""
+    values, turned = row.log_values, row.log_values[::-1]
+    differ = np.flatnonzero(values != turned)
+    if (turned[differ[0]] < values[differ[0]]) if len(differ) else row.words[0] == 0:
+        return row.with_values(row.value_ptr, turned.copy()).with_words(row.word_ptr, 1 - row.words)
+    return row
+
+
+def _normal_noisy_or(row: FactorRows) -> FactorRows:
+    """A cause that changes nothing is active in state 1."""
+    words = row.words.copy()
+    is_cause = np.arange(row.arity[0]) != words[0] - IN_SCOPE
+    causes = 1 + np.flatnonzero(is_cause)
+    words[causes[row.log_values[1:] == 0.0]] = 1
+    return row.with_words(row.word_ptr, words)
+
+
+def _normal_sparse(row: FactorRows) -> FactorRows:
+    """Configurations in order, without those of the default value."""
+    row = _without_default(row, 0.0)
+    listed = row.words.reshape(-1, row.arity[0])
+    order = np.lexsort(listed.T[::-1])
+    values = np.concatenate((row.log_values[:1], row.log_values[1:][order]))
+    return row.with_values(row.value_ptr, values).with_words(row.word_ptr, listed[order].ravel())
+
+
+def _as_counts(rows: FactorRows) -> FactorRows:
+    """Clauses as counts of the literals that hold."""
+    value_ptr = ptr_of(rows.arity + 1)
+    values = np.zeros(value_ptr[-1])
+    values[value_ptr[:-1]] = rows.log_values
+    return rows.as_kind(Counting.number).with_values(value_ptr, values)
+
+
+def _as_tables(rows: FactorRows, number: int) -> FactorRows:
+    """Factors of one kind and shape as tables."""
+    log_tables = _noisy_or_tables(rows) if number == NoisyOr.number else kind_class(number).tables(rows)
+    none = np.zeros(rows.num_factors + 1, np.int64)
+    tables = rows.as_kind(TABLE).with_words(none, none[:0])
+    return tables.with_values(ptr_of(np.full(rows.num_factors, log_tables[0].size)), log_tables.ravel())
+
+
+def _noisy_or_tables(rows: FactorRows) -> FloatArray:
+    """[N, size] log tables of noisy-ors of one arity.
+
+    Their values are sums over the active causes, and a sum depends on the order of its terms in the last bit; here it
+    is taken from the least to the largest, which is an order that no relabelling changes.
+    """
+    count, arity = rows.num_factors, int(rows.arity[0])
+    words = rows.words.reshape(count, arity + 1)
+    known, signs = words[:, :1], words[:, 1:]
+    is_effect = np.arange(arity) == known - IN_SCOPE  # [N, k]
+    is_head = np.zeros(len(rows.log_values), bool)
+    is_head[rows.value_ptr[:-1]] = True
+    inhibitor = np.zeros((count, arity))
+    inhibitor[~is_effect] = rows.log_values[~is_head]
+    digits = np.indices((2,) * arity).reshape(arity, -1).T  # [size, k]
+    active = digits == signs[:, None]  # [N, size, k]
+    terms = np.sort(np.where(active, inhibitor[:, None], 0.0), axis=2)
+    log_off = np.repeat(rows.log_values[is_head][:, None], len(digits), axis=1)
+    for k in range(arity):
+        log_off = log_off + terms[:, :, k]
+    on = np.where(known >= IN_SCOPE, (active & is_effect[:, None]).any(axis=2), known == ON)
+    return np.where(on, log1mexp(log_off), log_off)
