@@ -42,6 +42,7 @@ PEERS = (
     Peer("pgmpy", ("pgmpy",), statement="from pgmpy.inference import BeliefPropagation"),
     Peer("cotengra", ("cotengra", "opt_einsum", "autograd")),
     Peer("pytoulbar2", ("pytoulbar2", "numpy")),
+    Peer("ldpc", ("ldpc",), statement="from ldpc import BpDecoder"),
 )
 
 

@@ -1,11 +1,12 @@
 """Parity checks and clauses: how long a graph takes to compile, and how many messages a second pass through them.
 
 Regular codes of 3 checks per bit and 6 or 30 bits per check, and random 3-SAT and 5-SAT near the threshold. A message
-is one edge in one iteration; times are CPU time on one thread, the best of several. With `--ldpc PYTHON`, the
-interpreter of an environment that has the package `ldpc`, its decoder runs the same codes in the same sitting.
+is one edge in one iteration; times are CPU time on one thread, the best of several. Where the package
+`ldpc` is installed beside us (`python -m benchmarks.peers --install`), its decoder runs the same codes in the same
+sitting.
 
     python -m benchmarks.checks
-    python -m benchmarks.checks --bits 10000 --ldpc .venv-peers/ldpc/bin/python
+    python -m benchmarks.checks --bits 10000
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 import equifactor as ef
-from benchmarks._venvs import SCRIPTS, environment
+from benchmarks._venvs import SCRIPTS, environment, python_of
 from equifactor.factors.factor_rows import FactorRows
 from equifactor.factors.parity import Parity
 from equifactor.graph.pointers import ptr_of
@@ -70,13 +71,13 @@ def rate(flat: ef.FlatGraph, semiring: str, sweeps: int) -> float:
     return len(engine.literals.lam) * sweeps / best
 
 
-def rate_of_ldpc(python: str, checks: np.ndarray, bits: int, semiring: str) -> float:
+def rate_of_ldpc(python: Path, checks: np.ndarray, bits: int, semiring: str) -> float:
     """Messages a second of the package ldpc on the same code."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "checks.npy"
         np.save(file, checks)
         request = {"checks": str(file), "bits": bits, "method": _METHODS[semiring], "repeats": 3}
-        words = [python, str(SCRIPTS / "run_ldpc.py"), json.dumps(request)]
+        words = [str(python), str(SCRIPTS / "run_ldpc.py"), json.dumps(request)]
         ran = subprocess.run(words, check=True, capture_output=True, text=True, env=environment())
     return float(checks.size / json.loads(ran.stdout.splitlines()[-1])["seconds"])
 
@@ -85,8 +86,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bits", type=int, nargs="+", default=[10_000, 1_000_000])
     parser.add_argument("--variables", type=int, default=100_000, help="of the random formulas")
-    parser.add_argument("--ldpc", metavar="PYTHON", help="interpreter of an environment with the package ldpc")
+    parser.add_argument("--cache", type=Path, default=Path(".venv-peers"), help="folder of the peers' environments")
     args = parser.parse_args()
+    ldpc = python_of("ldpc", args.cache)
     for bits in args.bits:
         for per_check in (6, 30):
             checks = regular_checks(bits, 3, per_check)
@@ -102,8 +104,8 @@ def main() -> None:
             for semiring in _METHODS:
                 ours = rate(flat, semiring, max(2, 2_000_000 // bits))
                 line = f"  {semiring}: {ours / 1e6:.0f} M messages/s"
-                if args.ldpc:
-                    theirs = rate_of_ldpc(args.ldpc, checks, bits, semiring)
+                if ldpc.exists():
+                    theirs = rate_of_ldpc(ldpc, checks, bits, semiring)
                     line += f", ldpc {theirs / 1e6:.1f} M messages/s, ratio {ours / theirs:.1f}"
                 print(line, flush=True)
     for k, ratio in ((3, 4.2), (5, 20.0)):
