@@ -164,7 +164,7 @@ class IterativeSolver(Solver, Generic[State]):
         while done < self.iterations and not clock.stopped:
             # The next look at the residual is after a number of iterations that does not depend on the clock, so that
             # the same call gives the same answer on a busy machine. It grows with what was done: the fixed cost of a
-            # look is spread, and convergence is noticed a sixteenth late at most.
+            # look is spread, and convergence is noticed an eighth late at most.
             look = min(done + wait, self.iterations)
             while done < look and not clock.stopped and each < clock.left + _LATE_SECONDS:
                 count = min(look - done, max(1, int(_BURST_SECONDS / max(each, 1e-9))))
@@ -177,7 +177,7 @@ class IterativeSolver(Solver, Generic[State]):
                 break
             if not np.any(residual > self.tolerance):  # A graph that went to NaN is over, the others go on.
                 break
-            wait = max(1, min(2 * wait, done // 16))
+            wait = max(1, min(2 * wait, done // 8))
         otherwise = context.clock.status or Status.TIME_LIMIT if done < self.iterations else Status.ITERATION_LIMIT
         converged, non_finite = Status.CONVERGED, Status.NON_FINITE  # Looking them up costs more than the rest.
         status = [
