@@ -1,7 +1,7 @@
 """The fast path for parity checks and clauses: parallel belief propagation with one log ratio per message.
 
-As in `binary_engine`, a message is `(1, e^lam)`: a unary factor adds its log ratio to its variable and the constant
-`log f(0)` to ln Z and to every score.
+As in `binary_engine`, a message is `(1, e^lam)`: a unary factor adds its log ratio to its variable. Where ratios grow
+beyond what linear numbers hold, the general engine goes on from the messages that have been reached.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from equifactor.factors.parity import Parity
 from equifactor.numerics.jit import plain
 from equifactor.solvers.messages.binary_engine import unary_factors
 from equifactor.solvers.messages.bp_engine import BpAnswers, BpSettings
-from equifactor.solvers.messages.literal_kernels import CLAUSE, PARITY, Literals, literal_reductions, sweep_literals
+from equifactor.solvers.messages.literal_kernels import CLAUSE, LIMIT, PARITY, Literals, sweep_literals
+from equifactor.solvers.messages.numba_engine import NumbaEngine, answers_of
 
 if TYPE_CHECKING:
     from equifactor.graph import FlatGraph
@@ -24,19 +25,24 @@ if TYPE_CHECKING:
 
 
 def applies_to(flat: FlatGraph[np.ndarray]) -> bool:
-    """Whether all variables are binary and all factors hard parities, clauses, or tables of one variable at most."""
+    """Whether all variables are binary and all factors hard parities, clauses, or tables of one variable at most.
+
+    A clause that gains so much by being violated that the gain is no linear number is left to the general engine.
+    """
     if not flat.structured or np.any(np.diff(flat.var_ptr) != 2):
         return False
     if any(len(group.shape) > 1 or np.isneginf(flat.log_phi[group.entries]).any() for group in flat.groups):
         return False
     return all(
-        group.kind == Clause.number or (group.kind == Parity.number and _is_hard(flat, group))
+        np.all(flat.log_phi[group.entries] <= LIMIT / 2) if group.kind == Clause.number else _is_hard(flat, group)
         for group in flat.structured
     )
 
 
 def _is_hard(flat: FlatGraph[np.ndarray], group: StructuredGroup) -> bool:
-    """Whether each parity excludes either even or odd."""
+    """Whether these are parities, each of which excludes either even or odd."""
+    if group.kind != Parity.number:
+        return False
     zeros = np.isneginf(flat.log_phi[group.entries].reshape(-1, 2))
     return bool((zeros[:, 0] != zeros[:, 1]).all())
 
@@ -48,44 +54,53 @@ class LiteralEngine:
         self.flat = flat
         self.settings = settings
         self.is_max = settings.semiring == "max"
-        self.constant, unary = unary_factors(flat)
         if "literals" not in flat.cache:  # what does not depend on the potentials is made once
             flat.cache["literals"] = _Blocks(flat)
         self.blocks: _Blocks = flat.cache["literals"]
-        self.factor_constant, number = self._numbers()
         self.literals = Literals(
             blocks=self.blocks.rows,
             lam=np.zeros(len(self.blocks.edge)),
-            unary=unary,
+            unary=unary_factors(flat)[1],
             var_of_edge=self.blocks.var_of_edge,
             graph_of_factor=self.blocks.graph_of_factor,
             sign_of_edge=self.blocks.sign_of_edge,
-            number=number,
+            number=self._numbers(),
         )
         self.total = np.zeros((2, flat.num_vars))
+        self.general: NumbaEngine | None = None
 
-    def _numbers(self) -> tuple[FloatArray, FloatArray]:
-        """[F] the log value that a parity has where it holds, and what the kernels need to know of each factor."""
-        constant, number = np.zeros(len(self.blocks.factor)), np.zeros(len(self.blocks.factor))
+    def _numbers(self) -> FloatArray:
+        """[F] what the kernels need to know of each factor."""
+        number = np.zeros(len(self.blocks.factor))
         for group, place in zip(self.flat.structured, self.blocks.places, strict=True):
             values = self.flat.log_phi[group.entries]
             if group.kind == Parity.number:
                 even, odd = values.reshape(-1, 2).T
-                constant[place] = np.maximum(even, odd)
                 number[place] = np.where(even > odd, 1.0, -1.0)
             else:
                 number[place] = values
-        return constant, number
+        return number
 
     def sweep(self, count: int) -> FloatArray:
         """Update every message `count` times."""
+        if self.general is not None:
+            return self.general.sweep(count)
         s, change = self.settings, np.zeros(self.flat.num_graphs)
         check = s.tolerance > 0
-        sweep_literals(count, plain(self.literals), self.total, s.damping, self.is_max, change, check)
+        done = sweep_literals(count, plain(self.literals), self.total, s.damping, self.is_max, change, check)
+        if done < count:
+            msg = self.messages()
+            self.general = NumbaEngine(self.flat, s)
+            first = min(group.states.start for group in self.flat.structured)
+            pairs = msg[first:].reshape(-1, 2)
+            self.general.state.msg[first:] = (pairs - np.logaddexp(pairs[:, :1], pairs[:, 1:])).ravel()
+            return self.general.sweep(count - done)
         return change if check else np.full_like(change, np.inf)
 
     def messages(self) -> FloatArray:
         """[S] log ratios as log messages `(0, lam)`; unary factors send their tables."""
+        if self.general is not None:
+            return self.general.messages()
         msg = np.zeros(self.flat.num_edge_states)
         for group in self.flat.groups:
             if group.shape == (2,):
@@ -96,27 +111,8 @@ class LiteralEngine:
         return msg
 
     def answers(self) -> BpAnswers:
-        """Beliefs, ln Z, states and bound, in log ratios."""
-        flat, literals = self.flat, self.literals
-        total = literals.unary + np.bincount(literals.var_of_edge, literals.lam, flat.num_vars)
-        p = np.empty((flat.num_vars, 2))
-        small = np.exp(-np.abs(total))
-        p[:, 0] = np.where(total > 0, small, 1.0) / (1.0 + small)
-        p[:, 1] = np.where(total > 0, 1.0, small) / (1.0 + small)
-        none = np.full(flat.num_graphs, np.nan)
-        if self.is_max:
-            sent, of_vars = -literals.lam, np.maximum(total, 0.0)
-        else:
-            degree = np.bincount(literals.var_of_edge, minlength=flat.num_vars)
-            sent, of_vars = total[literals.var_of_edge] - literals.lam, (1 - degree) * np.logaddexp(0.0, total)
-        of_factors = literal_reductions(plain(literals), sent, self.is_max) + self.factor_constant
-        answer = (
-            self.constant
-            + flat.sum_per_graph(self.blocks.graph_of_factor, of_factors)
-            + flat.sum_per_graph(flat.graph_of_var, of_vars)
-        )
-        states = (total > 0).astype(np.int64)
-        return BpAnswers(p.ravel(), states, none if self.is_max else answer, answer if self.is_max else none)
+        """Beliefs, ln Z, states and bound."""
+        return answers_of(self.flat, self.messages(), self.is_max)
 
 
 class _Blocks:

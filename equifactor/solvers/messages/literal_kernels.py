@@ -5,7 +5,7 @@ Factors of one kind and arity k form a block of N; the messages of slot s of all
 that every step of an update is a plain loop over factors that the compiler vectorises. Each factor is an automaton of
 two states that reads its variables one after the other: (an even, an odd number of ones so far) or (no literal, a
 literal has held so far). Its weights before and after a slot are sums of products of probabilities: nothing cancels,
-and a message is right to rounding for any strength. Log ratios beyond `LIMIT` are held there for sums.
+and a message is right to rounding as long as no log ratio is beyond `LIMIT`; a sweep of sums ends before one is.
 """
 
 from typing import NamedTuple
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equifactor.numerics.fastmath import TINY, exp_, get, log_, put
-from equifactor.numerics.jit import fast_kernel, inlined
+from equifactor.numerics.jit import fast_kernel, inlined, reordering_kernel
 from equifactor.typing import FloatArray, IntArray
 
 LIMIT = 600.0  # a probability of e^-600 times a few others is still a normal number
@@ -49,6 +49,9 @@ def sweep_literals(count, literals, total, damping, is_max, change, check):
         is_max: max-product instead of sum-product.
         change: [G] raised to the largest undamped movement in probability of the last sweep, when `check` is set.
         check: whether the change is wanted.
+
+    Returns:
+        the number of sweeps made: fewer where an incoming log ratio of the next one could be beyond `LIMIT`.
     """
     literals = Literals(*literals)
     blocks, lam, unary, var_of_edge = literals.blocks, literals.lam, literals.unary, literals.var_of_edge
@@ -63,10 +66,22 @@ def sweep_literals(count, literals, total, damping, is_max, change, check):
         put(after, i, get(after, i) + get(lam, e))
     for n in range(count):
         now, after = after, now
+        if not is_max and _largest(now) + _largest(lam) > LIMIT:
+            return n
         after[:] = unary
         want = check and n == count - 1
         for b in range(len(blocks)):
             _update_block(literals, blocks[b], now, after, work, damping, is_max, change, want)
+    return count
+
+
+@reordering_kernel
+def _largest(values):
+    """The largest absolute value."""
+    top = 0.0
+    for n in range(len(values)):
+        top = max(top, abs(get(values, n)))
+    return top
 
 
 @fast_kernel
@@ -260,50 +275,3 @@ def _max_clauses(work, arity):
             free = get(work, end + 3 * LANES + f) - max(ratio, 0.0) if others > 0.0 else 0.0
             held = free if others > 0.0 else others
             put(work, at + f, free - max(held, get(work, end + f)))
-
-
-# ---- answers ----------------------------------------------------------------------------------------------
-
-
-@fast_kernel
-def literal_reductions(literals, sent, is_max):
-    """[F] ln of the sum (or the maximum) over each factor times messages (1, e^ratio) with the ratios `sent` [E]."""
-    literals = Literals(*literals)
-    blocks, signs, number = literals.blocks, literals.sign_of_edge, literals.number
-    reduced = np.empty(len(number))
-    for b in range(len(blocks)):
-        arity, count, is_clause = blocks[b, ARITY], blocks[b, COUNT], blocks[b, KIND] == CLAUSE
-        for f in range(count):
-            p = blocks[b, FACTOR] + f
-            first, other, scale, base = 1.0, 0.0, 0.0, 0.0  # automaton, or the best so far in its two states
-            if is_max:
-                first, other = 0.0, -np.inf
-            for s in range(arity):
-                e = blocks[b, EDGE] + s * count + f
-                ratio = sent[e] * (signs[e] if is_clause else 1)
-                base += sent[e] if is_clause and signs[e] < 0 else 0.0  # a message (1, e^r) in terms of its literal
-                if is_max:
-                    if is_clause:
-                        first, other = first, max(other + max(ratio, 0.0), first + ratio)
-                    else:
-                        first, other = max(first, other + ratio), max(other, first + ratio)
-                    continue
-                top = max(ratio, 0.0)
-                p0, p1 = np.exp(-top), np.exp(ratio - top)
-                if is_clause:
-                    first, other = first * p0, other * (p0 + p1) + first * p1
-                else:
-                    first, other = first * p0 + other * p1, first * p1 + other * p0
-                total = first + other
-                first, other = first / total, other / total
-                scale += top + np.log(total)
-            if is_clause:
-                if is_max:
-                    reduced[p] = base + max(other, first + number[p])
-                else:
-                    reduced[p] = base + scale + np.log(other + first * np.exp(number[p]))
-            elif is_max:
-                reduced[p] = first if number[p] > 0 else other
-            else:
-                reduced[p] = scale + np.log(first if number[p] > 0 else other)
-    return reduced

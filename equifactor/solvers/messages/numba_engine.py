@@ -85,25 +85,28 @@ class NumbaEngine:
 
     def answers(self) -> BpAnswers:
         """Beliefs, ln Z, states and bound."""
-        flat, state = self.flat, self.state
-        add_up(self.layout.edges, state.msg, state.total, state.zeros)
-        p, log_z_i, states = beliefs(flat.var_ptr, np.where(state.zeros > 0, -np.inf, state.total))
-        none = np.full(flat.num_graphs, np.nan)
-        log_z = none if self.is_max else self._bethe_log_z(log_z_i)
-        return BpAnswers(p, states, log_z, upper_bound_of(flat, state.msg) if self.is_max else none)
+        return answers_of(self.flat, self.state.msg, self.is_max)
 
-    def _bethe_log_z(self, log_z_i: FloatArray) -> FloatArray:
-        """sum_a ln Z_a + sum_i (1 - d_i) ln Z_i per graph, as in `tensors.bethe_log_z`."""
-        flat, layout, state = self.flat, self.layout, self.state
-        msg_vf = variable_to_factor(layout.edges, state.msg, state.total, state.zeros)
-        log_z_a = reduce_tables(plain(layout), self.kinds, flat.log_phi, msg_vf, False)
-        degree = np.diff(layout.neighbour_ptr)
-        no_i, no_a = np.isneginf(log_z_i), np.isneginf(log_z_a)
-        log_z = flat.sum_per_graph(layout.graph_of_factor, np.where(no_a, 0.0, log_z_a))
-        log_z += flat.sum_per_graph(flat.graph_of_var, (1 - degree) * np.where(no_i, 0.0, log_z_i))
-        log_z[flat.graph_of_var[no_i]] = -np.inf
-        log_z[layout.graph_of_factor[no_a]] = -np.inf
-        return log_z
+
+def answers_of(flat: FlatGraph[np.ndarray], msg: FloatArray, is_max: bool) -> BpAnswers:
+    """What the factor-to-variable log messages [S] say, each up to a constant: beliefs, ln Z, states and bound."""
+    layout = layout_of(flat)
+    total, zeros = np.zeros(flat.num_states), np.zeros(flat.num_states, np.int64)
+    add_up(layout.edges, msg, total, zeros)
+    p, log_z_i, states = beliefs(flat.var_ptr, np.where(zeros > 0, -np.inf, total))
+    none = np.full(flat.num_graphs, np.nan)
+    if is_max:
+        return BpAnswers(p, states, none, upper_bound_of(flat, msg))
+    # sum_a ln Z_a + sum_i (1 - d_i) ln Z_i per graph, as in `tensors.bethe_log_z`
+    msg_vf = variable_to_factor(layout.edges, msg, total, zeros)
+    log_z_a = reduce_tables(plain(layout), kind_rows_of(flat), flat.log_phi, msg_vf, False)
+    degree = np.diff(layout.neighbour_ptr)
+    no_i, no_a = np.isneginf(log_z_i), np.isneginf(log_z_a)
+    log_z = flat.sum_per_graph(layout.graph_of_factor, np.where(no_a, 0.0, log_z_a))
+    log_z += flat.sum_per_graph(flat.graph_of_var, (1 - degree) * np.where(no_i, 0.0, log_z_i))
+    log_z[flat.graph_of_var[no_i]] = -np.inf
+    log_z[layout.graph_of_factor[no_a]] = -np.inf
+    return BpAnswers(p, states, log_z, none)
 
 
 def first_messages(flat: FlatGraph[np.ndarray], layout: Layout, is_max: bool) -> FloatArray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from equifactor import Clause, FactorGraph, Parity, compile
+from equifactor import Clause, FactorGraph, Parity, compile, solve
 from equifactor.solvers.messages import literal_engine
 from equifactor.solvers.messages.bp_engine import BpSettings
 from equifactor.solvers.messages.literal_engine import LiteralEngine
@@ -47,6 +47,31 @@ def test_it_agrees_with_tables(semiring: str, damping: float, strength: float) -
             np.testing.assert_allclose(found.log_z, wanted.log_z, atol=1e-7)
         else:
             np.testing.assert_allclose(found.upper_bound, wanted.upper_bound, atol=1e-7)
+
+
+@pytest.mark.parametrize("strength", [350.0, 1000.0, 5000.0])
+@pytest.mark.parametrize("factor", [Clause(), Parity(odd=True), Clause(weight=-1000.0), Clause(weight=700.0)])
+def test_ratios_beyond_linear_numbers(factor: Parity | Clause, strength: float) -> None:
+    graph = FactorGraph([2] * 3, [([i], [0.0, -strength]) for i in range(3)] + [([0, 1, 2], factor)], log=True)
+    found, wanted = solve(graph, solver="bp"), solve(graph, solver="brute")
+    assert found.status == "converged"
+    assert found.log_z == pytest.approx(wanted.log_z, abs=1e-9)
+    np.testing.assert_allclose(np.concatenate(found.marginals), np.concatenate(wanted.marginals), atol=1e-9)
+
+
+@pytest.mark.parametrize("damping", [0.0, 0.3])
+def test_the_general_engine_goes_on_where_ratios_grow(damping: float) -> None:
+    factors: list = [([i], [0.0, 90.0]) for i in range(12)]
+    factors += [([i, (i + 1) % 12], Parity()) for i in range(12)]
+    flat, settings = compile(FactorGraph([2] * 12, factors, log=True)), BpSettings("sum", "parallel", damping, 1e-6, 0)
+    fast, general = LiteralEngine(flat, settings), NumbaEngine(flat, settings)
+    for count in (1, 3, 9, 4):
+        fast.sweep(count)
+        general.sweep(count)
+        found, wanted = fast.answers(), general.answers()
+        np.testing.assert_allclose(found.probabilities, wanted.probabilities, atol=1e-9)
+        np.testing.assert_allclose(found.log_z, wanted.log_z, rtol=1e-12)
+    assert fast.general is not None, "the ratios have outgrown the fast engine"
 
 
 def test_a_batch_is_its_members() -> None:
