@@ -6,6 +6,8 @@ grids.py, pairwise.py              pairwise fields on grids and on other graphs
 random_trees.py, random_graphs.py  random graphs, with tables of random_tables.py
 ldpc.py                            decoding of parity-check codes, of parity_checks.py, over a channel of channel.py
 random_formulas.py                 random satisfiability
+strips.py, planar_ising.py, glued_cliques.py
+                                   models beyond exact inference with known answers, see solved.py
 diagnosis.py                       causes and effects, tied by noisy-or
 argument_checks.py                 checks of the arguments of all generators
 building_blocks.py                 what several generators build graphs from
@@ -16,12 +18,16 @@ from typing import Any
 
 from equifactor.generators.channel import BurstyChannel
 from equifactor.generators.diagnosis import noisy_or_network
+from equifactor.generators.glued_cliques import glued_cliques
 from equifactor.generators.grids import asymmetric_grid, ising_grid, potts_grid
 from equifactor.generators.ldpc import LdpcCode, Transmissions, ldpc, ldpc_transmissions
 from equifactor.generators.pairwise import pairwise_field
+from equifactor.generators.planar_ising import planar_ising
 from equifactor.generators.random_formulas import random_ksat
 from equifactor.generators.random_graphs import random_graph
 from equifactor.generators.random_trees import random_tree
+from equifactor.generators.solved import SolvedModel
+from equifactor.generators.strips import ising_strip
 
 # The generators by the names that the command line uses: `equifactor generate ising ...`.
 GENERATORS: dict[str, Callable[..., Any]] = {
@@ -40,13 +46,17 @@ __all__ = [
     "GENERATORS",
     "BurstyChannel",
     "LdpcCode",
+    "SolvedModel",
     "Transmissions",
     "asymmetric_grid",
+    "glued_cliques",
     "ising_grid",
+    "ising_strip",
     "ldpc",
     "ldpc_transmissions",
     "noisy_or_network",
     "pairwise_field",
+    "planar_ising",
     "potts_grid",
     "random_graph",
     "random_ksat",

@@ -1,0 +1,121 @@
+"""Long strips and cylinders of spins, solved by transfer matrices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.errors import OptionError
+from equifactor.generators.argument_checks import real, whole
+from equifactor.generators.grids import grid_edges
+from equifactor.generators.solved import SPIN, SolvedModel, binary_marginals, ising_model
+
+if TYPE_CHECKING:
+    from equifactor.typing import FloatArray
+
+_MAX_ROWS = 24  # A vector over the states of one column has 2^rows entries, and one is kept per column.
+
+
+def ising_strip(
+    rows: int,
+    cols: int,
+    *,
+    field_std: float = 0.25,
+    coupling_std: float = 1.0,
+    wrap: bool = False,
+    seed: int = 0,
+) -> SolvedModel:
+    """A spin glass on a grid of few rows and many columns, with ln Z and all marginals.
+
+    A vector over the 2^rows states of a column is carried from column to column, forth and back: the bond of one row
+    after the other is applied to it, so that a step costs rows * 2^rows. All vectors of one direction are kept.
+
+    Args:
+        rows: at most 24; the answer takes 2^rows * cols * 8 bytes.
+        cols: any number.
+        field_std: standard deviation of the fields.
+        coupling_std: standard deviation of the couplings.
+        wrap: join the first row to the last one: a cylinder.
+        seed: the seed of the random numbers.
+
+    Examples:
+        >>> from equifactor import generators
+        >>> generators.ising_strip(6, 40, seed=1)
+        SolvedModel(strip-6x40-seed1, ln Z 331.138, 240 marginals known)
+    """
+    rows, cols = whole("rows", rows, 1), whole("cols", cols, 1)
+    if rows > _MAX_ROWS:
+        raise OptionError(
+            f"rows must be at most {_MAX_ROWS}, found {rows}; the sum goes over 2^rows states of a column"
+        )
+    field_std, coupling_std = real("field_std", field_std), real("coupling_std", coupling_std)
+    seed = whole("seed", seed, 0)
+    rng = np.random.default_rng(seed)
+    edges = grid_edges(rows, cols)
+    if wrap and rows > 2:
+        edges = np.concatenate((edges, np.stack(((rows - 1) * cols + np.arange(cols), np.arange(cols)), axis=1)))
+    b, J = field_std * rng.standard_normal(rows * cols), coupling_std * rng.standard_normal(len(edges))
+    shape = "cylinder" if wrap else "strip"
+    graph = ising_model(b, edges, J, f"{shape}-{rows}x{cols}-seed{seed}")
+
+    num_right = rows * (cols - 1)
+    bond = J[:num_right].reshape(rows, cols - 1)
+    down = np.zeros((rows, cols))  # the coupling from each spin to the one below, the last row's to the first
+    down[: rows - 1] = J[num_right : num_right + (rows - 1) * cols].reshape(rows - 1, cols)
+    if wrap and rows > 2:
+        down[rows - 1] = J[num_right + (rows - 1) * cols :]
+    log_z, magnetization = _transfer(b.reshape(rows, cols), down, bond)
+    p = (1.0 + magnetization.ravel()) / 2.0
+    return SolvedModel(graph, log_z, binary_marginals(graph, p), np.ones(rows * cols, bool))
+
+
+def _transfer(b: FloatArray, down: FloatArray, bond: FloatArray) -> tuple[float, FloatArray]:
+    """ln Z and the mean of each spin [rows, cols], of fields, couplings down [rows, cols] and right [rows, cols-1]."""
+    rows, cols = b.shape
+    columns = [_column(b[:, c], down[:, c]) for c in range(cols)]
+    forward, log_z = [], 0.0
+    v = np.ones(2**rows)
+    for c in range(cols):
+        if c:
+            v = _across(v, bond[:, c - 1])
+        v = v * np.exp(columns[c] - columns[c].max())
+        log_z += columns[c].max() + np.log(v.sum()) + (np.abs(bond[:, c - 1]).sum() if c else 0.0)
+        v = v / v.sum()
+        forward.append(v)
+    mean = np.empty((rows, cols))
+    back = np.ones(2**rows)
+    for c in range(cols - 1, -1, -1):
+        joint = (forward[c] * back).reshape((2,) * rows)
+        joint /= joint.sum()
+        for r in range(rows):
+            one = np.moveaxis(joint, r, 0).reshape(2, -1).sum(axis=1)
+            mean[r, c] = one[1] - one[0]
+        if c:
+            back = _across(back * np.exp(columns[c] - columns[c].max()), bond[:, c - 1])
+            back /= back.sum()
+    return float(log_z), mean
+
+
+def _column(b: FloatArray, down: FloatArray) -> FloatArray:
+    """[2^rows] the log weight of each state of one column; row 0 is the slowest axis."""
+    rows = len(b)
+    weight = np.zeros((2,) * rows)
+    for r in range(rows):
+        weight += (b[r] * SPIN).reshape([2 if a == r else 1 for a in range(rows)])
+        if down[r] != 0.0:
+            s = (r + 1) % rows
+            pair = down[r] * np.outer(SPIN, SPIN)
+            weight += pair.reshape([2 if a in (r, s) else 1 for a in range(rows)])
+    return weight.ravel()
+
+
+def _across(v: FloatArray, bond: FloatArray) -> FloatArray:
+    """Apply exp(J x y - |J|) of every row's bond [rows] to a vector [2^rows] over the states of a column."""
+    for r, J in enumerate(bond):
+        same, other = np.exp(J - abs(J)), np.exp(-J - abs(J))
+        split = v.reshape(2**r, 2, -1)
+        v = np.stack(
+            (same * split[:, 0] + other * split[:, 1], other * split[:, 0] + same * split[:, 1]), axis=1
+        ).ravel()
+    return v
