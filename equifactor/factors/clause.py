@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.errors import ModelError
-from equifactor.factors.lowering import LoweredBuilder, add_tables, small
 from equifactor.factors.small_scopes import as_constants, without_small_scopes
 from equifactor.factors.structured_factor import (
     StructuredFactor,
@@ -23,8 +22,8 @@ from equifactor.factors.structured_factor import (
 
 if TYPE_CHECKING:
     from equifactor.factors.factor_rows import FactorRows
-    from equifactor.factors.lowering import LoweredTables
-    from equifactor.typing import BoolArray, FloatArray, IntArray, Semiring
+    from equifactor.factors.lowering import LoweredBuilder
+    from equifactor.typing import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -115,21 +114,16 @@ class Clause(StructuredFactor):
         return replace(rows, scope_vars=rows.scope_vars[edge], card=rows.card[edge], words=rows.words[edge])
 
     @classmethod
-    def lowered(cls, rows: FactorRows, semiring: Semiring) -> LoweredTables:
+    def add_chains(cls, builder: LoweredBuilder, rows: FactorRows) -> None:
         """A chain of "a literal has held so far"."""
-        builder = LoweredBuilder()
-        direct = small(rows)
-        add_tables(builder, cls, rows.take(np.flatnonzero(direct)))
-        long = rows.take(np.flatnonzero(~direct))
-        steps = np.full((len(long.card), 2, 2, 2), -np.inf)  # edge, held before, state, held after
+        steps = np.full((len(rows.card), 2, 2, 2), -np.inf)  # edge, held before, state, held after
         for x in (0, 1):
-            holds = long.words == x
+            holds = rows.words == x
             steps[holds, 0, x, 1] = 0.0
             steps[~holds, 0, x, 0] = 0.0
             steps[:, 1, x, 1] = 0.0
-        start = np.broadcast_to([0.0, -np.inf], (long.num_factors, 2))
-        builder.add_chain(long, steps, start, np.stack((long.log_values, np.zeros(long.num_factors)), axis=1))
-        return builder.finish()
+        start = np.broadcast_to([0.0, -np.inf], (rows.num_factors, 2))
+        builder.add_chain(rows, steps, start, np.stack((rows.log_values, np.zeros(rows.num_factors)), axis=1))
 
 
 def _weight(weight: object) -> float:
