@@ -163,7 +163,7 @@ class FactorGraph:
         """
         a, kinds = inputs.factor_number(factor, self.num_factors), self.structure.kinds
         if kinds is not None and kinds.kind[a]:
-            from equifactor.factors.sliced_rows import dense_table
+            from equifactor.factors.mixed_rows import dense_table
 
             return dense_table(self.structure.rows(self.log_phi).take(np.array([a])), a)
         if self.structure.arity[a] > MAX_AXES:
@@ -305,7 +305,7 @@ class FactorGraph:
     def _log_scores(self, x: IntArray) -> FloatArray:
         s = self.structure
         if s.kinds is not None:
-            from equifactor.factors.sliced_rows import log_scores
+            from equifactor.factors.mixed_rows import log_scores
 
             return self._unless_observed(x, log_scores(s.rows(self.log_phi), x))
         # Offsets within the tables are differences of a running integer sum: exact, and right for arity 0.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.factors.checks import by_kind
+from equifactor.factors.factor_rows import by_kind
 from equifactor.factors.kinds import kind_class
 from equifactor.factors.lowering import LoweredBuilder
 from equifactor.factors.structured_factor import TABLE

@@ -10,9 +10,9 @@ import numpy as np
 from equifactor.errors import ModelError
 from equifactor.factors.count import Counting
 from equifactor.factors.factor_rows import merged
+from equifactor.factors.mixed_rows import with_states
 from equifactor.factors.noisy_or import NoisyOr
 from equifactor.factors.parity import Parity
-from equifactor.factors.renumbered_rows import with_states
 from equifactor.factors.sparse_table import SparseTable
 from equifactor.factors.structured_factor import TABLE
 from equifactor.graph.factor_graph import FactorGraph

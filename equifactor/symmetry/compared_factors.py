@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.errors import ModelError
-from equifactor.factors.checks import by_kind
 from equifactor.factors.clause import Clause
 from equifactor.factors.count import Counting
-from equifactor.factors.factor_rows import FactorRows, merged
+from equifactor.factors.factor_rows import FactorRows, by_kind, merged
 from equifactor.factors.kinds import KINDS, kind_class, kind_name
 from equifactor.factors.label_pairs import LabelPair
 from equifactor.factors.lowering import by_shape
