@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from equifactor.errors import ModelError
+from equifactor.factors.signed_literals import SignedLiterals
 from equifactor.factors.small_scopes import as_constants, without_small_scopes
 from equifactor.factors.structured_factor import (
-    StructuredFactor,
     check_signs,
     log_number,
     not_binary,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Clause(StructuredFactor):
+class Clause(SignedLiterals):
     """At least one of its literals holds: 1 where one does; elsewhere 0, or `exp(-weight)` where a weight is given.
 
     Args:
@@ -73,7 +73,7 @@ class Clause(StructuredFactor):
     @classmethod
     def log_scores(cls, rows: FactorRows, states: IntArray) -> FloatArray:
         """[n, N] 0 where a literal holds, the value of the factor elsewhere."""
-        holding = rows.sum_of_edges((states == rows.words).T.astype(np.int64)).T
+        holding = cls.holding(rows, states)
         return np.where(holding > 0, 0.0, rows.log_values)
 
     @classmethod
@@ -102,16 +102,6 @@ class Clause(StructuredFactor):
         lost[np.arange(len(pairs)), 1 - rows.words] = hard[row] & (left[row] == 1) & can_hold
         lost[hard[row] & (left[row] == 0)] = True
         return lost.ravel()
-
-    @classmethod
-    def with_states(cls, rows: FactorRows, new_state: IntArray, new_card: IntArray) -> FactorRows:
-        """Swapping the states of a variable negates its literal."""
-        return rows.with_words(rows.word_ptr, rows.words ^ new_state.reshape(-1, 2)[:, 0])
-
-    @classmethod
-    def with_slots(cls, rows: FactorRows, edge: IntArray) -> FactorRows:
-        """Signs move along with their variables."""
-        return replace(rows, scope_vars=rows.scope_vars[edge], card=rows.card[edge], words=rows.words[edge])
 
     @classmethod
     def add_chains(cls, builder: LoweredBuilder, rows: FactorRows) -> None:

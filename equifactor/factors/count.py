@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from equifactor.errors import ModelError
+from equifactor.factors.signed_literals import SignedLiterals
 from equifactor.factors.small_scopes import without_small_scopes
 from equifactor.factors.structured_factor import (
     StructuredFactor,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from equifactor.typing import BoolArray, FloatArray, IntArray
 
 
-class Counting(StructuredFactor):
+class Counting(SignedLiterals):
     """The kind behind `Count`, `AtMost`, `AtLeast` and `Exactly`: they are stored alike."""
 
     kind = "count"
@@ -53,7 +54,7 @@ class Counting(StructuredFactor):
     @classmethod
     def log_scores(cls, rows: FactorRows, states: IntArray) -> FloatArray:
         """[n, N] the value of the number of literals that hold."""
-        holding = rows.sum_of_edges((states == rows.words).T.astype(np.int64)).T
+        holding = cls.holding(rows, states)
         return rows.log_values[rows.value_ptr[:-1] + holding]
 
     @classmethod
@@ -88,16 +89,6 @@ class Counting(StructuredFactor):
         lost[edge, rows.words] = ~within_reach(rest_low + 1, rest_high + 1)
         lost[edge, 1 - rows.words] = ~within_reach(rest_low, rest_high)
         return lost.ravel()
-
-    @classmethod
-    def with_states(cls, rows: FactorRows, new_state: IntArray, new_card: IntArray) -> FactorRows:
-        """Swapping the states of a variable turns its sign."""
-        return rows.with_words(rows.word_ptr, rows.words ^ new_state.reshape(-1, 2)[:, 0])
-
-    @classmethod
-    def with_slots(cls, rows: FactorRows, edge: IntArray) -> FactorRows:
-        """Signs move along with their variables."""
-        return replace(rows, scope_vars=rows.scope_vars[edge], card=rows.card[edge], words=rows.words[edge])
 
     @classmethod
     def add_chains(cls, builder: LoweredBuilder, rows: FactorRows) -> None:
