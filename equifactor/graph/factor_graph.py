@@ -10,7 +10,7 @@ import numpy as np
 from equifactor.errors import ModelError, brief
 from equifactor.factors.structured_factor import StructuredFactor
 from equifactor.graph import display, inputs, observations
-from equifactor.graph.conditioning import conditioned
+from equifactor.graph.observing import conditioned
 from equifactor.graph.observations import StateNumbers
 from equifactor.graph.pointers import ptr_of
 from equifactor.graph.scores import assignment_log_scores, assignment_of
