@@ -10,8 +10,8 @@ import numpy as np
 from equifactor.errors import ModelError, brief
 from equifactor.factors.structured_factor import StructuredFactor
 from equifactor.graph import display, inputs, observations
-from equifactor.graph.observing import conditioned
 from equifactor.graph.observations import StateNumbers
+from equifactor.graph.observing import conditioned
 from equifactor.graph.pointers import ptr_of
 from equifactor.graph.scores import assignment_log_scores, assignment_of
 from equifactor.graph.structure import MAX_AXES, Structure
