@@ -4,8 +4,8 @@
 Where the effect is absent, the log is a sum over the active causes. Where it is present, it is ln(1 - e^-s) with s the
 sum of the strengths, and -ln(1 - e^-s) = sum over n of e^(-ns) / n: the expectation of each term is a product over the
 causes. In between some knots n the expectations h(n) are replaced by straight lines, which lie above them as h is
-convex: what comes out is never above the expected log, and below it by less than 0.01. The knot at infinity is the
-probability that no cause at all is active.
+convex: what comes out is never above the expected log, and below it by less than 0.01 where a strength of 0.0001 is
+certain. The knot at infinity is the probability that no cause at all is active.
 
 A factor's sums are, from its place o on: SUM_OF_LOGS, CERTAIN, FORBIDDEN, FORBIDDING, and then for each knot the log of
 the product over the causes and the number of zeros in it.
