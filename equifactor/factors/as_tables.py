@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.factors.checks import by_kind
-from equifactor.factors.factor_rows import FactorRows, merged
+from equifactor.factors.factor_rows import FactorRows, by_kind, merged
 from equifactor.factors.kinds import kind_class
 from equifactor.factors.lowering import by_shape
 from equifactor.factors.structured_factor import TABLE
