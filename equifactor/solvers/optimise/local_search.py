@@ -54,6 +54,7 @@ class LocalSearchSolver(GraphSolver):
 
     tasks = (Task.MAP,)
     symmetries = frozenset()  # Its choices are random.
+    any_kind = True
 
     start: Literal["unary", "random"] = option("unary", "first assignment: best by the unary factors, or random")
     iterations: int = option(100_000, "most phases, of about 10 ms each on large models", low=0)

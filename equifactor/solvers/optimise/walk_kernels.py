@@ -4,12 +4,16 @@
 from typing import NamedTuple
 
 import numpy as np
+from numba import types
+from numba.core.extending import overload
 
+from equifactor.graph.move_kinds import KindMoves
 from equifactor.graph.move_model import MoveArrays, MoveState
 from equifactor.numerics.fastmath import get
 from equifactor.numerics.heaps import settle
-from equifactor.numerics.jit import fast_kernel, inlined
-from equifactor.numerics.moves import TO, move, states_of
+from equifactor.numerics.jit import FAST_OPTIONS, fast_kernel, inlined
+from equifactor.numerics.kind_moves import FACTOR, SECOND_WEIGHT, TURN, VARIABLE
+from equifactor.numerics.moves import TO, look, move, states_of
 from equifactor.numerics.randomness import random_below
 
 
@@ -32,6 +36,7 @@ class WalkArrays(NamedTuple):
 @inlined
 def best_change(arrays, state, walk, j):
     """Renew walk.gain[j] and walk.choice[j]: the best state of variable j other than its current one."""
+    look(arrays, state, j)
     local = state.local
     first, card = states_of(arrays.var_ptr, j)
     here = state.x[j]
@@ -44,6 +49,51 @@ def best_change(arrays, state, walk, j):
             pick = y
     walk.gain[j] = top - local[first + here]
     walk.choice[j] = pick
+
+
+@inlined
+def change_one(arrays, state, walk, j, heaped):
+    """`best_change` of variable j, and its place in the heap."""
+    best_change(arrays, state, walk, j)
+    if heaped:
+        settle(walk.heap, walk.place, walk.gain, walk.place[j], len(state.x))
+
+
+@inlined
+def change_members(kinds, arrays, state, walk, i, heaped):
+    """Renew the best changes of all variables that a move of variable i has reached through factors of other kinds."""
+    own, members, member_ptr, at = kinds.own, kinds.members, kinds.member_ptr, state.at
+    for s in range(kinds.own_ptr[i], kinds.own_ptr[i + 1]):
+        p = own[s, FACTOR]
+        begin, end = member_ptr[p], member_ptr[p + 1]
+        if s < kinds.own_mid[i]:
+            w = kinds.first_word + 2 * p
+            holds = state.x[i] ^ own[s, TURN]
+            others = at[w] - holds
+            if others > 1:
+                continue  # The clause holds before and after, whatever one of the others does.
+            if others == 1:
+                begin = at[w + 1] - holds * own[s, SECOND_WEIGHT]
+                end = begin + 1
+        for m in range(begin, end):
+            j = members[m, VARIABLE]
+            if j != i:
+                change_one(arrays, state, walk, j, heaped)
+
+
+def change_others(kinds, arrays, state, walk, i, heaped):
+    """`change_members`, or nothing in a graph of tables."""
+
+
+@overload(change_others, jit_options=FAST_OPTIONS)
+def _change_others(kinds, arrays, state, walk, i, heaped):
+    def nothing(kinds, arrays, state, walk, i, heaped):
+        pass
+
+    def some(kinds, arrays, state, walk, i, heaped):
+        change_members(KindMoves(*kinds), arrays, state, walk, i, heaped)
+
+    return nothing if isinstance(kinds, types.NoneType) else some
 
 
 @fast_kernel
@@ -75,6 +125,7 @@ def ascend(arrays, state, walk, moves, least):
             j = arcs[r, TO]
             best_change(arrays, state, walk, j)
             settle(heap, place, gain, place[j], num_vars)
+        change_others(arrays.kinds, arrays, state, walk, i, True)
         done += 1
     return risen, done
 
@@ -113,6 +164,7 @@ def tabu(arrays, state, walk, rng, moves, score, shortest, longest, least):
         best_change(arrays, state, walk, i)
         for r in range(arc_ptr[i], arc_ptr[i + 1]):
             best_change(arrays, state, walk, arcs[r, TO])
+        change_others(arrays.kinds, arrays, state, walk, i, False)
         if score > best + least:
             best = score
             unsaved = True

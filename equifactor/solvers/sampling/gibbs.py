@@ -36,6 +36,7 @@ class Gibbs(GraphSolver):
 
     tasks = (Task.MAR,)
     symmetries = frozenset()  # Its draws are random.
+    any_kind = True
 
     chains: int = option(4, "independent chains", low=1)
     burn_in: int = option(500, "sweeps dropped at the start; at most a quarter of the time limit", low=0)
@@ -125,7 +126,7 @@ def find_starts(model: MoveModel, chains: int, context: SolveContext) -> list[In
     found: list[IntArray] = []
     for c in range(chains):
         start = model.random_assignment(rng)
-        if not model.flat.has_zeros:
+        if not model.has_zeros:
             found.append(start)
             continue
         search = LocalSearch(model, start, seed=context.seed + c)
