@@ -1,20 +1,23 @@
 """Factors of other kinds than tables for searches that change one variable at a time: running words and their values.
 
-Every factor keeps two running sums of whole numbers, its words. A state of a variable adds `weight * h` to them, where
-`h` is the state itself, turned where its sign is negative, or its label. So a move changes the words of the factors
-around it by a product each, whatever their kind and arity, without rounding; and the value of a factor follows from its
-words alone:
+A factor keeps two running sums of whole numbers, its words. A state of a variable adds `weight * h` to them, where `h`
+is the state itself, turned where its sign is negative, or its label. So a move changes the words of the factors around
+it by a product each, whatever their kind and arity, without rounding; and the value of a factor follows from its words
+alone:
 
 | kind | first word | second word |
 |---|---|---|
 | parity | the number of ones | |
-| clause | the number of literals that hold | the sum of their places, which is the place of the only one |
 | count | the number of literals that hold | |
-| noisy_or | the sum of the logs of leak and active inhibitors, in units of its own | 2 per certain cause, 1 for the effect |
+| noisy_or | the sum of the logs of leak and active inhibitors, in units | 2 per certain cause, 1 for the effect |
 | sparse | the key of the configuration | |
 | potts, truncated_linear | the label of the first variable | the label of the second |
 
-N factors, e edges.
+Clauses are kept apart and small, since formulas have millions of them and searches wait for memory more than for
+arithmetic. Their one word holds the number of literals that hold, and below `ONE_LITERAL` the exclusive or of their
+names, which is the name of the only one. The name of a literal is the variable state in which it fails.
+
+C clauses of c literals; N other factors, e edges.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from equifactor.typing import BoolArray, FloatArray, IntArray
 
 SPARSE, PARITY, CLAUSE, COUNT, NOISY_OR, POTTS, LINEAR = range(1, len(KINDS))
+ONE_LITERAL = 1 << 40  # A literal more in the word of a clause; names of literals are smaller.
 _UNITS = 2.0**61  # The words of a noisy-or stay below this.
 _KEY_BITS = 62  # Configurations of so many bits have mixed radix numbers as keys; those of more have random ones.
 
@@ -40,22 +44,27 @@ _KEY_BITS = 62  # Configurations of so many bits have mixed radix numbers as key
 class KindMoves(NamedTuple):
     """What the kernels know of the factors that are no tables; memory is linear in the edges.
 
-    An own slot is a factor around a variable, a member a variable of a factor. The words of factor p are at places
-    `first_word + 2 p` and the next one of `MoveState.at`.
+    The words of `MoveState.at` are those of tables, then one of each clause, then two of each other factor.
     """
 
-    own_ptr: IntArray  # [V+1] The own slots of variable i are own[own_ptr[i]:own_ptr[i+1]].
-    own_mid: IntArray  # [V] Those before own_mid[i] are of clauses, whose values moves keep up to date.
+    clause_ptr: IntArray  # [V+1] The clauses around variable i are clauses[clause_ptr[i]:clause_ptr[i+1]].
+    clauses: np.ndarray  # [c] int32. Twice the clause, and 1 more where its literal holds in state 0.
+    literal_ptr: IntArray  # [C+1] The literals of clause p are literals[literal_ptr[p]:literal_ptr[p+1]].
+    literals: np.ndarray  # [c] int32. Their names.
+    clause_values: FloatArray  # [C] The log values of violating them, zeros as penalties.
+    first_clause: int  # The place of the first word of clauses.
+    own_ptr: IntArray  # [V+1] The other factors around variable i are the slots own[own_ptr[i]:own_ptr[i+1]].
     own: IntArray  # [e, 4] Factor, turn, and the weights in both words; a turn of 2 or more is 2 + its first label.
-    member_ptr: IntArray  # [N+1] The members of factor p are members[member_ptr[p]:member_ptr[p+1]].
-    members: IntArray  # [e, 3] Variable, turn and own slot.
+    member_ptr: IntArray  # [N+1] The variables of factor p are members[member_ptr[p]:member_ptr[p+1]].
+    members: IntArray  # [e, 3] Variable, turn and slot.
     factors: IntArray  # [N+1, 3] Kind, first value, first key.
     base: IntArray  # [N, 2] The words before any state is added.
     values: FloatArray  # The log values of all factors, zeros as penalties.
     keys: IntArray  # The keys of all listed configurations, in increasing order within a factor.
     labels: IntArray  # The labels of Potts and truncated linear factors.
     zero_below: FloatArray  # [N] A value below this is a zero.
-    first_word: int
+    first_word: int  # The place of the first word of these factors.
+    var_of_state: np.ndarray  # [X] int32
 
 
 @dataclass
@@ -84,7 +93,7 @@ class StructuredMoves:
     """
 
     def __init__(self, flat: FlatGraph[np.ndarray]) -> None:
-        self._num_vars = flat.num_vars
+        self._flat = flat
         self._parts: list[_Rows] = []
         self._labels: list[IntArray] = []
         num_labels = 0
@@ -106,42 +115,51 @@ class StructuredMoves:
         self.can_vanish = any(part.can_vanish for part in self._parts)
 
     def finish(self, penalty: float, first_word: int) -> KindMoves:
-        """The arrays, with `low - penalty` for a zero."""
-        parts = self._parts
-        kind = np.concatenate([part.factors.kind for part in parts])
-        arity = np.concatenate([part.factors.arity for part in parts])
-        variable = np.concatenate([part.factors.scope_vars for part in parts])
-        turn = np.concatenate([part.turn for part in parts])
-        weight = np.concatenate([part.weight for part in parts])
-        sizes = np.concatenate([np.diff(part.value_ptr) for part in parts])
-        listed = np.where(kind == SPARSE, sizes - 1, 0)
-        values = np.concatenate([part.values for part in parts])
-        values = np.where(np.isneginf(values), np.repeat(self.low, sizes) - penalty, values)
-        keys = [part.keys for part in parts if part.keys is not None]
+        """The arrays, with `low - penalty` for a zero; words begin at `first_word`."""
+        flat, num_vars = self._flat, self._flat.num_vars
+        clauses = [part for part in self._parts if part.factors.kind[0] == CLAUSE]
+        parts = [part for part in self._parts if part.factors.kind[0] != CLAUSE]
+        num_clauses = sum(part.factors.num_factors for part in clauses)
 
-        member_ptr = ptr_of(arity)
-        factor = row_of(member_ptr)
-        is_clause = kind[factor] == CLAUSE
-        weight[is_clause, 1] = np.flatnonzero(is_clause)  # The places of literals are the numbers of their members.
-        order = np.lexsort((~is_clause, variable))
+        clause_var, clause_turn = _join([p.factors.scope_vars for p in clauses]), _join([p.turn for p in clauses])
+        literal_ptr = ptr_of(_join([p.factors.arity for p in clauses]))
+        violated = _join([p.values for p in clauses], float)
+        around = np.argsort(clause_var, kind="stable")
+
+        kind, variable = _join([p.factors.kind for p in parts]), _join([p.factors.scope_vars for p in parts])
+        turn, weight = _join([p.turn for p in parts]), _join([p.weight for p in parts]).reshape(-1, 2)
+        sizes, low = _join([np.diff(p.value_ptr) for p in parts]), _join([p.low for p in parts], float)
+        values = _join([p.values for p in parts], float)
+        member_ptr = ptr_of(_join([p.factors.arity for p in parts]))
+        order = np.argsort(variable, kind="stable")
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
-        own_ptr = ptr_of(np.bincount(variable, minlength=self._num_vars))
-        of_clauses = np.bincount(variable[is_clause], minlength=self._num_vars)
         return KindMoves(
-            own_ptr=own_ptr,
-            own_mid=own_ptr[:-1] + of_clauses,
-            own=np.ascontiguousarray(np.column_stack((factor, turn, weight))[order]),
+            clause_ptr=ptr_of(np.bincount(clause_var, minlength=num_vars)),
+            clauses=(2 * row_of(literal_ptr) + clause_turn)[around].astype(np.int32),
+            literal_ptr=literal_ptr,
+            literals=(flat.var_ptr[clause_var] + clause_turn).astype(np.int32),
+            clause_values=np.where(np.isneginf(violated), -penalty, violated),
+            first_clause=first_word,
+            own_ptr=ptr_of(np.bincount(variable, minlength=num_vars)),
+            own=np.ascontiguousarray(np.column_stack((row_of(member_ptr), turn, weight))[order]),
             member_ptr=member_ptr,
             members=np.ascontiguousarray(np.column_stack((variable, turn, place))),
-            factors=np.column_stack((np.append(kind, 0), ptr_of(sizes), ptr_of(listed))),
-            base=np.concatenate([part.base for part in parts]),
-            values=values,
-            keys=np.concatenate(keys) if keys else np.zeros(0, np.int64),
-            labels=np.concatenate(self._labels) if self._labels else np.zeros(0, np.int64),
-            zero_below=self.low - penalty / 2,
-            first_word=first_word,
+            factors=np.column_stack(
+                (np.append(kind, 0), ptr_of(sizes), ptr_of(np.where(kind == SPARSE, sizes - 1, 0)))
+            ),
+            base=_join([p.base for p in parts]).reshape(-1, 2),
+            values=np.where(np.isneginf(values), np.repeat(low, sizes) - penalty, values),
+            keys=_join([p.keys for p in parts if p.keys is not None]),
+            labels=_join(self._labels),
+            zero_below=low - penalty / 2,
+            first_word=first_word + num_clauses,
+            var_of_state=flat.var_of_state.astype(np.int32),
         )
+
+
+def _join(blocks: list[np.ndarray], dtype: type = np.int64) -> np.ndarray:
+    return np.concatenate(blocks) if blocks else np.zeros(0, dtype)
 
 
 def _counted(rows: FactorRows, sign: IntArray, low: FloatArray, high: FloatArray) -> _Rows:

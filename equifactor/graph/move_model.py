@@ -45,7 +45,7 @@ class MoveState(NamedTuple):
 
     x: IntArray  # [V] The assignment.
     local: FloatArray  # [X] The sum of the factors around a variable at each of its states, once `look` was called.
-    at: IntArray  # [K + 2 N] The table entry at which each factor of arity above two stands; two words of each other.
+    at: IntArray  # [K + C + 2 N] The table entry at which each factor of arity above two stands; words of other kinds.
     kept: FloatArray  # [X] The part of `local` that moves keep up to date; in a graph of tables that is `local` itself.
 
     @classmethod
@@ -53,7 +53,8 @@ class MoveState(NamedTuple):
         """Space for one assignment, or for `count` of them; `rebuild` fills the sums."""
         num_vars, num_words = len(arrays.var_ptr) - 1, len(arrays.factors) - 1
         if arrays.kinds is not None:
-            num_words += 2 * len(KindMoves(*arrays.kinds).base)
+            kinds = KindMoves(*arrays.kinds)
+            num_words += len(kinds.clause_values) + 2 * len(kinds.base)
         x, at = np.zeros((*count, num_vars), np.int64), np.zeros((*count, num_words), np.int64)
         local = np.zeros((*count, len(arrays.unary)))
         return cls(x, local, at, local if arrays.kinds is None else np.zeros_like(local))
@@ -94,7 +95,9 @@ class MoveModel:
         structured = StructuredMoves(flat) if flat.structured else None
         if structured is not None:
             entry_ptr = entry_ptr[: 1 + sum(group.num_factors for group in flat.groups)]
-        log_phi, self.penalty, self.possible_score = _finite_tables(flat.log_phi[: entry_ptr[-1]], entry_ptr, structured)
+        log_phi, self.penalty, self.possible_score = _finite_tables(
+            flat.log_phi[: entry_ptr[-1]], entry_ptr, structured
+        )
         unary = np.zeros(flat.num_states)
         self.constant = 0.0
         for group in flat.groups:

@@ -80,7 +80,15 @@ def rebuild(arrays, state):
 
 @inlined
 def move(arrays, state, i, b):
-    """Put variable i into state b and bring `kept` of its neighbours up to date."""
+    """Put variable i into state b and bring `kept` and `at` up to date."""
+    move_tables(arrays, state, i, b)
+    move_kinds(arrays.kinds, arrays.var_ptr, state.x, state.kept, state.at, i, b)
+    state.x[i] = b
+
+
+@inlined
+def move_tables(arrays, state, i, b):
+    """What a move of variable i to state b changes in the tables around it; its state stays."""
     var_ptr, arc_ptr, arcs, pair = arrays.var_ptr, arrays.arc_ptr, arrays.arcs, arrays.pair
     high_ptr, high, slots, factors, table = arrays.high_ptr, arrays.high, arrays.slots, arrays.factors, arrays.table
     x, kept, at = state.x, state.kept, state.at
@@ -104,8 +112,6 @@ def move(arrays, state, i, b):
                 for y in range(card):
                     kept[first + y] += table[row + shift + y * stride] - table[row + y * stride]
         at[p] += shift
-    move_kinds(arrays.kinds, var_ptr, x, kept, at, i, b)
-    x[i] = b
 
 
 @inlined

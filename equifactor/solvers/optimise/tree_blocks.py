@@ -51,7 +51,7 @@ def grow_forest(arrays, work, rng, size):
     """
     arc_ptr, arcs = arrays.arc_ptr, arrays.arcs
     region, inside, links, block, parent = work.region, work.inside, work.links, work.block, work.parent
-    frontier = work.queue
+    frontier, held = work.queue, work.held
     for n in range(size):
         links[region[n]] = 0
     count = 0
@@ -67,7 +67,7 @@ def grow_forest(arrays, work, rng, size):
             i = frontier[pick]
             waiting -= 1
             frontier[pick] = frontier[waiting]
-            if links_to_block(arrays.kinds, work, i) > 1:
+            if links_to_block(arrays.kinds, links, held, i) > 1:
                 continue  # It would close a cycle.
             inside[i] = 2
             block[count] = i
@@ -83,7 +83,7 @@ def grow_forest(arrays, work, rng, size):
                         frontier[waiting] = j
                         waiting += 1
             waiting = join_block(arrays.kinds, work, i, waiting)
-    free_factors(arrays.kinds, work, block, count)
+    free_factors(arrays.kinds, held, block, count)
     for n in range(count):
         inside[block[n]] = 1
     return count
@@ -149,7 +149,7 @@ def solve_forest(arrays, state, work, rng, count, heat):
     """
     var_ptr, arcs, pair, high_ptr = arrays.var_ptr, arrays.arcs, arrays.pair, arrays.high_ptr
     x, local, block, parent, wanted = state.x, state.local, work.block, work.parent, work.wanted
-    value, message, theta = work.value, work.message, work.theta
+    value, message, theta, partner, at = work.value, work.message, work.theta, work.partner, state.at
     for n in range(count):
         i = block[n]
         look(arrays, state, i)
@@ -167,7 +167,7 @@ def solve_forest(arrays, state, work, rng, count, heat):
             else:
                 join_links(arrays, state, c, r, theta)
                 send_up(theta, 0, card_c, card_q, x[c], x[q], value, first_c, first_q, message)
-        q = slot_link(arrays.kinds, arrays, state, work, c)
+        q = slot_link(arrays.kinds, var_ptr, x, at, parent, partner, theta, c)
         if q >= 0:
             first_c, card_c = states_of(var_ptr, c)
             first_q, card_q = states_of(var_ptr, q)
@@ -186,7 +186,7 @@ def solve_forest(arrays, state, work, rng, count, heat):
                 join_links(arrays, state, c, r, theta)
                 for a in range(card):
                     value[first + a] += theta[a * card_q + wanted[q]]
-        q = slot_link(arrays.kinds, arrays, state, work, c)
+        q = slot_link(arrays.kinds, var_ptr, x, at, parent, partner, theta, c)
         if q >= 0:
             card_q = states_of(var_ptr, q)[1]
             for a in range(card):

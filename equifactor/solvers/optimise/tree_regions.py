@@ -112,7 +112,7 @@ def judge(arrays, state, work, size, least):
             if undo > least:
                 break
         gained += undo
-    free_factors(arrays.kinds, work, region, size)
+    free_factors(arrays.kinds, work.held, region, size)
     return gained
 
 

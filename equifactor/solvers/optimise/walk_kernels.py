@@ -7,12 +7,12 @@ import numpy as np
 from numba import types
 from numba.core.extending import overload
 
-from equifactor.graph.move_kinds import KindMoves
+from equifactor.graph.move_kinds import ONE_LITERAL, KindMoves
 from equifactor.graph.move_model import MoveArrays, MoveState
 from equifactor.numerics.fastmath import get
 from equifactor.numerics.heaps import settle
 from equifactor.numerics.jit import FAST_OPTIONS, fast_kernel, inlined
-from equifactor.numerics.kind_moves import FACTOR, SECOND_WEIGHT, TURN, VARIABLE
+from equifactor.numerics.kind_moves import FACTOR, VARIABLE
 from equifactor.numerics.moves import TO, look, move, states_of
 from equifactor.numerics.randomness import random_below
 
@@ -62,20 +62,24 @@ def change_one(arrays, state, walk, j, heaped):
 @inlined
 def change_members(kinds, arrays, state, walk, i, heaped):
     """Renew the best changes of all variables that a move of variable i has reached through factors of other kinds."""
-    own, members, member_ptr, at = kinds.own, kinds.members, kinds.member_ptr, state.at
+    own, members, member_ptr = kinds.own, kinds.members, kinds.member_ptr
+    clauses, literal_ptr, literals, var_of_state = kinds.clauses, kinds.literal_ptr, kinds.literals, kinds.var_of_state
+    at, here, first = state.at, state.x[i], arrays.var_ptr[i]
+    for r in range(kinds.clause_ptr[i], kinds.clause_ptr[i + 1]):
+        p, turn = np.int64(clauses[r]) >> 1, np.int64(clauses[r]) & 1
+        word, holds = at[kinds.first_clause + p], here ^ turn
+        others = (word >> 40) - holds
+        if others == 0:
+            for m in range(literal_ptr[p], literal_ptr[p + 1]):
+                j = np.int64(var_of_state[literals[m]])
+                if j != i:
+                    change_one(arrays, state, walk, j, heaped)
+        elif others == 1:
+            name = (word & (ONE_LITERAL - 1)) ^ (first + turn if holds else 0)
+            change_one(arrays, state, walk, np.int64(var_of_state[name]), heaped)
     for s in range(kinds.own_ptr[i], kinds.own_ptr[i + 1]):
         p = own[s, FACTOR]
-        begin, end = member_ptr[p], member_ptr[p + 1]
-        if s < kinds.own_mid[i]:
-            w = kinds.first_word + 2 * p
-            holds = state.x[i] ^ own[s, TURN]
-            others = at[w] - holds
-            if others > 1:
-                continue  # The clause holds before and after, whatever one of the others does.
-            if others == 1:
-                begin = at[w + 1] - holds * own[s, SECOND_WEIGHT]
-                end = begin + 1
-        for m in range(begin, end):
+        for m in range(member_ptr[p], member_ptr[p + 1]):
             j = members[m, VARIABLE]
             if j != i:
                 change_one(arrays, state, walk, j, heaped)
