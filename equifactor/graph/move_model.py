@@ -82,6 +82,7 @@ class MoveModel:
         constant: the sum of the factors without variables, which `arrays` leave out.
         penalty: what a zero costs.
         possible_score: the probability of an assignment is zero exactly where its score is below this.
+        highest_score: no assignment scores more; one that scores as much is the best.
         smallest_gain: a difference of scores below this may be rounding.
         has_zeros: whether some assignment may be impossible.
         num_structured: N, the number of factors that are no tables.
@@ -95,7 +96,7 @@ class MoveModel:
         structured = StructuredMoves(flat) if flat.structured else None
         if structured is not None:
             entry_ptr = entry_ptr[: 1 + sum(group.num_factors for group in flat.groups)]
-        log_phi, self.penalty, self.possible_score = _finite_tables(
+        log_phi, self.penalty, self.possible_score, self.highest_score = _finite_tables(
             flat.log_phi[: entry_ptr[-1]], entry_ptr, structured
         )
         unary = np.zeros(flat.num_states)
@@ -140,14 +141,14 @@ class _HighFactors(NamedTuple):
 
 def _finite_tables(
     log_phi: FloatArray, entry_ptr: IntArray, structured: StructuredMoves | None
-) -> tuple[FloatArray, float, float]:
+) -> tuple[FloatArray, float, float, float]:
     """Tables without -inf, the penalty of a zero, and a score between those of possible and of impossible assignments.
 
     A possible assignment scores at least the sum of the lowest positive entries, an impossible one at most the sum of
-    the highest entries less one penalty.
+    the highest entries less one penalty. The sum of the highest entries comes last.
     """
     if not len(log_phi) and structured is None:
-        return log_phi, _NEVER, -_NEVER / 2
+        return log_phi, _NEVER, -_NEVER / 2, 0.0
     zero = np.isneginf(log_phi)
     starts = entry_ptr[:-1]
     low = np.minimum.reduceat(np.where(zero, np.inf, log_phi), starts) if len(starts) else np.zeros(0)
@@ -159,7 +160,7 @@ def _finite_tables(
     penalty = _NEVER + 2.0 * spread
     if zero.any():
         log_phi = np.where(zero, np.repeat(low, np.diff(entry_ptr)) - penalty, log_phi)
-    return log_phi, penalty, lowest - penalty / 4
+    return log_phi, penalty, lowest - penalty / 4, lowest + spread
 
 
 def _high_factors(flat: FlatGraph[np.ndarray], log_phi: FloatArray) -> _HighFactors:

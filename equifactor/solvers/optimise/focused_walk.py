@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 _TRIALS = 50_000  # A phase tries at most this many changes, which takes 10 ms or so.
 _TRIALS_PER_VARIABLE = 200  # On small graphs it tries fewer.
-# The probability to accept one zero more, for factors of 0, 1, .. variables and more: near the best for random k-SAT.
-_NOISE = (0.367, 0.367, 0.367, 0.367, 0.293, 0.254, 0.23)
+# The probability to accept one zero more, for factors of 0, 1, .. variables. On 3-SAT of 10,000 variables and ratio 4.2,
+# 15 million moves left 7 clauses with 0.33, 22 with 0.367 and 124 with 0.4.
+_NOISE = (0.33, 0.33, 0.33, 0.33, 0.293, 0.254, 0.23)
 
 
 class FocusedWalk:
@@ -30,6 +31,8 @@ class FocusedWalk:
         rng: the source of the seed.
         x: [V] where it starts.
     """
+
+    score: float  # of the present assignment, zeros as penalties
 
     def __init__(self, model: MoveModel, rng: np.random.Generator, x: IntArray) -> None:
         count, num_vars = model.num_structured, len(model.card)

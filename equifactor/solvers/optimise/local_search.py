@@ -172,6 +172,11 @@ class LocalSearch:
         """The best assignment so far has a positive probability."""
         return self.score >= self.model.possible_score
 
+    @property
+    def repairing(self) -> bool:
+        """A focused walk is still looking for a possible assignment."""
+        return self._focus is not None
+
     def offer(self, states: IntArray) -> bool:
         """Take over every independent part of another assignment [V] that is better; whether any was."""
         self._take_over()
@@ -264,12 +269,20 @@ def run_phases(
     patience: int | None = None,
     report: Callable[[LocalSearch], None] = lambda search: None,
 ) -> bool:
-    """Run phases until a limit or the clock; whether it ended after `patience` phases in a row without improvement."""
-    idle = 0
+    """Run phases until a limit or the clock.
+
+    Returns:
+        Whether it ended by itself: after `patience` phases in a row without improvement, or because every factor has
+        its highest value. As long as the best assignment is impossible, a model with factors that are no tables gets
+        ten times the patience.
+    """
+    idle, highest = 0, search.model.highest_score - search.model.smallest_gain
     while not clock.stopped and (phases is None or search.phases < phases):
         idle = 0 if search.step() else idle + 1
         report(search)
-        if patience is not None and idle >= patience:
+        if search.score >= highest:
+            return True
+        if patience is not None and idle >= patience * (10 if search.repairing else 1):
             return True
     return False
 

@@ -41,7 +41,7 @@ def violated(formula: FactorGraph, x: np.ndarray) -> int:
 
 
 def test_incremental_scores_are_those_of_the_graph() -> None:
-    for seed, graph in enumerate(mixtures(range(150))):
+    for seed, graph in enumerate(mixtures(range(80))):
         rng = np.random.default_rng(seed)
         model = MoveModel(compile(graph))
         walker, mate = Walker(model, rng), Walker(model, rng)
@@ -70,9 +70,9 @@ def test_incremental_scores_are_those_of_the_graph() -> None:
                 assert mate.score <= here + 1e-6
 
 
-@pytest.mark.parametrize("solver", ["local-search(patience=30)", "beam(width=300, count_zeros=true)"])
+@pytest.mark.parametrize("solver", ["local-search(patience=10)", "beam(width=300, count_zeros=true)"])
 def test_optima_of_small_mixtures(solver: str) -> None:
-    for graph in mixtures(range(60)):
+    for graph in mixtures(range(25)):
         best = scores_from_tables(graph).max()
         found = solve(graph, "MAP", solver)
         if best == -math.inf:
@@ -82,7 +82,7 @@ def test_optima_of_small_mixtures(solver: str) -> None:
 
 
 def test_best_first_is_never_above_the_optimum() -> None:
-    graphs = [g for g in mixtures(range(40)) if scores_from_tables(g).max() > -math.inf]
+    graphs = [g for g in mixtures(range(20)) if scores_from_tables(g).max() > -math.inf]
     for graph, found in zip(graphs, solve(graphs, "MAP", "best-first"), strict=True):
         assert found.log_score <= scores_from_tables(graph).max() + 1e-9
 
@@ -106,13 +106,13 @@ def test_factors_of_any_length(size: int) -> None:
     literals = np.flatnonzero(~signs)
     # The best states of single variables violate the clause, and the parity too once that is mended, or before.
     graph = FactorGraph([2] * size, [(range(size), Clause(signs)), (range(size), Parity(odd=True)), *field])
-    found = solve(graph, "MAP", "local-search(iterations=30)")
+    found = solve(graph, "MAP", "local-search(iterations=4)")
     assert found.log_score > -math.inf
     x = found.assignment
     assert x.sum() % 2 == 1
     assert (x[signs] == 1).any() or (x[literals] == 0).any()
     soft = FactorGraph([2] * size, [(range(size), Parity(log_values=(0.0, 1.0))), (range(size), Clause(signs))])
-    drawn = solve(soft, "MAR", "gibbs(chains=2, burn_in=5, samples=20)", time_limit=20.0)
+    drawn = solve(soft, "MAR", "gibbs(chains=2, burn_in=1, samples=4)")
     assert drawn.marginals is not None
     assert solve(soft, "MAP", "best-first(steps=3)").assignment is not None
 
@@ -137,12 +137,12 @@ def test_smoothness_without_tables() -> None:
     pairs = [([i, i + 1], Potts(0.8) if i % 2 else TruncatedLinear(0.1, 1.0)) for i in range(7)]
     graph = FactorGraph([40] * 8, [*unary, *pairs])
     want = solve(graph, "MAP", "exact").log_score
-    assert solve(graph, "MAP", "local-search(patience=30)").log_score == pytest.approx(want)
+    assert solve(graph, "MAP", "local-search(patience=10)").log_score == pytest.approx(want)
 
 
-@pytest.mark.parametrize(("k", "ratio"), [(3, 3.8), (5, 16.0)])
+@pytest.mark.parametrize(("k", "ratio"), [(3, 3.8), (5, 15.0)])
 def test_formulas_are_solved(k: int, ratio: float) -> None:
-    formula = random_ksat(1000, ratio, k=k, seed=1)
+    formula = random_ksat(500, ratio, k=k, seed=1)
     found = solve(formula, "MAP", "local-search", seed=2, time_limit=60.0)
     assert found.log_score == 0.0
     again = solve(formula, "MAP", "local-search(iterations=5)", seed=2)
