@@ -11,7 +11,7 @@ its references counted each time, which made block moves over factors of three v
 from equifactor.graph.move_model import MoveArrays, MoveState
 from equifactor.numerics.fastmath import get, put
 from equifactor.numerics.jit import fast_kernel, inlined
-from equifactor.numerics.kind_moves import add_kinds, move_kinds, renew
+from equifactor.numerics.kind_moves import add_kinds, move_kinds
 
 TO, BASE = 0, 1  # columns of `arcs`: the neighbour, and where the table of the pair begins
 FACTOR, VARIABLE, STRIDE = 0, 1, 2  # columns of `slots`
@@ -81,14 +81,13 @@ def rebuild(arrays, state):
 @inlined
 def move(arrays, state, i, b):
     """Put variable i into state b and bring `kept` and `at` up to date."""
-    move_tables(arrays, state, i, b)
-    move_kinds(arrays.kinds, arrays.var_ptr, state.x, state.kept, state.at, i, b)
-    state.x[i] = b
+    move_kinds(arrays, state, i, b)
+    move_in_tables(arrays, state, i, b)
 
 
 @inlined
-def move_tables(arrays, state, i, b):
-    """What a move of variable i to state b changes in the tables around it; its state stays."""
+def move_in_tables(arrays, state, i, b):
+    """`move`, as far as tables are concerned."""
     var_ptr, arc_ptr, arcs, pair = arrays.var_ptr, arrays.arc_ptr, arrays.arcs, arrays.pair
     high_ptr, high, slots, factors, table = arrays.high_ptr, arrays.high, arrays.slots, arrays.factors, arrays.table
     x, kept, at = state.x, state.kept, state.at
@@ -112,9 +111,4 @@ def move_tables(arrays, state, i, b):
                 for y in range(card):
                     kept[first + y] += table[row + shift + y * stride] - table[row + y * stride]
         at[p] += shift
-
-
-@inlined
-def look(arrays, state, i):
-    """Bring `state.local` of variable i up to date, which moves of others leave behind; ask it before reading."""
-    renew(arrays.kinds, arrays.var_ptr, state.x, state.kept, state.local, state.at, i)
+    x[i] = b

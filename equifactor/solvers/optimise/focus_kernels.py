@@ -13,7 +13,7 @@ from equifactor.graph.move_kinds import KindMoves
 from equifactor.graph.move_model import MoveArrays, MoveState
 from equifactor.numerics.jit import fast_kernel, inlined
 from equifactor.numerics.kind_moves import FACTOR, VARIABLE, look_around, move_clauses, move_slots, value_of
-from equifactor.numerics.moves import move_tables
+from equifactor.numerics.moves import move_in_tables
 from equifactor.numerics.randomness import random_below, random_unit
 
 
@@ -104,11 +104,10 @@ def focused_walk(arrays, state, focus, rng, score, best, penalty):
         more = -np.rint(gain / penalty)  # zeros more than before
         if more > 0.0 and random_unit(rng) > noise[min(arity, len(noise) - 1)] ** more:
             continue
-        move_tables(arrays, state, i, b)
         begin, end = clause_ptr[i], clause_ptr[i + 1]
         move_clauses(clauses, begin, end, literal_ptr, literals, clause_values, first_clause, kept, at, first, a)
         move_slots(own, own_ptr[i], own_ptr[i + 1], labels, first_word, at, a, b)
-        x[i] = b
+        move_in_tables(arrays, state, i, b)
         for r in range(begin, end):
             p = np.int64(clauses[r]) >> 1
             # A clause that another literal holds was and is above zero, and none of its arrays need be touched.

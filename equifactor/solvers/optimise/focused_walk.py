@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 _TRIALS = 50_000  # A phase tries at most this many changes, which takes 10 ms or so.
 _TRIALS_PER_VARIABLE = 200  # On small graphs it tries fewer.
-# The probability to accept one zero more, for factors of 0, 1, .. variables. On 3-SAT of 10,000 variables and ratio 4.2,
-# 15 million moves left 7 clauses with 0.33, 22 with 0.367 and 124 with 0.4.
+# The probability to accept one zero more, for factors of 0, 1, .. variables. On 3-SAT of 10,000 variables at a ratio of
+# 4.2, 15 million moves left 7 clauses with 0.33, 22 with 0.367 and 124 with 0.4.
 _NOISE = (0.33, 0.33, 0.33, 0.33, 0.293, 0.254, 0.23)
 
 

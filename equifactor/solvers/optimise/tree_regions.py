@@ -10,7 +10,8 @@ import numpy as np
 
 from equifactor.graph.move_model import MoveArrays, MoveState
 from equifactor.numerics.jit import fast_kernel, inlined
-from equifactor.numerics.moves import TO, look, move
+from equifactor.numerics.kind_moves import look
+from equifactor.numerics.moves import TO, move
 from equifactor.numerics.randomness import random_below, random_unit
 from equifactor.solvers.optimise.kind_block_kernels import free_factors, reach_members, spread_region
 from equifactor.solvers.optimise.tree_blocks import RegionArrays, grow_forest, solve_forest

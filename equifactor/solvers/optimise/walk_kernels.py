@@ -12,8 +12,8 @@ from equifactor.graph.move_model import MoveArrays, MoveState
 from equifactor.numerics.fastmath import get
 from equifactor.numerics.heaps import settle
 from equifactor.numerics.jit import FAST_OPTIONS, fast_kernel, inlined
-from equifactor.numerics.kind_moves import FACTOR, VARIABLE
-from equifactor.numerics.moves import TO, look, move, states_of
+from equifactor.numerics.kind_moves import FACTOR, VARIABLE, look
+from equifactor.numerics.moves import TO, move, states_of
 from equifactor.numerics.randomness import random_below
 
 

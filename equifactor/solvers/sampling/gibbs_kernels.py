@@ -4,7 +4,8 @@
 from equifactor.graph.move_model import MoveArrays, MoveState
 from equifactor.numerics.fastmath import MIN_EXP, exp_, get, put
 from equifactor.numerics.jit import fast_kernel
-from equifactor.numerics.moves import look, move, states_of
+from equifactor.numerics.kind_moves import look
+from equifactor.numerics.moves import move, states_of
 from equifactor.numerics.randomness import random_unit
 
 
