@@ -237,6 +237,11 @@ def _probabilities(values: object, what: str) -> FloatArray:
     return numbers
 
 
+def causes_of_edges(rows: FactorRows) -> tuple[IntArray, BoolArray, FloatArray]:
+    """[e] of each edge: the active state of its variable, whether that is the effect, and its log inhibitor, or 0."""
+    return _signs(rows), _effects(rows), _inhibitor_of_edge(rows)
+
+
 def _signs(rows: FactorRows) -> IntArray:
     """[e] the state in which the variable of each edge is active."""
     is_head = np.zeros(len(rows.words), bool)
