@@ -4,6 +4,10 @@ Both build the same graph and send the same damped messages, all at once; a mess
 are CPU time on one thread, the best of several. What is compared are marginals after the same number of iterations for
 sum-product, and the decoded states for max-product. PGMax counts in single precision and we in double.
 
+The graphs are ones on which messages stay within linear numbers. Where they become all but certain, as on ors, ands and
+pools over scopes drawn at random from a single layer, our sums go on in logs: 4 to 5 million messages a second, about
+twice PGMax.
+
     python -m benchmarks.peers --install
     python -m benchmarks.pgmax_kinds
     python -m benchmarks.pgmax_kinds --factors 2000 --arity 9 --kinds or pool
