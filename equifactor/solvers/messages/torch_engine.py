@@ -34,6 +34,7 @@ class TorchEngine:
         self.flat = flat.to(context.device, context.dtype)
         self.floor = message_floor(self.flat)  # It is that of the tables as rounded to the float type.
         self.compiled = flat
+        self.kinds = tensors.structured_of(self.flat)
         self.msg_fv = tensors.first_messages(self.flat, settings.semiring)
 
     def sweep(self, count: int) -> FloatArray:
@@ -42,7 +43,7 @@ class TorchEngine:
 
         for _ in range(count):
             msg_vf = tensors.sum_of_other_factors(self.flat, self.msg_fv)
-            new = tensors.marginalize_tables(self.flat, msg_vf, self.settings.semiring)
+            new = tensors.marginalize_tables(self.flat, msg_vf, self.settings.semiring, self.kinds)
             new = tensors.hold_above(new, self.floor)
             old, self.msg_fv = self.msg_fv, tensors.damp(new, self.msg_fv, self.settings.damping)
         if self.settings.tolerance == 0:
