@@ -4,7 +4,7 @@ Symbols: msg_fv [S] factor-to-variable and msg_vf [S] variable-to-factor log mes
 True zeros are -inf and stay so: leave-one-out sums count infinities instead of subtracting them.
 """
 
-from equifactor.numerics.tensors.structured_tensors import StructuredTensors, pair_tables, structured_of
+from equifactor.numerics.tensors.structured_tensors import PairTables, StructuredTensors, structured_of
 from equifactor.numerics.tensors.tensor_beliefs import (
     bethe_log_z,
     count_empty,
@@ -25,6 +25,7 @@ from equifactor.numerics.tensors.tensor_messages import (
 )
 
 __all__ = [
+    "PairTables",
     "StructuredTensors",
     "bethe_log_z",
     "change_per_graph",
@@ -35,7 +36,6 @@ __all__ = [
     "log_scores",
     "marginalize_tables",
     "max_states",
-    "pair_tables",
     "probabilities",
     "reduce_tables",
     "structured_of",

@@ -6,6 +6,7 @@ level up to some number, the literals that fail are counted instead. A gradient 
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -36,10 +37,8 @@ class CountTensors(SignedTensors):
 
     def __init__(self, group: StructuredGroup, device: torch.device) -> None:
         super().__init__(group, device)
-        self.turned = np.zeros(group.num_factors, bool)
-        self.batches: list[_CountBatch] = []
-        self.kept: dict[str, Any] = {}  # the last object that `given` made, and for which caps
-        self._lay_out(np.diff(group.edge_ptr), self.turned)
+        self.kept: dict[bool, tuple[Any, CountTensors]] = {}  # what `given` made last, and for which caps
+        self.signs = self.index(group.words)
 
     def given(self, values: FloatArray | None, fixed: bool) -> CountTensors:
         """Counts up to the least number from which on, or down to which, the values are level."""
@@ -50,19 +49,17 @@ class CountTensors(SignedTensors):
             up = _last_change(values, ptr, joined, from_end=False)
             down = _last_change(values, ptr, joined, from_end=True)
             caps, turned = np.minimum(up, down), down < up
-        if "caps" not in self.kept or not np.array_equal(self.kept["caps"], np.stack((caps, turned))):
-            other = CountTensors.__new__(CountTensors)
-            other.__dict__.update(self.__dict__)
-            other.batches, other.kept = [], {}
+        wanted = np.stack((caps, turned))
+        if fixed not in self.kept or not np.array_equal(self.kept[fixed][0], wanted):
+            other = copy.copy(self)
             other._lay_out(caps, turned)
-            self.kept.update(caps=np.stack((caps, turned)), object=other)
-        found: CountTensors = self.kept["object"]
-        return found
+            self.kept[fixed] = wanted, other
+        return self.kept[fixed][1]
 
     def _lay_out(self, caps: IntArray, turned: Any) -> None:
         group = self.group
         arity = np.diff(group.edge_ptr)
-        self.signs = self.index(group.words)
+        self.batches: list[_CountBatch] = []
         self.counted = self.index(group.words ^ np.repeat(turned, arity))
         rounded = 2 ** np.ceil(np.log2(np.maximum(caps, 1))).astype(np.int64)
         for cap in np.unique(rounded).tolist():
@@ -70,7 +67,9 @@ class CountTensors(SignedTensors):
             ptr, edges = picked(group.edge_ptr, members)
             number = np.arange(cap + 1)
             place = np.where(turned[members, None], arity[members, None] - number, number)
-            place = np.where(number <= arity[members, None], group.value_ptr[members, None] + place, group.value_ptr[-1])
+            place = np.where(
+                number <= arity[members, None], group.value_ptr[members, None] + place, group.value_ptr[-1]
+            )
             tree = FactorTree.of(ptr, self.device)
             self.batches.append(_CountBatch(cap, self.index(edges), tree, self.index(place)))
 

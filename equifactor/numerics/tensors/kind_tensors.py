@@ -40,7 +40,9 @@ class KindTensors(ABC):
         first = group.edge_ptr[:-1]  # the first edge of each factor and its states
         self.first_edge = self.index(first)  # [N]
         count = group.card[first]
-        self.state_of_first = self.index(np.repeat(state_ptr[first] - ptr_of(count)[:-1], count) + np.arange(count.sum()))
+        self.state_of_first = self.index(
+            np.repeat(state_ptr[first] - ptr_of(count)[:-1], count) + np.arange(count.sum())
+        )
         self.factor_of_first = self.index(np.repeat(np.arange(self.num_factors), count))
 
     def index(self, values: np.ndarray) -> Tensor:
@@ -51,7 +53,7 @@ class KindTensors(ABC):
     def messages(
         self, values: Float[Tensor, " t *H"], q: Float[Tensor, " s *H"], semiring: Semiring
     ) -> Float[Tensor, " s *H"]:
-        """Outgoing log messages from incoming ones, whose largest state is 0 on every edge that has a possible one."""
+        """Outgoing log messages from incoming ones, which are best given scaled: sums of large logs lose digits."""
 
     @abstractmethod
     def log_scores(self, values: Float[Tensor, " t"], states: Int[Tensor, "A e"]) -> Float[Tensor, "A N"]:

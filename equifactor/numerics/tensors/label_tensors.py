@@ -110,7 +110,7 @@ class TruncatedLinearTensors(LabelTensors):
         return torch.maximum(slope * (label[:, :, 0] - label[:, :, 1]).abs().to(values.dtype), limit)
 
     def _stretches(self, slope: Tensor, limit: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """[s] where labels in reach of each state begin, pass it and end, among the sorted states of the other variable.
+        """[s] where labels in reach of each state begin, pass it and end, among the other variable's sorted states.
 
         At the border of reach both values are the same, so that rounding there does not matter. Channels scale slope
         and limit alike, and the first one that is not 0 tells.

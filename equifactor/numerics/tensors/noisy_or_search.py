@@ -19,13 +19,24 @@ if TYPE_CHECKING:
     from equifactor.numerics.tensors.noisy_or_tensors import NoisyOrTensors
     from equifactor.typing import FloatArray, IntArray
 
+_MOST_PARTS = 2**21  # states of assignments that are scored at once
+
 
 def searched_messages(kind: NoisyOrTensors, values: Tensor, q: Tensor, out: Tensor) -> Tensor:
     """`out` [s, ..] with the messages of the factors that are too large for a table."""
     if q.ndim > 1:
         columns = zip(values.unbind(1), q.unbind(1), out.unbind(1), strict=True)
         return torch.stack([searched_messages(kind, *column) for column in columns], dim=1)
-    rows = _SearchedRows(kind)
+    arity = np.diff(kind.group.edge_ptr)[kind.searched]
+    part = np.cumsum(2 * arity * arity) // _MOST_PARTS
+    for members in np.split(kind.searched, np.flatnonzero(np.diff(part)) + 1):
+        out = _messages_of(kind, members, values, q, out)
+    return out
+
+
+def _messages_of(kind: NoisyOrTensors, members: IntArray, values: Tensor, q: Tensor, out: Tensor) -> Tensor:
+    """`out` [s] with the messages of some factors."""
+    rows = _SearchedRows(kind, members)
     arity = np.diff(rows.edge_ptr)
     asked = np.repeat(arity, 2 * arity)  # the length of each assignment, one per edge state
     chosen = np.empty(int(asked.sum()), np.int64)
@@ -36,13 +47,13 @@ def searched_messages(kind: NoisyOrTensors, values: Tensor, q: Tensor, out: Tens
     edge = rows.edges[rows.edge_ptr[factor[query]] + np.arange(ptr[-1]) - ptr[query]]
     own = np.arange(len(asked)) - 2 * rows.edge_ptr[factor]
     is_own = np.arange(ptr[-1]) - ptr[query] == own[query] // 2
-    found = _scored(kind, values, q, (query, edge, chosen), kind.searched[factor], is_own)
+    found = _scored(kind, values, q, (query, edge, chosen), members[factor], is_own)
     return out.index_copy(0, kind.index((2 * rows.edges[:, None] + [0, 1]).ravel()), found)
 
 
 def searched_maxima(kind: NoisyOrTensors, values: Tensor, q: Tensor, out: Tensor) -> Tensor:
     """`out` [N] with the maxima of the factors that are too large for a table, or with bounds on them."""
-    rows = _SearchedRows(kind)
+    rows = _SearchedRows(kind, kind.searched)
     chosen, gap = np.empty(len(rows.edges), np.int64), np.empty(len(kind.searched))
     best_of_all(*rows.arrays(values, q), chosen, gap)
     query = np.repeat(np.arange(len(gap)), np.diff(rows.edge_ptr))
@@ -51,13 +62,13 @@ def searched_maxima(kind: NoisyOrTensors, values: Tensor, q: Tensor, out: Tensor
 
 
 class _SearchedRows:
-    """The factors that are searched, as flat arrays of their own."""
+    """Factors that are searched, as flat arrays of their own."""
 
-    def __init__(self, kind: NoisyOrTensors) -> None:
+    def __init__(self, kind: NoisyOrTensors, members: IntArray) -> None:
         group = kind.group
-        self.edge_ptr, self.edges = picked(group.edge_ptr, kind.searched)
-        self.value_ptr, self.places = picked(group.value_ptr, kind.searched)
-        self.word_ptr, words = picked(group.word_ptr, kind.searched)
+        self.edge_ptr, self.edges = picked(group.edge_ptr, members)
+        self.value_ptr, self.places = picked(group.value_ptr, members)
+        self.word_ptr, words = picked(group.word_ptr, members)
         self.words = group.words[words]
 
     def arrays(self, values: Tensor, q: Tensor) -> tuple[IntArray | FloatArray, ...]:

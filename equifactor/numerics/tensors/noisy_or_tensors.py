@@ -20,7 +20,7 @@ from equifactor.numerics.tensors.chain_tensors import SignedTensors, first_only,
 from equifactor.numerics.tensors.dense_tensors import DenseBlocks
 from equifactor.numerics.tensors.factor_trees import FactorTree
 from equifactor.numerics.tensors.segments import segment_sum
-from equifactor.numerics.tensors.semirings import log1mexp, per_row, plus
+from equifactor.numerics.tensors.semirings import log1mexp, per_row, plus, segment_total
 
 if TYPE_CHECKING:
     from equifactor.graph.flat_graph import StructuredGroup
@@ -62,9 +62,7 @@ class NoisyOrTensors(SignedTensors):
         """The messages of either semiring."""
         if semiring == "sum":
             return self._sums(values, q)
-        states = self.tables.states  # per shape: all assignments, and which factors these are
-        tables = [self._scores(values, digits, members) for digits, members in states]
-        out = self.tables.messages(tables, q, "max")
+        out = self._maxima_of_tables(values, q)
         if not len(self.searched):
             return out
         from equifactor.numerics.tensors.noisy_or_search import searched_messages
@@ -73,9 +71,10 @@ class NoisyOrTensors(SignedTensors):
 
     def totals(self, values: Tensor, q: Tensor, semiring: Semiring) -> Tensor:
         """A search that is cut short gives its bound: a maximum is never too low."""
-        found = super().totals(values, q, semiring)
         if semiring == "sum" or not len(self.searched):
-            return found
+            return super().totals(values, q, semiring)
+        met = (q + self._maxima_of_tables(values, q)).index_select(0, self.state_of_first)
+        found = segment_total(met, self.factor_of_first, self.num_factors, semiring)
         from equifactor.numerics.tensors.noisy_or_search import searched_maxima
 
         return searched_maxima(self, values, q, found)
@@ -101,6 +100,11 @@ class NoisyOrTensors(SignedTensors):
         leak, present = (v.index_select(0, self.with_effect) for v in (leak, present))
         to_effects = torch.stack((leak + none, plus(some, present + none, "sum")), dim=1)
         return self.unpaired(torch.cat((to_causes, to_effects)).index_select(0, self.order))
+
+    def _maxima_of_tables(self, values: Tensor, q: Tensor) -> Tensor:
+        """Messages [s, ..] of the factors with small scopes, -inf for the others."""
+        tables = [self._scores(values, digits, members) for digits, members in self.tables.states]
+        return self.tables.messages(tables, q, "max")
 
     def log_scores(self, values: Tensor, states: Tensor) -> Tensor:
         """The log probability of the effect, or of its absence."""

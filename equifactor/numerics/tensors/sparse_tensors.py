@@ -6,6 +6,7 @@ one of some states, behind it any. Here what is received is scaled first, so tha
 
 from __future__ import annotations
 
+import copy
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -68,13 +69,9 @@ class SparseTensors(KindTensors):
 
     def given(self, values: FloatArray | None, fixed: bool) -> SparseTensors:
         """Boxes where the default is above zero, or for all where nobody may look."""
-        if values is None:
-            wanted = np.ones(self.num_factors, bool)
-        else:
-            wanted = values[self.group.value_ptr[:-1]] > -np.inf
+        wanted = np.ones(self.num_factors, bool) if values is None else values[self.group.value_ptr[:-1]] > -np.inf
         if not self.kept or not np.array_equal(self.kept[0][0], wanted):
-            other = SparseTensors.__new__(SparseTensors)
-            other.__dict__.update(self.__dict__)
+            other = copy.copy(self)
             other.boxes = self._boxes(wanted) if wanted.any() else None
             self.kept[:] = [(wanted, other)]
         return self.kept[0][1]

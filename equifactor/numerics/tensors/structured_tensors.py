@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from equifactor.typing import Semiring
 
 Flat = FlatGraph[Tensor]
+LARGEST_PAIR = 256  # entries of the largest table that `PairTables` has
 
 KIND_TENSORS = {
     "sparse": "sparse_tensors:SparseTensors",
@@ -45,21 +46,35 @@ class StructuredTensors:
     kind: KindTensors
 
     def messages(
-        self, log_phi: Float[Tensor, " T *H"], msg_vf: Float[Tensor, " S *H"], semiring: Semiring, first: int = 0
+        self,
+        log_phi: Float[Tensor, " T *H"],
+        msg_vf: Float[Tensor, " S *H"],
+        semiring: Semiring,
+        *,
+        first: int = 0,
+        scaled_by: Semiring | None = None,
     ) -> Float[Tensor, " s *H"]:
-        """Log messages of the group, right up to a constant per edge that is the same in both semirings.
+        """Log messages of the group, right up to a constant per edge.
 
-        What is received is shifted to a largest entry of 0: sums of a thousand large logs would lose digits, and a
-        constant does not matter to a message. `first` is the number of the edge state that `msg_vf` begins with.
+        What is received is scaled edge by edge to a sum (or a largest entry) of 1: sums of a thousand large logs would
+        lose digits, and a constant does not matter to a message.
+
+        Args:
+            log_phi: the log values of all factors.
+            msg_vf: what all factors receive.
+            semiring: of the messages.
+            first: the number of the edge state that `msg_vf` begins with.
+            scaled_by: the semiring of the scale, that of the messages unless stated; messages of both semirings are
+                comparable where it is the same.
         """
-        q, _ = self._shifted(msg_vf, first)
+        q, _ = self._shifted(msg_vf, first, scaled_by or semiring)
         return self.kind.messages(log_phi[self.group.entries], q, semiring)
 
     def log_totals(
         self, log_phi: Float[Tensor, " T"], messages: Float[Tensor, " S"], semiring: Semiring
     ) -> Float[Tensor, " N"]:
         """The sum (or the maximum, never too low) over all assignments of each factor, with messages taken in."""
-        q, top = self._shifted(messages, 0)
+        q, top = self._shifted(messages, 0, semiring)
         found = self.kind.totals(log_phi[self.group.entries], q, semiring)
         return found + segment_sum(finite(top), self.kind.factor_of_edge, self.kind.num_factors)
 
@@ -67,18 +82,19 @@ class StructuredTensors:
         """Messages of the group, scaled edge by edge."""
         return self.kind.normalized(values, semiring)
 
-    def _shifted(self, messages: Tensor, first: int) -> tuple[Tensor, Tensor]:
-        """[s, ..] what the group receives, less the largest entry [e, ..] of each edge, and these."""
+    def _shifted(self, messages: Tensor, first: int, semiring: Semiring) -> tuple[Tensor, Tensor]:
+        """[s, ..] what the group receives, less the sum or the largest entry [e, ..] of each edge, and these."""
         states = self.group.states
         q = messages[states.start - first : states.stop - first]
-        top = self.kind.over_states(q.detach(), "max")
+        top = self.kind.over_states(q.detach(), semiring)
         return q - finite(top).index_select(0, self.kind.edge_of_state), top
 
 
-def structured_of(g: Flat) -> tuple[StructuredTensors, ...]:
+def structured_of(g: Flat, fixed: bool | None = None) -> tuple[StructuredTensors, ...]:
     """The groups of a batch that are no tables, with index tensors, which are laid out once for a structure.
 
-    Some kinds look at the log values, which waits for the device; while a CUDA graph is captured nobody can.
+    Some kinds look at the log values, which waits for the device; while a CUDA graph is captured nobody can. With
+    `fixed` nobody will ask for a gradient in the log values; unless it is stated, this follows from the log values.
     """
     if not g.structured:
         return ()
@@ -87,7 +103,8 @@ def structured_of(g: Flat) -> tuple[StructuredTensors, ...]:
             g.cache["kinds"] = [_kind_tensors(group, g.log_phi.device) for group in g.structured]
     captured = g.log_phi.device.type == "cuda" and torch.cuda.is_current_stream_capturing()
     values = None if captured else g.log_phi.detach().double().cpu().numpy()
-    fixed = not (g.log_phi.requires_grad and torch.is_grad_enabled())
+    if fixed is None:
+        fixed = not (g.log_phi.requires_grad and torch.is_grad_enabled())
     with torch.inference_mode(False):
         return tuple(
             StructuredTensors(group, kind.given(None if values is None else values[group.entries], fixed))
@@ -104,23 +121,47 @@ def structured_scores(g: Flat, states: Tensor) -> list[tuple[Tensor, Tensor]]:
     return found
 
 
-def pair_tables(
-    kinds: Sequence[StructuredTensors], log_phi: Float[Tensor, " T"]
-) -> list[tuple[np.ndarray, Float[Tensor, "N A"]]]:
-    """For each group its factors of two variables [n], and all their tables in rows [n, A], A the largest size."""
-    found = []
-    for own in kinds:
-        group = own.group
-        pairs = np.flatnonzero(np.diff(group.edge_ptr) == 2)
-        first = group.edge_ptr[pairs]
-        size = int((group.card[first] * group.card[first + 1]).max(initial=0))
-        states = np.zeros((size, len(group.card)), np.int64)
-        entry = np.arange(size)[:, None]
-        states[:, first] = np.minimum(entry // group.card[first + 1], group.card[first] - 1)
-        states[:, first + 1] = entry % group.card[first + 1]
-        scores = own.kind.log_scores(log_phi[group.entries], own.kind.index(states))  # [A, N]
-        found.append((pairs, scores.T[own.kind.index(pairs)]))
-    return found
+class PairTables:
+    """The tables of the factors of two variables that are no tables themselves, where they are small: P of them.
+
+    Index tensors are laid out once for a structure. The tables of a group are rows of one length, those of all groups
+    follow each other.
+    """
+
+    def __init__(self, kinds: Sequence[StructuredTensors]) -> None:
+        self.states: list[Tensor | None] = []  # of each group the assignments of all edges [A, e]
+        self.factors: list[Tensor] = []
+        pairs, start = [np.zeros((0, 2), np.int64)], [np.zeros(0, np.int64)]
+        size = 0
+        for own in kinds:
+            group = own.group
+            first = group.edge_ptr[:-1]
+            entries = group.card[first] * group.card[np.minimum(first + 1, len(group.card) - 1)]
+            factors = np.flatnonzero((np.diff(group.edge_ptr) == 2) & (entries <= LARGEST_PAIR))
+            self.factors.append(own.kind.index(factors))
+            if not len(factors):
+                self.states.append(None)
+                continue
+            first, count = first[factors], int(entries[factors].max())
+            states = np.zeros((count, len(group.card)), np.int64)
+            entry = np.arange(count)[:, None]
+            states[:, first] = np.minimum(entry // group.card[first + 1], group.card[first] - 1)
+            states[:, first + 1] = entry % group.card[first + 1]
+            self.states.append(own.kind.index(states))
+            pairs.append(np.stack((first, first + 1), 1) + group.edges.start)
+            start.append(size + count * np.arange(len(factors)))
+            size += count * len(factors)
+        self.edges = np.concatenate(pairs)  # [P, 2] among all edges
+        self.start = np.concatenate(start)  # [P] the first entry of each table
+
+    def values(self, kinds: Sequence[StructuredTensors], log_phi: Float[Tensor, " T"]) -> Float[Tensor, " n"]:
+        """The entries of all tables."""
+        found = [log_phi[:0]]
+        for own, factors, states in zip(kinds, self.factors, self.states, strict=True):
+            if states is not None:
+                scores = own.kind.log_scores(log_phi[own.group.entries], states)  # [A, N]
+                found.append(scores.T.index_select(0, factors).reshape(-1))
+        return torch.cat(found)
 
 
 def _kind_tensors(group: StructuredGroup, device: torch.device) -> KindTensors:

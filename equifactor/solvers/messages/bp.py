@@ -16,7 +16,6 @@ from equifactor.solvers.elimination.impossibility import zero_or_lost
 from equifactor.solvers.messages.bp_engine import BpEngine, BpSettings, Schedule, new_engine
 
 if TYPE_CHECKING:
-
     from equifactor.graph import FlatGraph
     from equifactor.typing import FloatArray, Semiring
 
