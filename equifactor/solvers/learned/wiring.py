@@ -88,7 +88,8 @@ class Wiring:
             return tensors.reduce_tables(self.groups, tables, msg_vf, of, zeros=self.has_zeros)
         blocks = [kind.messages(tables, msg_vf, of, first=self.first, scaled_by=self.semiring) for kind in self.kinds]
         if self.groups:
-            blocks.insert(0, tensors.reduce_tables(self.groups, tables, msg_vf, of, zeros=self.has_zeros))
+            own = msg_vf[: self.kinds[0].group.states.start - self.first]
+            blocks.insert(0, tensors.reduce_tables(self.groups, tables, own, of, zeros=self.has_zeros))
         return torch.cat(blocks)
 
     def normalize(self, log_values: Float[Tensor, " S2 *H"], semiring: Semiring | None = None) -> Tensor:
