@@ -37,7 +37,7 @@ class CountTensors(SignedTensors):
 
     def __init__(self, group: StructuredGroup, device: torch.device) -> None:
         super().__init__(group, device)
-        self.kept: dict[bool, tuple[Any, CountTensors]] = {}  # what `given` made last, and for which caps
+        self.kept: dict[bool | None, tuple[Any, CountTensors]] = {}  # what `given` made last, and for which caps
         self.signs = self.index(group.words)
 
     def given(self, values: FloatArray | None, fixed: bool) -> CountTensors:
@@ -49,12 +49,12 @@ class CountTensors(SignedTensors):
             up = _last_change(values, ptr, joined, from_end=False)
             down = _last_change(values, ptr, joined, from_end=True)
             caps, turned = np.minimum(up, down), down < up
-        wanted = np.stack((caps, turned))
-        if fixed not in self.kept or not np.array_equal(self.kept[fixed][0], wanted):
+        wanted, key = np.stack((caps, turned)), None if values is None else fixed
+        if key not in self.kept or not np.array_equal(self.kept[key][0], wanted):
             other = copy.copy(self)
             other._lay_out(caps, turned)
-            self.kept[fixed] = wanted, other
-        return self.kept[fixed][1]
+            self.kept[key] = wanted, other
+        return self.kept[key][1]
 
     def _lay_out(self, caps: IntArray, turned: Any) -> None:
         group = self.group

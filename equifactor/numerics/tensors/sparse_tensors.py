@@ -65,16 +65,17 @@ class SparseTensors(KindTensors):
         self.slots = FactorTree.of(group.edge_ptr, device)
         self.place = self.index(place_in_row(group.edge_ptr))
         self.longest = int(arity.max())
-        self.kept: list[tuple[BoolArray, SparseTensors]] = []  # the last object that `given` made, and its defaults
+        self.kept: dict[bool, tuple[BoolArray, SparseTensors]] = {}  # what `given` made last, and for which defaults
 
     def given(self, values: FloatArray | None, fixed: bool) -> SparseTensors:
         """Boxes where the default is above zero, or for all where nobody may look."""
         wanted = np.ones(self.num_factors, bool) if values is None else values[self.group.value_ptr[:-1]] > -np.inf
-        if not self.kept or not np.array_equal(self.kept[0][0], wanted):
+        key = values is None
+        if key not in self.kept or not np.array_equal(self.kept[key][0], wanted):
             other = copy.copy(self)
             other.boxes = self._boxes(wanted) if wanted.any() else None
-            self.kept[:] = [(wanted, other)]
-        return self.kept[0][1]
+            self.kept[key] = wanted, other
+        return self.kept[key][1]
 
     def messages(self, values: Tensor, q: Tensor, semiring: Semiring) -> Tensor:
         """What a configuration or a box says to a state is its value and what its other states receive."""

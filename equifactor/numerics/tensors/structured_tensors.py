@@ -100,7 +100,11 @@ def structured_of(g: Flat, fixed: bool | None = None) -> tuple[StructuredTensors
         return ()
     if "kinds" not in g.cache:
         with torch.inference_mode(False):  # The next to ask may want gradients.
-            g.cache["kinds"] = [_kind_tensors(group, g.log_phi.device) for group in g.structured]
+            kinds = [_kind_tensors(group, g.log_phi.device) for group in g.structured]
+            if g.log_phi.device.type == "cuda":  # While a CUDA graph is captured no index can be laid out.
+                for kind in kinds:
+                    kind.given(None, True)
+            g.cache["kinds"] = kinds
     captured = g.log_phi.device.type == "cuda" and torch.cuda.is_current_stream_capturing()
     values = None if captured else g.log_phi.detach().double().cpu().numpy()
     if fixed is None:

@@ -110,7 +110,8 @@ def test_unrolled_gradients_are_those_of_finite_differences(semiring: Any) -> No
     table = [[0.3, -0.2], [0.1, 0.5]]
     factors = [
         ([0, 1, 2], Parity(log_values=(0.3, -0.8))), ([1, 2, 3], Clause([True, False, True], weight=0.7)),
-        ([0, 2, 3], Count([0.2, -0.1, 0.4, -np.inf])), ([3, 0, 1], NoisyOr(0.2, [0.5, 0.3])), ([0, 3], Potts(0.6)), ([1, 3], table),
+        ([0, 2, 3], Count([0.2, -0.1, 0.4, -np.inf])), ([3, 0, 1], NoisyOr(0.2, [0.5, 0.3])),
+        ([0, 3], Potts(0.6)), ([1, 3], table),
         ([2, 0], TruncatedLinear(0.4, 1.0)), ([0, 1, 3], SparseTable([[0, 1, 1], [1, 0, 0]], [0.4, -0.3], 0.1)),
     ]  # fmt: skip
     flat = compile(FactorGraph([2] * 4, factors, log=True)).to()
