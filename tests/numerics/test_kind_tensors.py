@@ -159,9 +159,9 @@ def test_gradients_are_those_of_finite_differences(kind: str, semiring: Any) -> 
 
 @every_kind
 @semirings
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_zeros_make_no_nan(kind: str, semiring: Any, dtype: Any) -> None:
+def test_zeros_make_no_nan(kind: str, semiring: Any) -> None:
     for seed in range(4):
+        dtype = (torch.float32, torch.float64)[seed % 2]
         graph = factors_of(kind, seed)
         flat = compile(graph).to(dtype=str(dtype)[6:])
         q = in_order(flat, received(graph, seed, zeros=0.7)).to(dtype).requires_grad_()
@@ -199,10 +199,10 @@ def assert_equal_runs(graph: Any, semiring: Any, dtype: str, damping: float, swe
 
 
 @semirings
-@pytest.mark.parametrize(("dtype", "damping"), [("float64", 0.0), ("float64", 0.3), ("float32", 0.3)])
+@pytest.mark.parametrize(("dtype", "damping"), [("float64", 0.3), ("float32", 0.0)])
 def test_the_torch_engine_runs_as_the_compiled_one_does(semiring: Any, dtype: str, damping: float) -> None:
     graphs = []
-    for seed in range(60):
+    for seed in range(48):
         (reduced,) = without_impossible_states([random_mixture(np.random.default_rng(seed))])
         if reduced is not None:
             graphs.append(reduced.graph if seed % 4 else as_tables(reduced.graph))

@@ -76,7 +76,7 @@ def with_fields(graph: FactorGraph) -> FactorGraph:
 
 @gradients
 def test_the_layer_is_exact_on_trees_of_kinds(gradient: Any) -> None:
-    for seed in range(4):
+    for seed in range(3):
         graph = tree(seed)
         flat = compile(graph).to()
         log_phi = flat.log_phi.clone().requires_grad_()
@@ -196,9 +196,9 @@ def test_claims_hold_on_every_kind_for_random_weights(kind: str, tmp_path: Path,
         (range(12), Parity()), (range(11), NoisyOr(0.1, np.linspace(0.1, 0.9, 10))), (range(2, 12), AtMost(3)),
         (range(1, 9), Clause()), ([0, 1], Potts(0.7)), ([1, 2], Potts(-0.4)), ([2, 0], Clause(weight=1.0)),
     ]  # fmt: skip
-    graphs = [FactorGraph([2] * 12, [*unary, *long], log=True), *(with_fields(possible(seed)) for seed in range(3))]
+    graphs = [FactorGraph([2] * 12, [*unary, *long], log=True), *(with_fields(possible(seed)) for seed in range(2))]
     for task in ("MAR", "MAP"):
-        model = write_model(tmp_path / f"{task}.safetensors", kind, task=task, steps=4)
+        model = write_model(tmp_path / f"{task}.safetensors", kind, task=task, steps=3)
         for finding in audit(model, graphs, trials=Trials(1)):
             assert not finding.failed, f"{finding.violation.where}: {finding.violation.error}"
 
