@@ -47,7 +47,9 @@ SOLVERS = {
     "mplp": "equifactor.solvers.optimise.duals:Mplp",
     "srmp": "equifactor.solvers.optimise.duals:Srmp",
     "toulbar2": "equifactor.solvers.optimise.toulbar2:Toulbar2",
-    # Sampling.
+    # Sampling, and sums over a cutset in place of samples.
+    "blocks": "equifactor.solvers.sampling.blocks:BlockSampling",
+    "conditioning": "equifactor.solvers.sampling.conditioning:Conditioning",
     "gibbs": "equifactor.solvers.sampling.gibbs:Gibbs",
 }
 

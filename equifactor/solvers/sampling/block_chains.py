@@ -1,0 +1,135 @@
+"""Markov chains that draw large blocks exactly: their tables, their states, their covers by blocks."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from equifactor.solvers.sampling.block_program import BlockProgram, build_block, shared_memory
+from equifactor.solvers.sampling.cutsets import Budget, cover
+
+if TYPE_CHECKING:
+    from equifactor.clock import Clock
+    from equifactor.graph import FactorGraph
+    from equifactor.solvers.sampling.running_batches import RunningBatches
+    from equifactor.typing import FloatArray
+
+# A way from tables that hardly matter to those of the model, for starts: powers of all scores, and what stands in place
+# of the log of zero, so that zeros are walked around before they are walls.
+_WARMING = ((0.1, -3.0), (0.25, -6.0), (0.5, -12.0), (0.75, -25.0), (1.0, -50.0))
+_MORE_WARMING = 20  # This many sweeps more may be made at the end of it, to get rid of zeros.
+
+
+class Cover(NamedTuple):
+    """Blocks that together hold every variable."""
+
+    blocks: list[BlockProgram]
+    weight: FloatArray  # [X] one over the number of blocks that hold the variable of each state
+    num_cut: int  # number of variables in the largest cutset
+    entries: float  # of all cluster tables of all blocks
+
+
+class BlockChains:
+    """L ladders of R chains on one graph without observed variables; rung 0 of each is at the model itself.
+
+    Args:
+        graph: the model.
+        betas: [R] powers of the scores on each rung, the first one 1.
+        ladders: L, the number of ladders.
+        budget: what one block may cost.
+        seed: of all draws and choices.
+    """
+
+    def __init__(self, graph: FactorGraph, betas: FloatArray, ladders: int, budget: Budget, seed: int) -> None:
+        from equifactor.solvers.elimination.program_kernels import table_strides
+
+        s = self.structure = graph.structure
+        self.budget = budget
+        self.betas = betas
+        self.log_phi = np.stack([_tempered(graph.log_phi, beta) for beta in betas])
+        self.choices = np.random.default_rng(seed)
+        count = ladders * len(betas)
+        self.x = self.choices.integers(0, s.card, (count, s.num_vars))
+        self.rng = self.choices.integers(1, 2**64, (count, 1), np.uint64)
+        self.model = (s.scope_ptr, s.scope_vars, table_strides(s.scope_ptr, s.scope_vars, s.card), s.table_ptr)
+        self._used = np.zeros(s.num_vars)
+        self._memory = shared_memory(s, budget.kept)
+        self._row, self._p = np.zeros(int(s.card.max(initial=1))), np.zeros(int(s.state_ptr[-1]))
+        self._log_sum = np.zeros(count)
+        self._nothing = np.zeros((ladders, 0))
+        self.tried, self.taken = np.zeros(len(betas)), np.zeros(len(betas))
+        self.covers: list[Cover] = []
+        self.seconds_per_sweep = 0.0
+
+    def add_cover(self) -> None:
+        """Choose blocks that differ from those so far."""
+        s = self.structure
+        cuts = cover(s, self.budget, self._used, self.choices)
+        times = np.sum([~cut.is_cut for cut in cuts], axis=0)
+        self.covers.append(
+            Cover(
+                blocks=[build_block(s, cut, self._memory) for cut in cuts],
+                weight=np.repeat(1.0 / times, s.card),
+                num_cut=max(int(cut.is_cut.sum()) for cut in cuts),
+                entries=sum(cut.entries for cut in cuts),
+            )
+        )
+
+    def find_starts(self, clock: Clock) -> bool:
+        """Walk all chains from random states to possible ones; whether rung 0 of some ladder has one.
+
+        Ladders that found none start where another one does.
+        """
+        true = self.log_phi
+        for beta, floor in _WARMING:
+            self.log_phi = np.maximum(np.minimum(1.0, beta / self.betas)[:, None] * true, floor)
+            self.sweep(self.covers[0], clock=clock)
+        for n in range(_MORE_WARMING):
+            if self.possible(true).all() or clock.stopped:
+                break
+            self.sweep(self.covers[n % len(self.covers)], clock=clock)
+        self.log_phi = true
+        possible = self.possible(true)
+        if not possible.any():
+            return False
+        good = np.flatnonzero(possible)
+        for c in np.flatnonzero(~possible):
+            self.x[c] = self.x[good[c % len(good)]]
+        return True
+
+    def possible(self, log_phi: FloatArray) -> np.ndarray:
+        """[L R] whether the states of each chain have positive probability."""
+        from equifactor.solvers.sampling.block_kernels import log_score
+
+        scores = [log_score(log_phi[0], x, *self.model) for x in self.x]
+        return np.isfinite(scores)
+
+    def sweep(self, blocks: Cover, sums: RunningBatches | None = None, clock: Clock | None = None) -> bool:
+        """Draw every block of a cover once in all chains, and offer exchanges; whether it came to the end.
+
+        Args:
+            blocks: the cover.
+            sums: where conditional distributions are added; none are computed without.
+            clock: after its deadline no further block is begun.
+        """
+        from equifactor.solvers.sampling.block_kernels import exchange, update_chains
+
+        begin = time.perf_counter()
+        total, squares = (self._nothing, self._nothing) if sums is None else (sums.total, sums.squares)
+        for block in blocks.blocks:
+            if clock is not None and clock.stopped:
+                return False
+            update_chains(
+                self.log_phi, self.x, self.rng, *block.records, self._row, self._p, blocks.weight, total, squares,
+                self._log_sum,
+            )  # fmt: skip
+            for odd in range(2 if len(self.betas) > 1 else 0):
+                exchange(self.log_phi, self.x, self.rng, odd, self.model, self.tried, self.taken)
+        self.seconds_per_sweep = time.perf_counter() - begin
+        return True
+
+
+def _tempered(log_phi: FloatArray, beta: float) -> FloatArray:
+    return beta * log_phi

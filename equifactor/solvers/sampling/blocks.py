@@ -1,0 +1,136 @@
+"""Marginals where exact inference does not fit: sampling in blocks as large as a budget allows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.graph.reduction import to_free_part
+from equifactor.options import option
+from equifactor.registry import register
+from equifactor.result import Estimate, Status, Task, impossible
+from equifactor.solver import GraphSolver, SolveContext
+from equifactor.solvers.elimination.impossibility import proven_impossible
+from equifactor.solvers.sampling.block_chains import BlockChains
+from equifactor.solvers.sampling.conditioning import SECONDS_PER_ENTRY, best_cutset, memory_budget, seconds_of, sum_all
+from equifactor.solvers.sampling.cutsets import Budget
+from equifactor.solvers.sampling.running_batches import RunningBatches
+
+if TYPE_CHECKING:
+    from equifactor.graph import FactorGraph
+    from equifactor.graph.reduction import ReducedGraph
+    from equifactor.solvers.sampling.running_batches import Findings
+
+R_HAT_LIMIT = 1.05  # Chains that differ by more have not mixed.
+_ENUMERATED_SHARE = 0.6  # A sum over the cutset is made where its estimate is below this share of the time.
+_UPDATES = 1500  # The size of blocks is such that this many can be drawn in the time.
+_COVERS = 6  # There are at most this many covers: more make moves more varied, and take time to find.
+_PLANNING_SHARE = 0.1  # Covers take at most this share of the time.
+_LEAST_BATCHES = 12  # The error is not trusted before there are this many.
+
+
+@register("blocks")
+@dataclass(frozen=True, kw_only=True)
+class BlockSampling(GraphSolver):
+    """Chains that draw most variables at once, given a few; averages of exact conditionals, with standard errors."""
+
+    tasks = (Task.MAR,)
+    symmetries = frozenset()  # Its draws are random.
+
+    seconds: float = option(10.0, "time to use where there is no time limit", low=0.0)
+    sweeps: int | None = option(None, "number of sweeps in place of a time: the same answer on any machine", low=1)
+    memory_limit: float = option(2.0**-6, "GiB of tables of a block", low=0.0)
+    chains: int = option(4, "independent chains", low=1)
+    temperatures: int = option(1, "rungs of tempering above each chain, with itself", low=1)
+    hottest: float = option(0.3, "power of the scores on the highest rung", low=0.0, high=1.0)
+    tolerance: float = option(5e-4, "stop when no marginal has a larger standard error", low=0.0)
+    enumerate: bool = option(True, "sum over the cutset, which is exact, where the time allows")
+
+    def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
+        """Exact by summing over a cutset where that fits the time, else chains until the time is up."""
+        reduced = to_free_part(graph)
+        if reduced is None:
+            return impossible()
+        time = min(context.clock.left, self.seconds if context.clock.time_limit is None else math.inf)
+        if self.enumerate or not reduced.graph.num_vars:
+            cut = best_cutset(reduced.graph, self.memory_limit, task, context.seed)
+            if seconds_of(cut, reduced.graph, task) < _ENUMERATED_SHARE * time:
+                return sum_all(reduced, cut, task, context)
+        return self._sample(reduced, time, context)
+
+    def _sample(self, reduced: ReducedGraph, time: float, context: SolveContext) -> Estimate:
+        graph, clock = reduced.graph, context.clock
+        end = clock.seconds + time
+        chains = BlockChains(graph, self._betas(), self.chains, self._budget(graph, time), context.seed)
+        chains.add_cover()
+        if not chains.find_starts(clock):
+            if proven_impossible(reduced.original, clock):
+                return impossible()
+            return Estimate(
+                status=clock.status or Status.ITERATION_LIMIT,
+                message="No assignment of positive probability was found to start from: use exact or bp.",
+            )
+        self._add_covers(chains, time, context)
+        sums = RunningBatches(self.chains, int(graph.structure.state_ptr[-1]))
+        n, enough, next_look = 0, False, 2 * _LEAST_BATCHES
+        while (self.sweeps is None or n < self.sweeps) and not enough:
+            if sums.count and (clock.stopped or (self.sweeps is None and clock.seconds > end)):
+                break
+            if not chains.sweep(chains.covers[n % len(chains.covers)], sums, clock if sums.count else None):
+                break
+            sums.end_sweep()
+            n += 1
+            context.report(n, self.sweeps)
+            if self.sweeps is None and n >= next_look:
+                next_look += max(8, n // 8)
+                found = sums.findings()
+                enough = found.error.max() < self.tolerance and found.r_hat.max() < R_HAT_LIMIT and self.chains > 1
+        return self._estimate(reduced, chains, sums, n, context)
+
+    def _betas(self) -> np.ndarray:
+        return np.geomspace(1.0, max(self.hottest, 1e-3), self.temperatures)
+
+    def _budget(self, graph: FactorGraph, time: float) -> Budget:
+        """The size of blocks: as large as memory allows, and small enough for many updates in the time."""
+        kept = memory_budget(graph, self.memory_limit)
+        seconds = time / (_UPDATES * self.temperatures) if self.sweeps is None else math.inf
+        return Budget(max(64.0, seconds / SECONDS_PER_ENTRY[Task.MAR]), kept)
+
+    def _add_covers(self, chains: BlockChains, time: float, context: SolveContext) -> None:
+        """More covers while that takes a small part of the time."""
+        until = context.clock.seconds + _PLANNING_SHARE * time
+        while len(chains.covers) < _COVERS:
+            if self.sweeps is None and context.clock.seconds > until:
+                return
+            chains.add_cover()
+
+    def _estimate(
+        self, reduced: ReducedGraph, chains: BlockChains, sums: RunningBatches, sweeps: int, context: SolveContext
+    ) -> Estimate:
+        found: Findings = sums.findings()
+        r_hat, effective = float(found.r_hat.max(initial=1.0)), float(found.effective.min(initial=np.inf))
+        error = float(found.error.max(initial=0.0))
+        mixed = r_hat < R_HAT_LIMIT
+        said = (
+            f"largest standard error {error:.2g}, largest R-hat {r_hat:.3f}, smallest effective sample size "
+            f"{effective:.0f}"
+        )
+        ptr = reduced.graph.structure.state_ptr
+        mass = np.repeat(np.add.reduceat(found.mean, ptr[:-1]), np.diff(ptr))
+        status = Status.CONVERGED if mixed and not context.clock.stopped else context.clock.status
+        first = chains.covers[0]
+        return Estimate(
+            status=status or Status.ITERATION_LIMIT,
+            message=f"The chains agree: {said}." if mixed else f"The chains have not mixed: {said}; give more time.",
+            marginals=reduced.marginals(found.mean / np.where(mass > 0.0, mass, 1.0)),
+            standard_errors=reduced.errors(found.error),
+            iterations=sweeps,
+            stats={
+                "max_r_hat": r_hat, "min_effective_samples": effective, "max_standard_error": error,
+                "cutset": first.num_cut, "blocks": len(first.blocks), "covers": len(chains.covers),
+                "exchanged": [round(float(v), 2) for v in chains.taken[:-1] / np.maximum(1.0, chains.tried[:-1])],
+            },
+        )  # fmt: skip
