@@ -47,6 +47,8 @@ SOLVERS = {
     "mplp": "equifactor.solvers.optimise.duals:Mplp",
     "srmp": "equifactor.solvers.optimise.duals:Srmp",
     "toulbar2": "equifactor.solvers.optimise.toulbar2:Toulbar2",
+    # Regions of bounded size.
+    "regions": "equifactor.solvers.regions.regions:Regions",
     # Sampling.
     "gibbs": "equifactor.solvers.sampling.gibbs:Gibbs",
 }
