@@ -48,7 +48,7 @@ SOLVERS = {
     "srmp": "equifactor.solvers.optimise.duals:Srmp",
     "toulbar2": "equifactor.solvers.optimise.toulbar2:Toulbar2",
     # Regions of bounded size.
-    "regions": "equifactor.solvers.regions.regions:Regions",
+    "regions": "equifactor.solvers.regions.bounded_regions:Regions",
     # Sampling.
     "gibbs": "equifactor.solvers.sampling.gibbs:Gibbs",
 }
