@@ -50,6 +50,9 @@ SOLVERS = {
     # Sampling, and sums over a cutset in place of samples.
     "blocks": "equifactor.solvers.sampling.blocks:BlockSampling",
     "conditioning": "equifactor.solvers.sampling.conditioning:Conditioning",
+    # Regions of bounded size.
+    "regions": "equifactor.solvers.regions.bounded_regions:Regions",
+    # Sampling.
     "gibbs": "equifactor.solvers.sampling.gibbs:Gibbs",
 }
 

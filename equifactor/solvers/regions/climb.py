@@ -1,0 +1,198 @@
+"""The ladder of bounds: relaxations with larger and larger tables, then several of the largest that fit."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from equifactor.result import Status
+from equifactor.solvers.regions.agreement import Agreement, Rounds, agree
+from equifactor.solvers.regions.relaxation import Relaxation, SplitRule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from equifactor.clock import Clock
+    from equifactor.graph import FactorGraph
+    from equifactor.typing import BoolArray, FloatArray
+
+# Rules in turn: which is best depends on the model, and the draws of one differ as much as the rules.
+_RULES = tuple(SplitRule(balance, noise) for noise in (0.05, 0.3) for balance in (1.0, 2.0, 4.0))
+_CANDIDATES = 24  # At most this many splittings are drawn, of which the one that loses least is run.
+_SECONDS_PER_ENTRY = 8e-9  # A round takes this long per table entry, on one core at 2.8 GHz,
+_SECONDS_PER_EDGE = 1e-5  # and the choice of a splitting this long per edge.
+_ROUNDS = 30  # Clones agree after about this many rounds.
+_SHARE = 0.25  # A rung of the ladder is begun if it takes at most this share of the time left.
+_CHOICE = 0.2  # Drawing splittings takes at most this share of the time that the one chosen takes.
+_EASY = 0.02  # A variable costs this many bits to split however certain it is: beliefs may be wrong.
+_STEP = 2  # Bits from one rung to the next: its tables are four times as large.
+
+
+class Limits(NamedTuple):
+    """What the ladder may use."""
+
+    start: int  # log2 of the entries of the largest table on the first rung
+    bound: int  # and on the last
+    memory: float  # bytes of tables
+    seconds: float  # nominal seconds of work; where there is a deadline, infinite
+    splittings: int  # most relaxations at the last bound
+
+
+@dataclass
+class Rung:
+    """What one relaxation said."""
+
+    bound: int
+    splits: int  # clones beyond one per variable
+    largest: float  # log2 of the entries of the largest table
+    found: Agreement
+
+
+@dataclass
+class Climb:
+    """The state of the ladder on one graph."""
+
+    graph: FactorGraph  # reduced: no observed variables, tables only
+    limits: Limits
+    rounds: Rounds
+    rng: NDArray[np.uint64]
+    clock: Clock
+    report: Callable[[int, int | None, str], None]
+    rungs: list[Rung] = field(default_factory=list)  # all relaxations that were run
+    at_top: list[Rung] = field(default_factory=list)  # all relaxations of the last bound
+    below: FloatArray | None = None  # [X] beliefs at the bound before the last
+    spent: float = 0.0  # nominal seconds
+    outcome: Status | None = None  # EXACT or ZERO_PROBABILITY once that is known
+
+    def __post_init__(self) -> None:
+        s = self.graph.structure
+        self.possible: BoolArray = np.ones(int(s.state_ptr[-1]), bool)
+        self.worth: FloatArray = np.log2(s.card)
+
+    @property
+    def left(self) -> float:
+        """Seconds left: nominal ones without a deadline, so that the same call does the same work."""
+        return min(self.clock.left, self.limits.seconds - self.spent)
+
+    def run(self) -> None:
+        """Climb to the largest bound that memory and time allow, then try other splittings there."""
+        if self.clock.stopped:
+            return
+        top = self._top()
+        for bound in range(top - max(0, top - self.limits.start) // _STEP * _STEP, top + 1, _STEP):
+            relaxation = self._choose(bound)
+            if self._over(relaxation) or (self.rungs and relaxation.largest < self._largest + 0.5):
+                continue
+            self._run(relaxation, bound)
+            if self.over:
+                return
+        while len(self.at_top) < self.limits.splittings and not self.over:
+            relaxation = self._choose(self.at_top[-1].bound)
+            if self._seconds(relaxation) > self.left:
+                return
+            self._run(relaxation, self.at_top[-1].bound)
+
+    @property
+    def over(self) -> bool:
+        """Whether there is nothing more to do."""
+        return self.outcome is not None or self.clock.stopped
+
+    def _top(self) -> int:
+        """The largest bound that fits, by one draw each; below the first rung where that does not."""
+        limits = self.limits
+        bound = limits.start
+        drawn = self._draw(bound, 0)
+        while bound > 0 and drawn.memory > limits.memory:
+            bound -= 1
+            drawn = self._draw(bound, 0)
+        while bound < limits.bound and not drawn.exact:
+            drawn = self._draw(bound + 1, 0)
+            if drawn.memory > limits.memory or self._seconds(drawn) > _SHARE * self.left:
+                break
+            bound += 1
+        return bound
+
+    def _draw(self, bound: int, number: int) -> Relaxation:
+        s = self.graph.structure
+        self.spent += _SECONDS_PER_EDGE * s.num_edges
+        return Relaxation.make(s, bound, self.worth, _RULES[number % len(_RULES)], self.rng)
+
+    def _choose(self, bound: int) -> Relaxation:
+        """The splitting that loses least of several, those within memory before others."""
+        best = self._draw(bound, 0)
+        each = _SECONDS_PER_EDGE * self.graph.structure.num_edges
+        others = min(_CANDIDATES - 1, int(_CHOICE * self._seconds(best) / each)) if each else 0
+        for n in range(others):
+            if best.exact or self.clock.stopped:
+                break
+            best = min(best, self._draw(bound, 1 + n), key=self._loss)
+        return best
+
+    def _loss(self, relaxation: Relaxation) -> tuple[bool, float]:
+        return relaxation.memory > self.limits.memory, float(relaxation.num_splits @ self.worth)
+
+    def _seconds(self, relaxation: Relaxation) -> float:
+        """Nominal seconds until the clones agree."""
+        return _SECONDS_PER_ENTRY * relaxation.entries * (1 if relaxation.exact else _ROUNDS)
+
+    def _over(self, relaxation: Relaxation) -> bool:
+        """Whether a rung is over memory or time; the first one is run all the same."""
+        over = relaxation.memory > self.limits.memory or self._seconds(relaxation) > 2 * _SHARE * self.left
+        return bool(self.rungs) and over
+
+    def _run(self, relaxation: Relaxation, bound: int) -> None:
+        found = agree(relaxation, self.graph.log_phi, self.possible, self.rounds, self.clock)
+        if found is None:
+            return
+        self.spent += _SECONDS_PER_ENTRY * relaxation.entries * found.rounds
+        if found.log_z == -math.inf:
+            self.outcome = Status.ZERO_PROBABILITY
+            return
+        if self.clock.stopped and self.rungs and found.change > self.rounds.tolerance and not relaxation.exact:
+            return  # It was cut short, and what stands is better.
+        rung = Rung(bound, int(relaxation.num_splits.sum()), relaxation.largest, found)
+        if self.at_top and self.at_top[-1].bound != bound:
+            self.below, self.at_top = self.average(), []
+        self.rungs.append(rung)
+        self.at_top.append(rung)
+        if relaxation.exact:
+            self.outcome = Status.EXACT
+            self.at_top = [rung]
+        self.worth = _EASY + self._entropy(self.average())
+        self.report(len(self.rungs), None, f"tables of 2^{relaxation.largest:.0f}, {rung.splits} splits")
+
+    @property
+    def _largest(self) -> float:
+        return self.rungs[-1].largest
+
+    def average(self) -> FloatArray:
+        """[X] beliefs: those of the last bound, of all but the first third of its splittings."""
+        return np.asarray(np.mean([rung.found.p for rung in self.kept()], axis=0))
+
+    def kept(self) -> list[Rung]:
+        """The splittings that count. The first ones at a bound are chosen by beliefs that are worse."""
+        return self.at_top[len(self.at_top) // 3 :]
+
+    def error(self) -> FloatArray | None:
+        """[V] how far each marginal may be off, in total variation; None where there is nothing to compare.
+
+        That is the change between the last two bounds, or if larger the spread of the splittings that were averaged.
+        """
+        last, ptr = self.average(), self.graph.structure.state_ptr
+        gaps = [] if self.below is None else [np.abs(last - self.below)]
+        if len(self.kept()) > 1:
+            gaps.append(np.std([rung.found.p for rung in self.kept()], axis=0, ddof=1))
+        if not gaps or not len(last):
+            return None
+        return 0.5 * np.max([np.add.reduceat(gap, ptr[:-1]) for gap in gaps], axis=0)
+
+    def _entropy(self, p: FloatArray) -> FloatArray:
+        """[V] bits that are unknown about each variable."""
+        ptr = self.graph.structure.state_ptr
+        terms = -p * np.log2(np.maximum(p, 1e-300))
+        return np.add.reduceat(terms, ptr[:-1]) if len(ptr) > 1 else np.zeros(0)
