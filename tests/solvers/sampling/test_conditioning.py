@@ -59,7 +59,7 @@ def test_a_sum_that_is_cut_short_is_a_lower_bound(monkeypatch: pytest.MonkeyPatc
 
 def test_blocks_sum_over_the_cutset_where_that_is_cheap() -> None:
     graph = ising_grid(6, 6, seed=0)
-    got = solve(graph, "MAR", "blocks(memory_limit=1e-5)")
+    got = solve(graph, "MAR", "blocks(memory_limit=2e-6)")
     assert got.status is Status.EXACT
     assert got.stats["cutset"] > 0
 
