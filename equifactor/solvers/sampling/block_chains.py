@@ -11,15 +11,17 @@ from equifactor.solvers.sampling.block_program import BlockProgram, build_block,
 from equifactor.solvers.sampling.cutsets import Budget, cover
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from equifactor.clock import Clock
     from equifactor.graph import FactorGraph
     from equifactor.solvers.sampling.running_batches import RunningBatches
-    from equifactor.typing import FloatArray
+    from equifactor.typing import FloatArray, IntArray
 
-# A way from tables that hardly matter to those of the model, for starts: powers of all scores, and what stands in place
-# of the log of zero, so that zeros are walked around before they are walls.
-_WARMING = ((0.1, -3.0), (0.25, -6.0), (0.5, -12.0), (0.75, -25.0), (1.0, -50.0))
-_MORE_WARMING = 20  # This many sweeps more may be made at the end of it, to get rid of zeros.
+_COLDEST, _HOTTEST = 1.0, 0.1  # Powers of the scores at the end and at the beginning of the way to a start.
+_FLOORS = -3.0, -50.0  # What stands in place of the log of zero there: zeros are walked around before they are walls.
+_LEAST_WARMING = 5  # The way has at least this many sweeps,
+_MORE_WARMING = 20  # and where it ends at a zero this many more.
 
 
 class Cover(NamedTuple):
@@ -43,6 +45,7 @@ class BlockChains:
     """
 
     def __init__(self, graph: FactorGraph, betas: FloatArray, ladders: int, budget: Budget, seed: int) -> None:
+        from equifactor.solvers.elimination.order_kernels import adjacency
         from equifactor.solvers.elimination.program_kernels import table_strides
 
         s = self.structure = graph.structure
@@ -57,6 +60,9 @@ class BlockChains:
         self._used = np.zeros(s.num_vars)
         self._memory = shared_memory(s, budget.kept)
         self._row, self._p = np.zeros(int(s.card.max(initial=1))), np.zeros(int(s.state_ptr[-1]))
+        links = adjacency(s.num_vars, s.scope_ptr, s.scope_vars)
+        self._jumps = (*links, *(np.zeros(s.num_vars, np.int64) for _ in range(3)))
+        self.jumped = np.zeros(2)
         self._log_sum = np.zeros(count)
         self._nothing = np.zeros((ladders, 0))
         self.tried, self.taken = np.zeros(len(betas)), np.zeros(len(betas))
@@ -77,15 +83,23 @@ class BlockChains:
             )
         )
 
-    def find_starts(self, clock: Clock) -> bool:
-        """Walk all chains from random states to possible ones; whether rung 0 of some ladder has one.
+    def find_starts(self, clock: Clock, sweeps: int) -> bool:
+        """Walk all chains from random states to possible and good ones; whether some chain found a possible one.
 
-        Ladders that found none start where another one does.
+        Chains that found none start where another one does.
+
+        Args:
+            clock: after its deadline no block is begun.
+            sweeps: the length of the way, on which the scores gain their weight.
         """
         true = self.log_phi
-        for beta, floor in _WARMING:
-            self.log_phi = np.maximum(np.minimum(1.0, beta / self.betas)[:, None] * true, floor)
-            self.sweep(self.covers[0], clock=clock)
+        sweeps = max(sweeps, _LEAST_WARMING)
+        powers, floors = np.geomspace(_HOTTEST, _COLDEST, sweeps), -np.geomspace(-_FLOORS[0], -_FLOORS[1], sweeps)
+        for n in range(sweeps):
+            if clock.stopped:
+                break
+            self.log_phi = np.maximum(np.minimum(1.0, powers[n] / self.betas)[:, None] * true, floors[n])
+            self.sweep(self.covers[n % len(self.covers)], clock=clock)
         for n in range(_MORE_WARMING):
             if self.possible(true).all() or clock.stopped:
                 break
@@ -101,30 +115,45 @@ class BlockChains:
 
     def possible(self, log_phi: FloatArray) -> np.ndarray:
         """[L R] whether the states of each chain have positive probability."""
-        from equifactor.solvers.sampling.block_kernels import log_score
+        from equifactor.solvers.sampling.chain_move_kernels import log_score
 
         scores = [log_score(log_phi[0], x, *self.model) for x in self.x]
         return np.isfinite(scores)
 
-    def sweep(self, blocks: Cover, sums: RunningBatches | None = None, clock: Clock | None = None) -> bool:
+    @property
+    def cold(self) -> IntArray:
+        """[L, V] the states of the chains at the model itself."""
+        return self.x[:: len(self.betas)]
+
+    def sweep(
+        self,
+        blocks: Cover,
+        sums: RunningBatches | None = None,
+        clock: Clock | None = None,
+        watch: Callable[[int, FloatArray], None] | None = None,
+    ) -> bool:
         """Draw every block of a cover once in all chains, and offer exchanges; whether it came to the end.
 
         Args:
             blocks: the cover.
             sums: where conditional distributions are added; none are computed without.
             clock: after its deadline no further block is begun.
+            watch: is told the number of each block after its draw, and [L] ln of the sums over it at rung 0.
         """
-        from equifactor.solvers.sampling.block_kernels import exchange, update_chains
+        from equifactor.solvers.sampling.block_kernels import update_chains
+        from equifactor.solvers.sampling.chain_move_kernels import exchange
 
         begin = time.perf_counter()
         total, squares = (self._nothing, self._nothing) if sums is None else (sums.total, sums.squares)
-        for block in blocks.blocks:
+        for n, block in enumerate(blocks.blocks):
             if clock is not None and clock.stopped:
                 return False
             update_chains(
                 self.log_phi, self.x, self.rng, *block.records, self._row, self._p, blocks.weight, total, squares,
-                self._log_sum,
+                self._jumps, self.jumped, self._log_sum,
             )  # fmt: skip
+            if watch is not None:
+                watch(n, self._log_sum[:: len(self.betas)])
             for odd in range(2 if len(self.betas) > 1 else 0):
                 exchange(self.log_phi, self.x, self.rng, odd, self.model, self.tried, self.taken)
         self.seconds_per_sweep = time.perf_counter() - begin

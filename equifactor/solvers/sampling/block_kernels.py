@@ -13,6 +13,7 @@ from equifactor.solvers.elimination.cluster_tables import fill_groups, normalise
 from equifactor.solvers.elimination.elimination_kernels import LOG, collect, distribute
 from equifactor.solvers.elimination.program import Clusters, ClusterTables, FactorGroups, Workspace
 from equifactor.solvers.sampling.block_program import Slicing
+from equifactor.solvers.sampling.chain_move_kernels import jump
 
 NEG_INF = -math.inf
 _ALL = 2**62  # No pass uses up this budget.
@@ -106,21 +107,42 @@ def draw_block(x, rng, slicing, clusters, tables, row):
 
 
 @fast_kernel
-def update_chains(log_phi, x, rng, slicing, groups, clusters, tables, work, row, p, weight, total, squares, log_sum):
+def update_chains(
+    log_phi, x, rng, slicing, groups, clusters, tables, work, row, p, weight, total, squares, jumps, told, sums
+):  # fmt: skip
     """Draw one block anew in all chains; chains are ladders of R rungs, each rung with tables of its own.
 
     log_phi [R, T] are the tables of each rung, x [L R, V] the states, rung after rung of each ladder, rng [L R, 1]
     their generators; row and p [X] are scratch. The conditional distributions of rung 0 times weight [X] are added to
-    total [L, X], their squares to squares [L, X], unless total has no columns. log_sum [L R] takes ln of the sum over
-    the block; where it is -inf the states stay as they are.
+    total [L, X], their squares to squares [L, X], unless total has no columns. With three ladders or more chains first
+    offer to `jump`. told [2] counts offers and jumps. sums [L R] takes ln of the sum over the block; where that is zero
+    the states stay as they are.
     """
     rungs = len(log_phi)
     keep = total.shape[1] > 0
     clusters_, tables_, work_ = Clusters(*clusters), ClusterTables(*tables), Workspace(*work)
+    slicing_ = Slicing(*slicing)
+    cut, before = slicing_.cut, jumps[4]
     dim, state_start = clusters_.dim, clusters_.state_start
     for c in range(len(x)):
-        log_sum[c] = block_sum(log_phi[c % rungs], x[c], slicing, groups, clusters, tables, work)
-        if log_sum[c] == NEG_INF:
+        tables_c = log_phi[c % rungs]
+        there = NEG_INF
+        if len(x) >= 3 * rungs and jump(x, rng[c], c, rungs, cut, jumps):
+            told[0] += 1.0
+            there = block_sum(tables_c, x[c], slicing, groups, clusters, tables, work)
+            for k in range(len(cut)):
+                swap = x[c, cut[k]]
+                x[c, cut[k]] = before[k]
+                before[k] = swap
+        # The old cutset comes last: its tables are needed again more often than those of the new one.
+        log_sum = block_sum(tables_c, x[c], slicing, groups, clusters, tables, work)
+        if there > NEG_INF and (there >= log_sum or random_unit(rng[c]) < math.exp(max(there - log_sum, -700.0))):
+            told[1] += 1.0
+            for k in range(len(cut)):
+                x[c, cut[k]] = before[k]
+            log_sum = block_sum(tables_c, x[c], slicing, groups, clusters, tables, work)
+        sums[c] = log_sum
+        if log_sum == NEG_INF:
             continue
         draw_block(x[c], rng[c], slicing, clusters, tables, row)
         if not keep or c % rungs > 0:
@@ -135,82 +157,15 @@ def update_chains(log_phi, x, rng, slicing, groups, clusters, tables, work, row,
 
 
 @fast_kernel
-def sum_over_cutset(log_phi, x, steps, card, first, cut, slicing, groups, clusters, tables, work, p, sums, with_p):
-    """Add the next `steps` states of the cutset to the sums; whether all have been visited.
-
-    x [V] holds the next state; the last variable of `cut` moves fastest. card and first [V] are the number of states of
-    each variable and the place of its first among all states. sums is [3 + X]: the log of what the sums are
-    divided by, the sum of all weights, the number of states that were possible, and the weighted probabilities.
-    """
-    clusters_, tables_, work_ = Clusters(*clusters), ClusterTables(*tables), Workspace(*work)
-    dim, state_start = clusters_.dim, clusters_.state_start
-    done = False
-    for _ in range(steps):
-        w = block_sum(log_phi, x, slicing, groups, clusters, tables, work)
-        if w > NEG_INF:
-            if w > sums[0]:
-                factor = math.exp(sums[0] - w) if sums[0] > NEG_INF else 0.0
-                sums[0] = w
-                sums[1] *= factor
-                for s in range(3, len(sums)):
-                    sums[s] *= factor
-            weight = math.exp(w - sums[0])
-            sums[1] += weight
-            sums[2] += 1.0
-            if with_p and weight > 1e-18:
-                distribute(len(dim) - 1, 0, _ALL, clusters_, tables_, work_, p)
-                normalise(state_start, dim, p)
-                for n in range(len(dim)):
-                    for s in range(state_start[n], state_start[n] + dim[n]):
-                        sums[3 + s] += weight * p[s]
-                for k in range(len(cut)):
-                    sums[3 + first[cut[k]] + x[cut[k]]] += weight
-        k = len(cut) - 1
-        while k >= 0:
-            x[cut[k]] += 1
-            if x[cut[k]] < card[cut[k]]:
-                break
-            x[cut[k]] = 0
-            k -= 1
-        if k < 0:
-            done = True
-            break
-    return done
+def clamped_sums(log_phi, x, slicing, groups, clusters, tables, work, log_sum):
+    """ln of the sum over a block in every chain x [L, V], with other tables log_phi [T], into log_sum [L]."""
+    for c in range(len(x)):
+        log_sum[c] = block_sum(log_phi, x[c], slicing, groups, clusters, tables, work)
 
 
 @fast_kernel
-def log_score(log_phi, x, scope_ptr, scope_vars, strides, table_ptr):
-    """The log score of an assignment x [V]."""
-    total = 0.0
-    for a in range(len(scope_ptr) - 1):
-        at = table_ptr[a]
-        for e in range(scope_ptr[a], scope_ptr[a + 1]):
-            at += strides[e] * x[scope_vars[e]]
-        total += log_phi[at]
-    return total
-
-
-@fast_kernel
-def exchange(log_phi, x, rng, odd, model, tried, taken):
-    """Offer neighbouring rungs of every ladder to exchange their states; pairs begin at rung `odd`.
-
-    model is (scope_ptr, scope_vars, strides, table_ptr). tried and taken [R] count offers and exchanges above a rung.
-    """
-    scope_ptr, scope_vars, strides, table_ptr = model
-    rungs = len(log_phi)
-    for ladder in range(len(x) // rungs):
-        for r in range(odd, rungs - 1, 2):
-            low, high = ladder * rungs + r, ladder * rungs + r + 1
-            here = log_score(log_phi[r], x[high], scope_ptr, scope_vars, strides, table_ptr)
-            tried[r] += 1.0
-            if here == NEG_INF:
-                continue
-            gain = here + log_score(log_phi[r + 1], x[low], scope_ptr, scope_vars, strides, table_ptr)
-            gain -= log_score(log_phi[r], x[low], scope_ptr, scope_vars, strides, table_ptr)
-            gain -= log_score(log_phi[r + 1], x[high], scope_ptr, scope_vars, strides, table_ptr)
-            if gain >= 0.0 or random_unit(rng[low]) < math.exp(max(gain, -700.0)):
-                taken[r] += 1.0
-                for i in range(x.shape[1]):
-                    swap = x[low, i]
-                    x[low, i] = x[high, i]
-                    x[high, i] = swap
+def exclude_states(table, stride, card, state):
+    """Make all entries of a table zero where the variable with this stride is not in the given state."""
+    for t in range(len(table)):
+        if (t // stride) % card != state:
+            table[t] = NEG_INF

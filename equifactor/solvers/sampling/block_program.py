@@ -29,6 +29,7 @@ class Slicing(NamedTuple):
     factor: IntArray  # [E_c] factor of each edge to a cut variable
     variable: IntArray  # [E_c] the cut variable
     stride: IntArray  # [E_c] its stride in the table
+    cut: IntArray  # the cutset
     constants: IntArray  # factors all of whose variables are cut
     variables: IntArray  # [v] variable of the model that each cluster eliminates
     separators: IntArray  # places of the separator variables of all clusters
@@ -80,7 +81,8 @@ def build_block(structure: Structure, cut: Cut, memory: SharedMemory) -> BlockPr
     edges = np.flatnonzero(~in_block)
     slicing = Slicing(
         table_ptr=s.table_ptr[:-1], begin=begin, factor=s.factor_of_edge[edges], variable=s.scope_vars[edges],
-        stride=stride[edges], constants=np.flatnonzero(np.diff(cut.structure.scope_ptr) == 0), variables=variables,
+        stride=stride[edges], cut=np.flatnonzero(cut.is_cut),
+        constants=np.flatnonzero(np.diff(cut.structure.scope_ptr) == 0), variables=variables,
         separators=program.separators,
     )  # fmt: skip
     work = program.workspace(marginals=True)

@@ -59,14 +59,14 @@ class Conditioning(GraphSolver):
         return sum_all(reduced, cut, task, context)
 
 
-def memory_budget(graph: FactorGraph, gib: float) -> float:
-    """Message entries that fit this many GiB, beside the tables and the scratch memory of the way down."""
-    return max(1.0, (gib * 2**27 - 2.0 * graph.structure.num_entries) / 1.3)
+def memory_budget(gib: float) -> float:
+    """Message entries that fit this many GiB, and scratch memory for the way down; the tables of the model come on top."""
+    return max(1.0, gib * 2**27 / 1.3)
 
 
 def best_cutset(graph: FactorGraph, gib: float, task: Task, seed: int) -> Cut:
     """The cutset that is summed over in the shortest time, of a few that leave an elimination within `gib` GiB."""
-    kept = memory_budget(graph, gib)
+    kept = memory_budget(gib)
     rng = np.random.default_rng(seed)
     best, least = None, math.inf
     for n in range(_TRIES):
@@ -75,7 +75,8 @@ def best_cutset(graph: FactorGraph, gib: float, task: Task, seed: int) -> Cut:
         seconds = seconds_of(cut, graph, task)
         if best is None or seconds < least:
             best, least = cut, seconds
-        if not cut.is_cut.any():
+        # A cutset that cannot be summed over in a day is no reason to look for others.
+        if not cut.is_cut.any() or seconds > 1e5:
             break
     assert best is not None
     return best
@@ -102,7 +103,7 @@ def sum_all(reduced: ReducedGraph, cut: Cut, task: Task, context: SolveContext) 
         task: MAR, or PR, for which the way down is left out.
         context: the clock.
     """
-    from equifactor.solvers.sampling.block_kernels import sum_over_cutset
+    from equifactor.solvers.sampling.cutset_kernels import sum_over_cutset
 
     graph = reduced.graph
     s = graph.structure
@@ -111,8 +112,6 @@ def sum_all(reduced: ReducedGraph, cut: Cut, task: Task, context: SolveContext) 
     x, p = np.zeros(s.num_vars, np.int64), np.zeros(int(s.state_ptr[-1]))
     sums = np.zeros(3 + len(p))
     sums[0] = -math.inf
-    # From state to state the first variable moves slowest: where time runs out it would keep its state. So the sum goes
-    # through a random order of the variables; a sum that ends is the same.
     states = math.prod(s.card[cut_vars].tolist())
     visited, steps, done = 0, 1, False
     while not done and not (context.clock.stopped and visited):

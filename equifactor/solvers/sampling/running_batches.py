@@ -40,6 +40,7 @@ class RunningBatches:
         self._done: list[tuple[FloatArray, FloatArray]] = []
         self.length = 1  # sweeps in a batch
         self._in_batch = 0
+        self.sweeps = 0  # that have ended
 
     @property
     def count(self) -> int:
@@ -49,6 +50,7 @@ class RunningBatches:
     def end_sweep(self) -> None:
         """Close the sweep, and the batch where it was its last one."""
         self._in_batch += 1
+        self.sweeps += 1
         if self._in_batch < self.length:
             return
         self._done.append((self.total.copy(), self.squares.copy()))
@@ -70,6 +72,8 @@ class RunningBatches:
         by_batch = means.reshape(-1, width).var(axis=0, ddof=1) / (batches * chains) if batches * chains > 1 else mean
         by_chain = means.mean(axis=0).var(axis=0, ddof=1) / chains if chains > 1 else np.zeros(width)
         # Batches that are shorter than the memory of a chain tell too little, and chains that differ tell the rest.
-        error = np.sqrt(np.maximum(by_batch, by_chain))
+        # What no chain has met in N sweeps may still have a probability of the order of 1 / N.
+        unseen = 1.0 / (batches * chains * self.length)
+        error = np.sqrt(np.maximum(by_batch, by_chain) + unseen**2)
         r_hat = split_r_hat(total, squares, self.length)
         return Findings(mean, error, r_hat, effective_samples(total, self.length), batches)
