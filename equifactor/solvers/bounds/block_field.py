@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from equifactor.clock import Clock
     from equifactor.graph import FactorGraph
     from equifactor.solvers.elimination.program import Program
-    from equifactor.typing import BoolArray, FloatArray, IntArray
+    from equifactor.typing import BoolArray, IntArray
 
 _EPS = 2.0**-52
 _STEPS = 8.0  # the single steps of a cluster besides its operands and states, each off by _EPS at most
@@ -54,9 +54,10 @@ class BlockField:
     def __init__(self, graph: FactorGraph, scopes: OrderedScopes, most_bits: float, start: IntArray) -> None:
         s = self.structure = graph.structure
         self.log_phi = graph.log_phi
-        self.q = np.zeros(int(s.state_ptr[-1]) + 1)
-        self.q[s.state_ptr[:-1] + start] = 1.0
-        self.q[-1] = 1.0  # the factor for a variable that is not there
+        self._start = np.zeros(int(s.state_ptr[-1]) + 1)
+        self._start[s.state_ptr[:-1] + start] = 1.0
+        self._start[-1] = 1.0  # the factor for a variable that is not there
+        self.q = self._start.copy()
         self._zero = np.isneginf(graph.log_phi)
         self._finite = np.where(self._zero, 0.0, graph.log_phi)
         self._slots = _states_of_entries(s)
@@ -69,6 +70,12 @@ class BlockField:
         alone = np.flatnonzero(np.repeat(touched == 0, np.diff(s.table_ptr)))
         self._fixed_score = float((self._finite[alone] * self.q[self._slots[alone]].prod(axis=1)).sum())
         self._slack = self._rounding()
+
+    def begin(self, q: FloatArray | None) -> None:
+        """Begin anew: from the assignment, or where blocks may move from the marginals of another field [X+1]."""
+        moves = np.append(np.repeat(self.block_of >= 0, self.structure.card), False)
+        self.q[:] = self._start if q is None else np.where(moves, q, self._start)
+        self._worth[:] = -np.inf
 
     def update(self, number: int, clock: Clock) -> bool:
         """Give one block its best q, given the others; False when the clock stopped it or nothing was possible."""

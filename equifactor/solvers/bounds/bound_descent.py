@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from equifactor.solvers.bounds.weighted_bound import WeightedBound
     from equifactor.typing import FloatArray
 
-_MEMORY = 10  # pairs of steps and changes of the gradient that are kept
+_MEMORY = 20  # pairs of steps and changes of the gradient that are kept
 _SUFFICIENT = 1e-4  # a step must lower the bound by this share of what its slope promises
 _LONGEST = 5.0  # no shift or log weight moves further at once
 _SHORTEST = 1e-8  # shorter steps are not tried

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from equifactor.graph.structure import Structure
     from equifactor.typing import IntArray
 
+LEAST_LAYERS = 4
 _ROUNDING = 1e-9  # of sums of logs of cardinalities
 
 
@@ -130,29 +131,40 @@ def cover(scopes: OrderedScopes, most_bits: float, clock: Clock | None = None) -
     """Layers with clusters of at most 2^most_bits entries, or as the largest factor has; None when time is up.
 
     Each begins with the factors that no layer holds so far, along the order, and takes in others as long as there is
-    room, those nearby first.
+    room, those nearby first. Where one layer does not hold all, there are at least LEAST_LAYERS: the others begin with
+    the factors that the fewest layers hold, from the end of the order. On a 20x20 torus two more layers bring the bound
+    from 160 above ln Z to 10, for 1.6 times the work.
     """
     most_bits = max(most_bits, scopes.largest_factor())
-    left = set(scopes.sequence)
+    held = dict.fromkeys(scopes.sequence, 0)
     layers: list[Layer] = []
-    while left:
+    while not layers or (min(held.values(), default=1) == 0 or 1 < len(layers) < LEAST_LAYERS):
         if clock is not None and clock.stopped:
             return None
         growth = Growth(scopes, most_bits)
-        held = [a for a in scopes.sequence if a in left and growth.add(scopes.masks[a])]
-        left.difference_update(held)
-        if layers or left:  # Otherwise the first layer holds all.
-            far = scopes.distances({v for a in held for v in scopes.scopes[a]})
-            inside = set(held)
-            others = [a for a in scopes.sequence if a not in inside]
-            others.sort(key=lambda a: max(far[v] for v in scopes.scopes[a]))
-            held += [a for a in others if growth.add(scopes.masks[a])]
-            left.difference_update(held)
+        missing = [a for a in scopes.sequence if held[a] == 0]
+        if missing:
+            found = [a for a in missing if growth.add(scopes.masks[a])]
+            if layers or len(found) < len(missing):  # Otherwise the first layer holds all.
+                found += _padding(scopes, growth, found)
+        else:
+            rarest = sorted(scopes.sequence, key=lambda a: (held[a], -scopes.scopes[a][0]))
+            found = [a for a in rarest if growth.add(scopes.masks[a])]
         variables = 0
-        for a in held:
+        for a in found:
+            held[a] += 1
             variables |= scopes.masks[a]
-        layers.append(Layer(held, growth.separators, variables))
+        layers.append(Layer(found, growth.separators, variables))
     return layers
+
+
+def _padding(scopes: OrderedScopes, growth: Growth, found: list[int]) -> list[int]:
+    """Other factors that a layer has room for, those near to what it holds first."""
+    far = scopes.distances({v for a in found for v in scopes.scopes[a]})
+    inside = set(found)
+    others = [a for a in scopes.sequence if a not in inside]
+    others.sort(key=lambda a: max(far[v] for v in scopes.scopes[a]))
+    return [a for a in others if growth.add(scopes.masks[a])]
 
 
 def members(variables: int) -> list[int]:

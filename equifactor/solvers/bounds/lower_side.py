@@ -8,21 +8,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.solvers.bounds.block_field import BlockField
+from equifactor.solvers.bounds.factor_layers import OrderedScopes
 
 if TYPE_CHECKING:
     from equifactor.clock import Clock
     from equifactor.graph import FactorGraph
-    from equifactor.solvers.bounds.factor_layers import OrderedScopes
-    from equifactor.typing import IntArray
+    from equifactor.solvers.optimise.local_search import LocalSearch
+    from equifactor.typing import FloatArray
 
 _FIRST_BITS = 8.0  # clusters of the first blocks have at most 256 entries
 _BITS_MORE = 2.0  # and four times as many at every step
 _SWEEPS = 20  # over all blocks of a field
 _GAIN = 1e-4  # a field that gains less in a sweep has settled
 _SHARE = 0.25  # of the time left that a new size may take
-_SEARCH = 0.1  # share of the time left for the first assignment
-_PHASES = 60  # of the local search for it
+_SEARCH = 0.1  # share of the time left for a better assignment
+_PHASES = 30  # of the local search before every size
+_MOST_SEARCHES = 10  # after which a model without a possible assignment is given up
 _SECONDS = 1e-8  # for an entry of a cluster in a sweep
+_BYTES = 8.0  # for an entry of a cluster
 
 
 class LowerSide:
@@ -40,66 +43,73 @@ class LowerSide:
         self._most_bits, self._memory, self._seed = most_bits, memory * 2**30, seed
         self.best = -math.inf
         self.finished = False
+        self.seconds = 0.0  # that it has taken
         self.largest = 0
         self.description = "nothing"
-        self.seconds = 0.0  # that it has taken
         self._bits = 0.0
-        self._start: IntArray | None = None
+        self._start = np.zeros(graph.num_vars, np.int64)
+        self._score = -math.inf
+        self._q: FloatArray | None = None  # that of the best field
         self._cost = 0.0  # seconds of the last round
         self._entries = 0.0  # of all fields in it
+        self._searches = 0
+        self._search: LocalSearch | None = None
 
     def advance(self, orders: list[tuple[str, OrderedScopes]], clock: Clock) -> None:
-        """One round: fields of blocks along each order that is known, larger than before."""
+        """One round: a search for a better assignment, then fields of larger blocks along each order that is known."""
         began = clock.seconds
-        if self._start is None:
-            self._find_start(clock)
-        elif orders:
-            self._round(orders, clock)
-        self.seconds += clock.seconds - began
-
-    def _round(self, orders: list[tuple[str, OrderedScopes]], clock: Clock) -> None:
         bits = min(max(_FIRST_BITS, self._bits + _BITS_MORE), self._most_bits)
         expected = self._cost + _SECONDS * _SWEEPS * 2.0**_BITS_MORE * self._entries
-        if self._bits >= self._most_bits or (self._bits and expected > _SHARE * clock.left):
+        too_much = expected > _SHARE * clock.left or 2.0**_BITS_MORE * self._entries * _BYTES > self._memory
+        if self._bits >= self._most_bits or (self._bits and too_much):
             self.finished = True
             return
-        self._bits = bits
-        self._entries = 0.0
-        began = clock.seconds
-        for name, scopes in orders:
-            self._ascend(name, scopes, clock)
+        self.search(clock)
+        if self._score == -math.inf:
+            self.finished = self._searches >= _MOST_SEARCHES
+        else:
+            self._bits, self._entries = bits, 0.0
+            listed = OrderedScopes(self._graph.structure, np.arange(self._graph.num_vars))
+            for name, scopes in orders or [("listed", listed)]:
+                self._ascend(name, scopes, clock)
         self._cost = clock.seconds - began
+        self.seconds += self._cost
 
-    def _find_start(self, clock: Clock) -> None:
-        from equifactor.solvers.optimise.local_search import improve
+    def search(self, clock: Clock) -> None:
+        """Look for a better assignment; its score alone is a bound."""
+        from equifactor.graph import compile
+        from equifactor.graph.move_model import MoveModel
+        from equifactor.solvers.optimise.local_search import LocalSearch, run_phases
 
-        nowhere = np.zeros(self._graph.num_vars, np.int64)
-        states, score = improve(self._graph, nowhere, clock.part(_SEARCH), self._seed, phases=_PHASES)
-        self._start = states
-        if score == -math.inf:
-            self.finished = True
-            return
-        size = float(np.abs(self._graph.log_phi[np.isfinite(self._graph.log_phi)]).sum())
-        self.best = score - 2.0**-52 * self._graph.num_factors * (abs(score) + size)
-        self.description = "one assignment"
+        if self._search is None:
+            model = MoveModel(compile(self._graph))
+            self._search = LocalSearch(model, model.unary_assignment(), self._seed)
+        self._searches += 1
+        run_phases(self._search, clock.part(_SEARCH), self._searches * _PHASES)
+        self._start = self._search.best
+        self._score = float(self._graph.log_score(self._start))
+        if self._score > -math.inf:
+            finite = self._graph.log_phi[np.isfinite(self._graph.log_phi)]
+            sure = self._score - 2.0**-51 * self._graph.num_factors * float(np.abs(finite).max(initial=0.0) + 1.0)
+            if sure > self.best:
+                self.best, self.description = sure, "one assignment"
 
     def _ascend(self, name: str, scopes: OrderedScopes, clock: Clock) -> None:
-        """Sweep over the blocks of one field until it settles."""
-        assert self._start is not None
+        """Sweep over the blocks of one field until it settles; from the best field so far, then from the assignment."""
         if clock.stopped:
             return
         field = BlockField(self._graph, scopes, self._bits, self._start)
         self._entries += field.entries
-        before = -math.inf
-        for _ in range(_SWEEPS):
-            for number in range(len(field.blocks)):
-                if not field.update(number, clock):
+        for q in [None] if self._q is None else [self._q, None]:
+            field.begin(q)
+            before = -math.inf
+            for _ in range(_SWEEPS):
+                if not all(field.update(number, clock) for number in range(len(field.blocks))):
                     return
-            bound = field.bound()
-            if bound > self.best:
-                self.best = bound
-                self.largest = field.largest
-                self.description = f"{len(field.blocks)} blocks in the order {name!r}"
-            if bound < before + _GAIN or len(field.blocks) == 1:
-                return
-            before = bound
+                bound = field.bound()
+                if bound > self.best:
+                    self.best, self.largest, self._q = bound, field.largest, field.q.copy()
+                    self.description = f"{len(field.blocks)} blocks in the order {name!r}"
+                if bound < before + _GAIN or len(field.blocks) == 1:
+                    break
+                before = bound

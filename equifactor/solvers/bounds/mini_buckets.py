@@ -96,6 +96,8 @@ class WeightedMiniBuckets(GraphSolver):
                 upper.advance(clock)
             context.report(upper.iterations, None, f"{lower.best:.6g} <= ln Z <= {upper.best:.6g}")
         upper.ensure()
+        if lower.best == -math.inf:
+            lower.search(clock)
         return self._estimate(graph, reduced, upper, lower, clock)
 
     def _estimate(

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 _FIRST_BITS = 6.0  # clusters of the trial have at most 64 entries
 _BITS_MORE = 2.0  # and four times as many at every step
-_TRIAL = 20  # iterations along each order of the trial
+_TRIAL = 30  # iterations along each order of the trial
 _PART = 10  # iterations between two looks at the other side
-_ROUND = 60  # iterations at each size, most of what there is to gain
+_ROUND = 120  # iterations at each size, most of what there is to gain
 _BYTES = 20  # that an entry of a cluster takes, messages and gradients included
-_BYTES_PER_SHIFT = 240  # that the descent keeps
+_BYTES_PER_SHIFT = 400  # that the descent keeps
 _SECONDS = 2e-8  # for an entry of a cluster in an iteration, before it is measured
 _OVERHEAD = 100.0  # entries that take as long as what a cluster costs besides its entries
 _SHARE = 0.8  # of the time left that a new size may take for its iterations
