@@ -14,13 +14,13 @@ import numpy as np
 
 from equifactor.graph.pointers import ptr_of
 from equifactor.graph.structure import Structure
-from equifactor.solvers.bounds.factor_layers import Growth, OrderedScopes
+from equifactor.solvers.bounds.factor_layers import Growth, OrderedScopes, OutOfTime
 
 if TYPE_CHECKING:
     from equifactor.clock import Clock
     from equifactor.graph import FactorGraph
     from equifactor.solvers.elimination.program import Program
-    from equifactor.typing import BoolArray, IntArray
+    from equifactor.typing import BoolArray, FloatArray, IntArray
 
 _EPS = 2.0**-52
 _STEPS = 8.0  # the single steps of a cluster besides its operands and states, each off by _EPS at most
@@ -49,9 +49,12 @@ class BlockField:
         scopes: its scopes along an order.
         most_bits: log2 of the entries that a cluster of a block may have.
         start: [V] an assignment of positive probability, at which q begins.
+        clock: when it stops while blocks are built, `OutOfTime` is raised.
     """
 
-    def __init__(self, graph: FactorGraph, scopes: OrderedScopes, most_bits: float, start: IntArray) -> None:
+    def __init__(
+        self, graph: FactorGraph, scopes: OrderedScopes, most_bits: float, start: IntArray, clock: Clock
+    ) -> None:
         s = self.structure = graph.structure
         self.log_phi = graph.log_phi
         self._start = np.zeros(int(s.state_ptr[-1]) + 1)
@@ -62,8 +65,8 @@ class BlockField:
         self._finite = np.where(self._zero, 0.0, graph.log_phi)
         self._slots = _states_of_entries(s)
         self.block_of = np.full(s.num_vars, -1)  # [V] the block of each variable, -1 where it stays fixed
-        groups = self._choose(scopes, most_bits)
-        self.blocks = [self._compile(n, variables) for n, variables in enumerate(groups)]
+        groups = self._choose(scopes, most_bits, clock)
+        self.blocks = [self._compile(variables, clock) for variables in groups]
         self._worth = np.full(len(groups), -np.inf)  # ln Z of each block, less what it counted for other blocks
         touched = self._factors_by_blocks()
         self._crossing = np.flatnonzero(np.repeat(touched > 1, np.diff(s.table_ptr)))
@@ -110,12 +113,12 @@ class BlockField:
         """Entries of all clusters of all blocks: the work of a sweep."""
         return sum(float(b.program.message_sizes @ b.program.clusters.dim) for b in self.blocks)
 
-    def _choose(self, scopes: OrderedScopes, most_bits: float) -> list[IntArray]:
+    def _choose(self, scopes: OrderedScopes, most_bits: float, clock: Clock) -> list[IntArray]:
         """Blocks until every variable is in one or stays fixed."""
         allowed = [True] * scopes.num_vars
         groups: list[IntArray] = []
         while any(allowed):
-            places = grow_block(scopes, allowed, most_bits)
+            places = grow_block(scopes, allowed, most_bits, clock)
             variables = np.sort(scopes.order[places])
             for v in places:
                 allowed[v] = False
@@ -155,11 +158,13 @@ class BlockField:
         pairs = np.unique(np.column_stack((s.factor_of_edge, of_edge))[of_edge >= 0], axis=0)
         return np.bincount(pairs[:, 0], minlength=s.num_factors)
 
-    def _compile(self, number: int, variables: IntArray) -> Block:
+    def _compile(self, variables: IntArray, clock: Clock) -> Block:
         """The plan of a block. Cost O(T) and that of an elimination order."""
         from equifactor.solvers.elimination.orders import Order, PlanningLimits, best_order
         from equifactor.solvers.elimination.program import build_program
 
+        if clock.stopped:
+            raise OutOfTime
         s = self.structure
         inside = np.zeros(s.num_vars, bool)
         inside[variables] = True
@@ -211,12 +216,12 @@ class BlockField:
         return _EPS * (steps + size) * (4.0 * size + 4.0 * len(self.blocks) + 1.0)
 
 
-def grow_block(scopes: OrderedScopes, allowed: list[bool], most_bits: float) -> list[int]:
+def grow_block(scopes: OrderedScopes, allowed: list[bool], most_bits: float, clock: Clock) -> list[int]:
     """Variables, as places in the order, whose own model has clusters of at most 2^most_bits entries; at least one.
 
     Along the order each allowed variable joins unless it makes a cluster too large.
     """
-    growth = Growth(scopes, most_bits)
+    growth = Growth(scopes, most_bits, clock)
     inside, found = 0, []
     for v, may in enumerate(allowed):
         joined = inside | 1 << v

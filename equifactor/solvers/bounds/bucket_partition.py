@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.graph.pointers import ptr_of
-from equifactor.solvers.bounds.factor_layers import Layer, OrderedScopes, members
+from equifactor.solvers.bounds.factor_layers import Layer, OrderedScopes, OutOfTime, members
 
 if TYPE_CHECKING:
+    from equifactor.clock import Clock
     from equifactor.graph.structure import Structure
     from equifactor.solvers.bounds.mini_bucket_kernels import Buckets
     from equifactor.typing import IntArray
 
+_LOOKS = 64  # variables between two looks at the clock
 LINK_BITS = 6.0  # Two clusters exchange a function of as many shared variables as have 64 joint states.
 
 
@@ -72,8 +74,11 @@ class _Link:
     scope: list[int]  # latest elimination first
 
 
-def partition(structure: Structure, scopes: OrderedScopes, layers: list[Layer]) -> Partition:
-    """The clusters of all layers; factors that several layers hold are shared equally among them."""
+def partition(structure: Structure, scopes: OrderedScopes, layers: list[Layer], clock: Clock) -> Partition:
+    """The clusters of all layers; factors that several layers hold are shared equally among them.
+
+    Raises `OutOfTime` when the clock stops.
+    """
     held = np.zeros(structure.num_factors)
     for layer in layers:
         held[layer.factors] += 1.0
@@ -84,6 +89,8 @@ def partition(structure: Structure, scopes: OrderedScopes, layers: list[Layer]) 
     clusters: list[_Cluster] = []
     links: list[_Link] = []
     for v in range(scopes.num_vars):
+        if v % _LOOKS == 0 and clock.stopped:
+            raise OutOfTime
         first = len(clusters)
         inside = [n for n, layer in enumerate(layers) if layer.variables >> v & 1]
         for n in inside:

@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     from equifactor.typing import IntArray
 
 LEAST_LAYERS = 4
+_LOOKS = 64  # additions between two looks at the clock
 _ROUNDING = 1e-9  # of sums of logs of cardinalities
+
+
+class OutOfTime(Exception):  # noqa: N818 - nothing went wrong
+    """The clock stopped while something was being built; what it was is of no use."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,9 +96,11 @@ class OrderedScopes:
 
 
 class Growth:
-    """The clusters of a growing set of factors, none above a size."""
+    """The clusters of a growing set of factors, none above a size; raises `OutOfTime` when the clock stops."""
 
-    def __init__(self, scopes: OrderedScopes, most_bits: float) -> None:
+    def __init__(self, scopes: OrderedScopes, most_bits: float, clock: Clock) -> None:
+        self._clock = clock
+        self._count = 0
         self._scopes = scopes
         self._most = most_bits + _ROUNDING
         self.separators = [0] * scopes.num_vars
@@ -107,6 +114,9 @@ class Growth:
 
         What is new in a separator goes on to the cluster that receives the message, until nothing is new.
         """
+        self._count += 1
+        if self._count % _LOOKS == 0 and self._clock.stopped:
+            raise OutOfTime
         size, most, separators = self._scopes.size, self._most, self.separators
         before: list[tuple[int, int]] = []
         for scope in scopes:
@@ -127,8 +137,8 @@ class Growth:
         return True
 
 
-def cover(scopes: OrderedScopes, most_bits: float, clock: Clock | None = None) -> list[Layer] | None:
-    """Layers with clusters of at most 2^most_bits entries, or as the largest factor has; None when time is up.
+def cover(scopes: OrderedScopes, most_bits: float, clock: Clock) -> list[Layer]:
+    """Layers with clusters of at most 2^most_bits entries, or as the largest factor has.
 
     Each begins with the factors that no layer holds so far, along the order, and takes in others as long as there is
     room, those nearby first. Where one layer does not hold all, there are at least LEAST_LAYERS: the others begin with
@@ -139,9 +149,7 @@ def cover(scopes: OrderedScopes, most_bits: float, clock: Clock | None = None) -
     held = dict.fromkeys(scopes.sequence, 0)
     layers: list[Layer] = []
     while not layers or (min(held.values(), default=1) == 0 or 1 < len(layers) < LEAST_LAYERS):
-        if clock is not None and clock.stopped:
-            return None
-        growth = Growth(scopes, most_bits)
+        growth = Growth(scopes, most_bits, clock)
         missing = [a for a in scopes.sequence if held[a] == 0]
         if missing:
             found = [a for a in missing if growth.add(scopes.masks[a])]

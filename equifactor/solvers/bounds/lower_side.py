@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.solvers.bounds.block_field import BlockField
-from equifactor.solvers.bounds.factor_layers import OrderedScopes
+from equifactor.solvers.bounds.factor_layers import OrderedScopes, OutOfTime
 
 if TYPE_CHECKING:
     from equifactor.clock import Clock
@@ -98,7 +98,10 @@ class LowerSide:
         """Sweep over the blocks of one field until it settles; from the best field so far, then from the assignment."""
         if clock.stopped:
             return
-        field = BlockField(self._graph, scopes, self._bits, self._start)
+        try:
+            field = BlockField(self._graph, scopes, self._bits, self._start, clock)
+        except OutOfTime:
+            return
         self._entries += field.entries
         for q in [None] if self._q is None else [self._q, None]:
             field.begin(q)

@@ -89,13 +89,13 @@ class WeightedMiniBuckets(GraphSolver):
         most_bits = math.inf if self.entries is None else math.log2(self.entries)
         upper = UpperSide(reduced.graph, most_bits, self.memory_limit, self.iterations, context.seed)
         lower = LowerSide(reduced.graph, most_bits, self.memory_limit, context.seed)
+        upper.begin(clock)
         while not (upper.finished and lower.finished) and not clock.stopped and upper.best > -math.inf:
             if upper.finished or (lower.seconds < _LOWER_SHARE * clock.seconds and not lower.finished):
                 lower.advance(upper.orders, clock)
             else:
                 upper.advance(clock)
             context.report(upper.iterations, None, f"{lower.best:.6g} <= ln Z <= {upper.best:.6g}")
-        upper.ensure()
         if lower.best == -math.inf:
             lower.search(clock)
         return self._estimate(graph, reduced, upper, lower, clock)
@@ -109,7 +109,9 @@ class WeightedMiniBuckets(GraphSolver):
             return impossible()
         high = upper.best if upper.best < math.inf else None
         low = lower.best if lower.best > -math.inf else None
-        ended = Status.ITERATION_LIMIT if upper.iterations >= self.iterations else Status.CONVERGED
+        ended = Status.CONVERGED if upper.settled else Status.TIME_LIMIT
+        if upper.iterations >= self.iterations:
+            ended = Status.ITERATION_LIMIT
         none = "" if low is not None else " No assignment of positive probability was found to bound it from below."
         return Estimate(
             status=clock.status or ended,

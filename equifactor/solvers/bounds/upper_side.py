@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from equifactor.clock import Clock
+from equifactor.result import Status, Task
+from equifactor.solver import SolveContext
 from equifactor.solvers.bounds.bound_descent import Descent
 from equifactor.solvers.bounds.bucket_partition import entries_of, partition
 from equifactor.solvers.bounds.elimination_orders import candidate_orders
-from equifactor.solvers.bounds.factor_layers import OrderedScopes, cover
+from equifactor.solvers.bounds.factor_layers import OrderedScopes, OutOfTime, cover
 from equifactor.solvers.bounds.weighted_bound import WeightedBound
+from equifactor.solvers.messages.trw import TreeReweighted
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
@@ -29,6 +32,7 @@ _BYTES_PER_SHIFT = 400  # that the descent keeps
 _SECONDS = 2e-8  # for an entry of a cluster in an iteration, before it is measured
 _OVERHEAD = 100.0  # entries that take as long as what a cluster costs besides its entries
 _SHARE = 0.8  # of the time left that a new size may take for its iterations
+_FIRST_SHARE = 0.15  # of the time left for the first bound
 _WORK_PER_SECOND = 5e7  # list operations of the planner
 _PLANNING = 0.1  # share of the time left for it
 
@@ -61,6 +65,7 @@ class UpperSide:
         self.best = math.inf
         self.iterations = 0
         self.finished = False
+        self.settled = False  # nothing is left to gain at the last size
         self.orders: list[tuple[str, OrderedScopes]] = []
         self.largest, self.layers = 0, 0
         self.description = "no bound from above"
@@ -103,22 +108,28 @@ class UpperSide:
             tried = sorted(larger + tried[:1], key=lambda run: run.descent.best)
             contest = 1
         for run in tried[:1]:
+            self.settled = run.descent.settled
             while not run.descent.settled and not clock.stopped and self.iterations < self._most:
                 yield from self._iterate(run, _ROUND, clock)
+                self.settled = run.descent.settled
 
     def _begin(
         self, name: str, scopes: OrderedScopes, bits: float, clock: Clock, share: float = math.inf
     ) -> _Run | None:
         """A bound with clusters of at most 2^bits entries, unless it would take too long or too much memory."""
-        layers = cover(scopes, bits, clock)
-        if layers is None:
+        try:
+            return self._built(name, scopes, bits, clock, share)
+        except OutOfTime:
             return None
+
+    def _built(self, name: str, scopes: OrderedScopes, bits: float, clock: Clock, share: float) -> _Run | None:
+        layers = cover(scopes, bits, clock)
         entries = entries_of(scopes, layers)
         clusters = sum(layer.variables.bit_count() for layer in layers)
         needed = (entries + _OVERHEAD * clusters) * self._each * _ROUND
         if share < math.inf and (entries * _BYTES > self._memory or needed > share * clock.left):
             return None
-        part = partition(self._structure, scopes, layers)
+        part = partition(self._structure, scopes, layers, clock)
         if share < math.inf and entries * _BYTES + part.num_shifts * _BYTES_PER_SHIFT > self._memory:
             return None
         return _Run(name, scopes, Descent(WeightedBound(part, self._graph.log_phi, len(layers))))
@@ -151,15 +162,16 @@ class UpperSide:
         )
         self.marginals = self._marginals(bound, run.scopes)
 
-    def ensure(self) -> None:
-        """A bound after all where time was up before there was one: one pass with small clusters, whatever it takes."""
-        if self.best == math.inf:
-            scopes = OrderedScopes(self._structure, np.arange(self._structure.num_vars))
-            run = self._begin("listed", scopes, min(_FIRST_BITS, self._most_bits), Clock())
-            assert run is not None  # The clock does not stop.
-            run.descent.step(Clock())
-            self.best = run.descent.best + self._constant
-            self._note(run)
+    def begin(self, clock: Clock) -> None:
+        """A first bound from `trw`, which is there in a moment and holds however early it is stopped."""
+        part = clock.part(_FIRST_SHARE)
+        first = TreeReweighted().run([self._graph], Task.PR, SolveContext(clock=part, seed=self._seed))[0]
+        if first.status is Status.ZERO_PROBABILITY:
+            self.best = -math.inf
+        elif first.upper_bound is not None and math.isfinite(first.upper_bound):
+            self.best, self.description = first.upper_bound, "above trees by trw"
+            if first.marginals is not None:
+                self.marginals = first.marginals.values
 
     def _marginals(self, bound: WeightedBound, scopes: OrderedScopes) -> FloatArray:
         """[x] what the layers agree on at the end; uniform before a gradient was computed."""
