@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 SOLVERS = {
     # The choice among the others.
     "auto": "equifactor.solvers.auto.chooser:Auto",
+    # Certified bounds on ln Z.
+    "mini-buckets": "equifactor.solvers.bounds.mini_buckets:WeightedMiniBuckets",
     # Exact answers by elimination.
     "brute": "equifactor.solvers.elimination.brute:BruteForce",
     "exact": "equifactor.solvers.elimination.exact:Exact",

@@ -1,0 +1,118 @@
+"""The lower bound as a climb: blocks of growing size, from the best assignment that local search finds."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.solvers.bounds.block_field import BlockField
+from equifactor.solvers.bounds.factor_layers import OrderedScopes, OutOfTime
+
+if TYPE_CHECKING:
+    from equifactor.clock import Clock
+    from equifactor.graph import FactorGraph
+    from equifactor.solvers.optimise.local_search import LocalSearch
+    from equifactor.typing import FloatArray
+
+_FIRST_BITS = 8.0  # clusters of the first blocks have at most 256 entries
+_BITS_MORE = 2.0  # and four times as many at every step
+_SWEEPS = 20  # over all blocks of a field
+_GAIN = 1e-4  # a field that gains less in a sweep has settled
+_SHARE = 0.25  # of the time left that a new size may take
+_SEARCH = 0.1  # share of the time left for a better assignment
+_PHASES = 30  # of the local search before every size
+_MOST_SEARCHES = 10  # after which a model without a possible assignment is given up
+_SECONDS = 1e-8  # for an entry of a cluster in a sweep
+_BYTES = 8.0  # for an entry of a cluster
+
+
+class LowerSide:
+    """The best lower bound so far and what it came from.
+
+    Args:
+        graph: the model, without observed variables.
+        most_bits: log2 of the entries that a cluster may have.
+        memory: GiB of tables.
+        seed: seed of the search for an assignment.
+    """
+
+    def __init__(self, graph: FactorGraph, most_bits: float, memory: float, seed: int) -> None:
+        self._graph = graph
+        self._most_bits, self._memory, self._seed = most_bits, memory * 2**30, seed
+        self.best = -math.inf
+        self.finished = False
+        self.seconds = 0.0  # that it has taken
+        self.largest = 0
+        self.description = "nothing"
+        self._bits = 0.0
+        self._start = np.zeros(graph.num_vars, np.int64)
+        self._score = -math.inf
+        self._q: FloatArray | None = None  # that of the best field
+        self._cost = 0.0  # seconds of the last round
+        self._entries = 0.0  # of all fields in it
+        self._searches = 0
+        self._search: LocalSearch | None = None
+
+    def advance(self, orders: list[tuple[str, OrderedScopes]], clock: Clock) -> None:
+        """One round: a search for a better assignment, then fields of larger blocks along each order that is known."""
+        began = clock.seconds
+        bits = min(max(_FIRST_BITS, self._bits + _BITS_MORE), self._most_bits)
+        expected = self._cost + _SECONDS * _SWEEPS * 2.0**_BITS_MORE * self._entries
+        too_much = expected > _SHARE * clock.left or 2.0**_BITS_MORE * self._entries * _BYTES > self._memory
+        if self._bits >= self._most_bits or (self._bits and too_much):
+            self.finished = True
+            return
+        self.search(clock)
+        if self._score == -math.inf:
+            self.finished = self._searches >= _MOST_SEARCHES
+        else:
+            self._bits, self._entries = bits, 0.0
+            listed = OrderedScopes(self._graph.structure, np.arange(self._graph.num_vars))
+            for name, scopes in orders or [("listed", listed)]:
+                self._ascend(name, scopes, clock)
+        self._cost = clock.seconds - began
+        self.seconds += self._cost
+
+    def search(self, clock: Clock) -> None:
+        """Look for a better assignment; its score alone is a bound."""
+        from equifactor.graph import compile
+        from equifactor.graph.move_model import MoveModel
+        from equifactor.solvers.optimise.local_search import LocalSearch, run_phases
+
+        if self._search is None:
+            model = MoveModel(compile(self._graph))
+            self._search = LocalSearch(model, model.unary_assignment(), self._seed)
+        self._searches += 1
+        run_phases(self._search, clock.part(_SEARCH), self._searches * _PHASES)
+        self._start = self._search.best
+        self._score = float(self._graph.log_score(self._start))
+        if self._score > -math.inf:
+            finite = self._graph.log_phi[np.isfinite(self._graph.log_phi)]
+            sure = self._score - 2.0**-51 * self._graph.num_factors * float(np.abs(finite).max(initial=0.0) + 1.0)
+            if sure > self.best:
+                self.best, self.description = sure, "one assignment"
+
+    def _ascend(self, name: str, scopes: OrderedScopes, clock: Clock) -> None:
+        """Sweep over the blocks of one field until it settles; from the best field so far, then from the assignment."""
+        if clock.stopped:
+            return
+        try:
+            field = BlockField(self._graph, scopes, self._bits, self._start, clock)
+        except OutOfTime:
+            return
+        self._entries += field.entries
+        for q in [None] if self._q is None else [self._q, None]:
+            field.begin(q)
+            before = -math.inf
+            for _ in range(_SWEEPS):
+                if not all(field.update(number, clock) for number in range(len(field.blocks))):
+                    return
+                bound = field.bound()
+                if bound > self.best:
+                    self.best, self.largest, self._q = bound, field.largest, field.q.copy()
+                    self.description = f"{len(field.blocks)} blocks in the order {name!r}"
+                if bound < before + _GAIN or len(field.blocks) == 1:
+                    break
+                before = bound
