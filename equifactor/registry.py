@@ -49,12 +49,11 @@ SOLVERS = {
     "mplp": "equifactor.solvers.optimise.duals:Mplp",
     "srmp": "equifactor.solvers.optimise.duals:Srmp",
     "toulbar2": "equifactor.solvers.optimise.toulbar2:Toulbar2",
+    # Regions of bounded size.
+    "regions": "equifactor.solvers.regions.bounded_regions:Regions",
     # Sampling, and sums over a cutset in place of samples.
     "blocks": "equifactor.solvers.sampling.blocks:BlockSampling",
     "conditioning": "equifactor.solvers.sampling.conditioning:Conditioning",
-    # Regions of bounded size.
-    "regions": "equifactor.solvers.regions.bounded_regions:Regions",
-    # Sampling.
     "gibbs": "equifactor.solvers.sampling.gibbs:Gibbs",
 }
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from equifactor.clock import Clock
 from equifactor.options import option
-from equifactor.registry import parse_solver, register
+from equifactor.registry import register
 from equifactor.result import Estimate, Status, Task
 from equifactor.solver import SolveContext, Solver
 from equifactor.solvers.auto.table_forms import completed, cost_in_words, has_kinds, table_forms
@@ -47,6 +47,7 @@ class Auto(Solver):
 
     memory_limit: float = option(4.0, "GiB that exact may use", low=0.0)
     seconds: float = option(10.0, "time where exact does not fit and there is no time limit", low=0.0)
+    cores: int = option(1, "threads for marginals and ln Z where exact does not fit", low=1, high=1024)
     gap: float = option(1e-7, "relative gap between bound and score that counts as optimal", low=0.0)
 
     def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
@@ -125,7 +126,7 @@ class Auto(Solver):
         context: SolveContext,
     ) -> list[Estimate]:
         """Marginals or ln Z of graphs that share the time: quick answers to all, then a ladder for each."""
-        from equifactor.solvers.auto.sum_ladder import Rung, SumLadder, share_of_time
+        from equifactor.solvers.auto.sum_ladder import LadderLimits, Rung, SumLadder, share_of_time
         from equifactor.solvers.auto.sum_portfolio import estimates
 
         clock = context.clock
@@ -133,10 +134,11 @@ class Auto(Solver):
         first = replace(context, clock=Clock(_QUICK_SHARE * seconds, whole=clock))
         found = estimates(graphs, task, first)
         each = (clock.seconds - begin) / len(graphs)
+        limits = LadderLimits(self.memory_limit, self.cores)
         answers = []
         for n, (estimate, spec) in enumerate(found):
             own = share_of_time(context, len(graphs) - n, begin + seconds)
-            ladder = SumLadder(graphs[n], forms[n], task, own, self.memory_limit, [Rung(spec, estimate, each)])
+            ladder = SumLadder(graphs[n], forms[n], task, own, limits, [Rung(spec, estimate, each)])
             answer = estimate if estimate.status is Status.ZERO_PROBABILITY else ladder.climb()
             answers.append(_say(answer, answer.stats.get("chosen", spec), reasons[n]))
             context.report(n + 1, len(graphs))

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
     from equifactor.graph.lowered_graph import LoweredGraph
     from equifactor.solver import SolveContext
+    from equifactor.typing import FloatArray
 
 _CONDITIONING_SHARE = 0.7  # A sum over a cutset is begun where its estimate is below this share of the time left.
+_CONDITIONING_MOST = 0.85  # It is given up after this share.
 _REGION_SHARE = 0.35  # Regions get this share of the time left for marginals, where the sampler comes after them.
 _BOUND_SHARE = 0.5  # Certified bounds on ln Z get this share of the time left.
 _LEAST_SECONDS = 0.05  # A rung is not begun with less time than this.
@@ -38,8 +41,21 @@ class Rung:
     estimate: Estimate
     seconds: float
 
+    @property
+    def name(self) -> str:
+        """The name of the solver."""
+        return self.spec.split("(")[0]
+
     def __str__(self) -> str:
-        return f"{parse_solver(self.spec).name} {self.seconds:.2g} s"
+        return f"{self.name} {self.seconds:.2g} s"
+
+
+@dataclass(frozen=True)
+class LadderLimits:
+    """What a climb may use beside time: GiB of tables, and threads."""
+
+    memory: float
+    cores: int = 1
 
 
 @dataclass
@@ -51,7 +67,7 @@ class SumLadder:
         form: the model in tables, or a sentence that says why there is none.
         task: MAR or PR.
         context: its clock is the whole time for this graph.
-        memory_limit: GiB that tables may take.
+        limits: what may be used beside time.
         rungs: what message passing or a network have said already; it grows.
     """
 
@@ -59,23 +75,24 @@ class SumLadder:
     form: LoweredGraph | str
     task: Task
     context: SolveContext
-    memory_limit: float
+    limits: LadderLimits
     rungs: list[Rung] = field(default_factory=list)
 
     def climb(self) -> Estimate:
         """The best answer and how it was found."""
         clock = self.context.clock
-        if not isinstance(self.form, str):
+        if isinstance(self.form, str):
+            if self.task is Task.PR:  # Sums over tables are out of reach; these bounds need none.
+                self._run("meanfield", 0.5)
+                self._run("trw", 0.9)
+        else:
             exact = self._conditioning(self.form)
             if exact is not None:
                 return exact
-            if self.task is Task.PR and False:
-                self._run(f"mini-buckets(memory_limit={self.memory_limit:g})", _BOUND_SHARE)
-            self._run(f"regions(memory_limit={self.memory_limit:g})", _REGION_SHARE)
-            certain = self.rungs[-1].estimate
-            if certain.status in (Status.EXACT, Status.ZERO_PROBABILITY):
-                return self._said(certain, self.rungs[-1].spec, "")
-            self._run(f"blocks(memory_limit={self.memory_limit:g}, enumerate=false)", 1.0)
+            self._climb_tables()
+            for rung in self.rungs:
+                if rung.estimate.status in (Status.EXACT, Status.ZERO_PROBABILITY):
+                    return self._said(rung.estimate, rung.spec, "")
         answer, spec, error = best_marginals(self.rungs) if self.task is Task.MAR else best_log_z(self.rungs)
         return self._said(replace(answer, status=clock.status or answer.status), spec, error)
 
@@ -87,25 +104,43 @@ class SumLadder:
         reduced, clock = to_free_part(form.graph), self.context.clock
         if reduced is None or clock.left < _LEAST_SECONDS:
             return None
-        cut = best_cutset(reduced.graph, self.memory_limit, self.task, self.context.seed)
-        if seconds_of(cut, reduced.graph, self.task) > _CONDITIONING_SHARE * clock.left:
+        cut = best_cutset(reduced.graph, self.limits.memory, self.task, self.context.seed)
+        seconds = seconds_of(cut, reduced.graph, self.task)
+        if seconds > _CONDITIONING_SHARE * clock.left:
             return None
-        estimate = form.estimate(sum_all(reduced, cut, self.task, self.context))
-        if estimate.status is Status.EXACT:
-            return self._said(estimate, "conditioning", "")
-        return None
+        # The estimate may be off by a factor of two or three; then there must be time for the other rungs.
+        part = replace(self.context, clock=clock.part(_CONDITIONING_MOST))
+        estimate = form.estimate(sum_all(reduced, cut, self.task, part))
+        return self._said(estimate, "conditioning", "") if estimate.status is Status.EXACT else None
 
-    def _run(self, spec: str, share: float) -> None:
-        """Add a rung where there is time for it."""
+    def _climb_tables(self) -> None:
+        """Bounds, regions, and then samples to the end; with more cores, samples from the beginning as well."""
+        memory = f"memory_limit={self.limits.memory / self.limits.cores:g}"
+        samples = f"blocks({memory}, enumerate=false)"
+        with ThreadPoolExecutor(self.limits.cores) as threads:
+            others = [threads.submit(self._run, samples, 1.0, n) for n in range(1, self.limits.cores)]
+            if self.task is Task.PR:
+                self._run(f"mini-buckets({memory})", _BOUND_SHARE)
+            self._run(f"regions({memory})", _REGION_SHARE)
+            if self.rungs[-1].estimate.status is not Status.EXACT:
+                self._run(samples, 1.0)
+            for other in others:
+                other.result()
+
+    def _run(self, spec: str, share: float, stream: int = 0) -> None:
+        """Add a rung where there is time for it; samplers of one climb have different streams of random numbers."""
         clock = self.context.clock
         if share * clock.left < _LEAST_SECONDS:
             return
         begin = clock.seconds
-        part = replace(self.context, clock=clock if share == 1.0 else clock.part(share))
+        part = replace(
+            self.context, clock=clock if share == 1.0 else clock.part(share), seed=self.context.seed + 7919 * stream
+        )
         estimate = run_any_kind(parse_solver(spec), [self.graph], self.task, part)[0]
         self.rungs.append(Rung(spec, estimate, clock.seconds - begin))
 
     def _said(self, estimate: Estimate, spec: str, error: str) -> Estimate:
+        """The estimate with the ladder that was climbed, and why it ended, in its message."""
         climbed = ", ".join(map(str, self.rungs))
         message = " ".join(filter(None, (error, f"Climbed: {climbed}.", estimate.message)))
         stats = {**estimate.stats, "ladder": [str(rung) for rung in self.rungs], "chosen": spec}
@@ -129,8 +164,8 @@ def best_marginals(rungs: Sequence[Rung]) -> tuple[Estimate, str, str]:
     answers = [rung for rung in rungs if rung.estimate.marginals is not None]
     if not answers:
         return rungs[-1].estimate, rungs[-1].spec, ""
-    sampled = next((r for r in answers if r.estimate.standard_errors is not None), None)
-    others = [r for r in answers if r is not sampled]
+    sampled = _together([r for r in answers if r.estimate.standard_errors is not None])
+    others = [r for r in answers if r.estimate.standard_errors is None]
     if sampled is None:
         best = max(others, key=_trust)
         return best.estimate, best.spec, ""
@@ -140,49 +175,96 @@ def best_marginals(rungs: Sequence[Rung]) -> tuple[Estimate, str, str]:
         return sampled.estimate, sampled.spec, ""
     distance = [float(np.mean((_values(r.estimate.marginals) - s) ** 2)) for r in others]
     n = int(np.argmin(distance))
-    Q = max(distance[n] - S, 0.1 * distance[n], 1e-18)
+    q, Q = others[n], _squared_error(distance[n], S)
     weight = Q / (Q + S)  # of the sampler
-    q = others[n].estimate
-    mixed = weight * s + (1.0 - weight) * _values(q.marginals)
+    mixed = weight * s + (1.0 - weight) * _values(q.estimate.marginals)
     errors = np.sqrt((weight * se) ** 2 + (1.0 - weight) ** 2 * Q)
     ptr = sampled.estimate.marginals.ptr  # type: ignore[union-attr]
+    error = math.sqrt(Q * S / (Q + S))
     answer = replace(
-        sampled.estimate if weight >= 0.5 else q,
+        sampled.estimate if weight >= 0.5 else q.estimate,
         marginals=Marginals(mixed, ptr),
-        standard_errors=Marginals(np.where(mixed > 0.0, errors, 0.0), ptr),
-        stats={**sampled.estimate.stats, **q.stats, "error_estimate": math.sqrt(Q * S / (Q + S))},
+        standard_errors=Marginals(np.where((mixed > 0.0) & (mixed < 1.0), errors, 0.0), ptr),
+        stats={**q.estimate.stats, **sampled.estimate.stats, "error_estimate": error},
     )
-    names = sampled.spec if weight > 0.98 else others[n].spec if weight < 0.02 else f"{sampled.spec} and {others[n].spec}"
     said = (
-        f"Root mean square error of the marginals about {math.sqrt(Q * S / (Q + S)):.2g}: the sampler's is "
-        f"{math.sqrt(S):.2g}, that of {parse_solver(others[n].spec).name} about {math.sqrt(Q):.2g}."
+        f"Root mean square error of the marginals about {error:.2g}: that of the sampler is {math.sqrt(S):.2g}, that "
+        f"of {q.name} about {math.sqrt(Q):.2g}."
     )
-    return answer, names, said
+    return answer, _mixed_name(weight, sampled, q), said
 
 
 def best_log_z(rungs: Sequence[Rung]) -> tuple[Estimate, str, str]:
-    """The estimate of ln Z that errs least, its solver, and the certified bounds of all rungs."""
+    """The estimate of ln Z that errs least, its solver, and the certified bounds of all rungs.
+
+    A sampler judges the others as in `best_marginals`, and nothing leaves the bounds.
+    """
     lower = max((r.estimate.lower_bound for r in rungs if r.estimate.lower_bound is not None), default=None)
     upper = min((r.estimate.upper_bound for r in rungs if r.estimate.upper_bound is not None), default=None)
+    bounds: dict[str, Any] = {"lower_bound": lower, "upper_bound": upper}
     answers = [r for r in rungs if r.estimate.log_z is not None]
     if not answers:
-        return replace(rungs[-1].estimate, lower_bound=lower, upper_bound=upper), rungs[-1].spec, ""
+        return replace(rungs[-1].estimate, **bounds), rungs[-1].spec, ""
+    sampled = max(
+        (r for r in answers if r.estimate.log_z_error is not None),
+        key=lambda r: -_number(r.estimate.log_z_error),
+        default=None,
+    )
     best = max(answers, key=_trust)
-    log_z = best.estimate.log_z
-    assert log_z is not None
+    log_z, error, name = _number(best.estimate.log_z), best.estimate.log_z_error, best.spec
+    others = [r for r in answers if r.estimate.log_z_error is None]
+    if sampled is not None and others:
+        s, S = _number(sampled.estimate.log_z), _number(sampled.estimate.log_z_error) ** 2
+        q = min(others, key=lambda r: abs(_number(r.estimate.log_z) - s))
+        Q = _squared_error((_number(q.estimate.log_z) - s) ** 2, S)
+        weight = Q / (Q + S) if Q + S > 0.0 else 1.0
+        log_z, error = weight * s + (1.0 - weight) * _number(q.estimate.log_z), math.sqrt(Q * S / max(Q + S, 1e-300))
+        name = _mixed_name(weight, sampled, q)
     inside = min(max(log_z, -math.inf if lower is None else lower), math.inf if upper is None else upper)
     said = "" if lower is None or upper is None else f"ln Z is proven to be within {upper - lower:.3g}."
-    return replace(best.estimate, log_z=inside, lower_bound=lower, upper_bound=upper), best.spec, said
+    if error is not None:
+        said = f"Standard error of ln Z about {error:.2g}. {said}".strip()
+    return replace(best.estimate, log_z=inside, log_z_error=error, marginals=None, **bounds), name, said
 
 
-def _values(marginals: Marginals | None) -> np.ndarray:
+def _squared_error(distance: float, sampled: float) -> float:
+    """The squared error of an answer at a squared distance from a sampler with a known squared error; never nothing."""
+    return max(distance - sampled, 0.1 * distance, 1e-18)
+
+
+def _together(samplers: Sequence[Rung]) -> Rung | None:
+    """Several samplers as one: each has a weight of one over its squared error."""
+    if len(samplers) < 2:
+        return samplers[0] if samplers else None
+    errors = np.stack([_values(r.estimate.standard_errors) for r in samplers])
+    weight = 1.0 / np.maximum(np.mean(errors**2, axis=1), 1e-18)
+    weight /= weight.sum()
+    values = weight @ np.stack([_values(r.estimate.marginals) for r in samplers])
+    best = samplers[int(np.argmax(weight))]
+    ptr = best.estimate.marginals.ptr  # type: ignore[union-attr]
+    together = np.sqrt((weight**2) @ errors**2)
+    estimate = replace(best.estimate, marginals=Marginals(values, ptr), standard_errors=Marginals(together, ptr))
+    return Rung(best.spec, estimate, best.seconds)
+
+
+def _mixed_name(weight: float, sampled: Rung, other: Rung) -> str:
+    if weight > 0.98:
+        return sampled.spec
+    return other.spec if weight < 0.02 else f"{sampled.spec} and {other.spec}"
+
+
+def _values(marginals: Marginals | None) -> FloatArray:
     assert marginals is not None
-    return np.asarray(marginals.values)
+    return marginals.values
+
+
+def _number(value: float | None) -> float:
+    assert value is not None
+    return value
 
 
 def _trust(rung: Rung) -> tuple[bool, int]:
-    """An order of answers that no sampler has judged: those that settled first, then by what is known of methods."""
+    """An order of answers that no sampler has judged: sound ones first, then by what is known of methods."""
     order = ("mini-buckets", "bp", "fe-net", "regions", "blocks")
-    name = parse_solver(rung.spec).name
     sound = rung.estimate.status is not Status.NON_FINITE
-    return sound, order.index(name) if name in order else 0
+    return sound, order.index(rung.name) if rung.name in order else -1
