@@ -104,7 +104,7 @@ def theirs(
             "model": str(file), "answer": str(answer), "kind": kind, "semiring": semiring, "iterations": iterations,
             "repeats": repeats,
         }  # fmt: skip
-        words = [str(python), str(SCRIPTS / "run_pgmax_kinds.py"), json.dumps(request)]
+        words = [str(python), str(SCRIPTS / "kinds_of_pgmax.py"), json.dumps(request)]
         ran = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True, env=environment())
         return float(json.loads(ran.stdout.splitlines()[-1])["seconds"]), np.load(answer)
 

@@ -245,7 +245,7 @@ def test_claims_of_bp_hold_on_every_kind() -> None:
 def test_audit_says_where_a_graph_was_lowered() -> None:
     unary = [([i], [1.0, 1.0 + 0.1 * i]) for i in range(9)]
     graph = FactorGraph([2] * 9, [*unary, (range(9), NoisyOr(0.1, np.linspace(0.1, 0.9, 8)))], name="net")
-    (finding,) = audit("fe-nbp(untrained)", graph, "local variable", tasks=[Task.MAR])
+    (finding,) = audit("bpnn(untrained)", graph, "local variable", tasks=[Task.MAR])
     assert finding.violation.where == "marginals (MAR) of net lowered to tables"
 
 

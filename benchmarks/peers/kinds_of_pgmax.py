@@ -1,6 +1,6 @@
 """Messages of PGMax through its own kinds of factors: seconds per iteration and beliefs.
 
-Run as `python run_pgmax_kinds.py REQUEST` with a JSON object: the file of the `model` (`scopes` [F, k] with the child
+Run as `python kinds_of_pgmax.py REQUEST` with a JSON object: the file of the `model` (`scopes` [F, k] with the child
 or indicator last, `evidence` [V, 2] of logs, and for enumerated factors `configurations` [n, k] and `log_values`
 [F, n]), its `kind` (or, and, pool, enumerated), the `semiring`, the number of `iterations` and of `repeats`, and the
 file for the `answer`: marginals [V] of state 1, or states [V]. Prints `{"seconds": ..}` for one iteration.
