@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 R_HAT_LIMIT = 1.05  # Chains that differ by more have not mixed.
 _ENUMERATED_SHARE = 0.6  # A sum over the cutset is made where its estimate is below this share of the time.
 _UPDATES = 1500  # The size of blocks is such that this many can be drawn in the time.
+_LEAST_UPDATES = 300  # In large graphs this many are enough,
+_FAIR_ENTRIES = 256.0  # if blocks have fewer entries per variable otherwise.
 _COVERS = 6  # There are at most this many covers: more make moves more varied, and take time to find.
 _PLANNING_SHARE = 0.1  # Covers take at most this share of the time.
 _WARMING_SHARE = 0.15  # The way to starts takes about this share of the time.
@@ -72,7 +74,7 @@ class BlockSampling(GraphSolver):
     def _sample(self, reduced: ReducedGraph, task: Task, time: float, context: SolveContext) -> Estimate:
         graph, clock = reduced.graph, context.clock
         end = clock.seconds + time
-        chains = BlockChains(graph, self._betas(), self.chains, self._budget(time), context.seed)
+        chains = BlockChains(graph, self._betas(), self.chains, self._budget(graph, time), context.seed)
         self._add_covers(chains, time, context)
         if not chains.find_starts(clock, self._warming(chains, time)):
             if proven_impossible(reduced.original, clock):
@@ -120,11 +122,17 @@ class BlockSampling(GraphSolver):
     def _betas(self) -> np.ndarray:
         return np.geomspace(1.0, max(self.hottest, 1e-3), self.temperatures)
 
-    def _budget(self, time: float) -> Budget:
-        """The size of blocks: as large as memory allows, and small enough for many updates in the time."""
+    def _budget(self, graph: FactorGraph, time: float) -> Budget:
+        """The size of blocks: as large as memory allows, and small enough for many updates in the time.
+
+        In a large graph fewer updates are made, so that the tables around each variable are not too small.
+        """
         kept = memory_budget(self.memory_limit)
-        seconds = time / (_UPDATES * self.temperatures) if self.sweeps is None else math.inf
-        return Budget(max(64.0, seconds / SECONDS_PER_ENTRY[Task.MAR]), kept)
+        if self.sweeps is not None:
+            return Budget(math.inf, kept)
+        all_entries = time / SECONDS_PER_ENTRY[Task.MAR] / self.temperatures
+        fair = _FAIR_ENTRIES * graph.num_vars
+        return Budget(max(64.0, all_entries / _UPDATES, min(fair, all_entries / _LEAST_UPDATES)), kept)
 
     def _add_covers(self, chains: BlockChains, time: float, context: SolveContext) -> None:
         """More covers while that takes a small part of the time."""

@@ -60,7 +60,7 @@ class Conditioning(GraphSolver):
 
 
 def memory_budget(gib: float) -> float:
-    """Message entries that fit this many GiB, and scratch memory for the way down; the tables of the model come on top."""
+    """Message entries that fit this many GiB with scratch memory for the way down; tables of the model are extra."""
     return max(1.0, gib * 2**27 / 1.3)
 
 
