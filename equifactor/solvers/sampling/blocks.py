@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from equifactor.typing import FloatArray
 
 R_HAT_LIMIT = 1.05  # Chains that differ by more have not mixed.
-_ENUMERATED_SHARE = 0.6  # A sum over the cutset is made where its estimate is below this share of the time.
+_ENUMERATED_SHARE = 0.8  # A sum over the cutset goes on where its pace promises an end in this share of the time,
+_HOPE = 10.0  # and is begun where its estimate is below so many times the time: zeros may make it much shorter.
 _UPDATES = 1500  # The size of blocks is such that this many can be drawn in the time.
 _LEAST_UPDATES = 300  # In large graphs this many are enough,
 _FAIR_ENTRIES = 256.0  # if blocks have fewer entries per variable otherwise.
@@ -66,9 +67,12 @@ class BlockSampling(GraphSolver):
             return impossible()
         time = min(context.clock.left, self.seconds if context.clock.time_limit is None else math.inf)
         if self.enumerate or not reduced.graph.num_vars:
-            cut = best_cutset(reduced.graph, self.memory_limit, task, context.seed)
-            if seconds_of(cut, reduced.graph, task) < _ENUMERATED_SHARE * time:
-                return sum_all(reduced, cut, task, context)
+            cut = best_cutset(reduced.graph, self.memory_limit, task, context.seed, time)
+            if seconds_of(cut, reduced.graph, task) < _HOPE * time:
+                found = sum_all(reduced, cut, task, context, _ENUMERATED_SHARE * time)
+                if found is not None:
+                    return found
+                time = min(time, context.clock.left)
         return self._sample(reduced, task, time, context)
 
     def _sample(self, reduced: ReducedGraph, task: Task, time: float, context: SolveContext) -> Estimate:
