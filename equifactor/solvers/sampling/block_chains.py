@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from equifactor.clock import Clock
     from equifactor.graph import FactorGraph
     from equifactor.solvers.sampling.running_batches import RunningBatches
-    from equifactor.typing import FloatArray, IntArray
+    from equifactor.typing import BoolArray, FloatArray, IntArray
 
 _COLDEST, _HOTTEST = 1.0, 0.1  # Powers of the scores at the end and at the beginning of the way to a start.
 _FLOORS = -3.0, -50.0  # What stands in place of the log of zero there: zeros are walked around before they are walls.
 _LEAST_WARMING = 5  # The way has at least this many sweeps,
-_MORE_WARMING = 20  # and where it ends at a zero this many more.
+_MORE_WALKS = 4  # and where all chains end at a zero, they go this many times more.
+_REPAIR_PHASES = 100  # Local search has this many phases to repair a state of probability zero.
 
 
 class Cover(NamedTuple):
@@ -49,6 +50,7 @@ class BlockChains:
         from equifactor.solvers.elimination.program_kernels import table_strides
 
         s = self.structure = graph.structure
+        self._graph = graph
         self.budget = budget
         self.betas = betas
         self.log_phi = np.stack([_tempered(graph.log_phi, beta) for beta in betas])
@@ -93,27 +95,53 @@ class BlockChains:
             sweeps: the length of the way, on which the scores gain their weight.
         """
         true = self.log_phi
-        sweeps = max(sweeps, _LEAST_WARMING)
-        powers, floors = np.geomspace(_HOTTEST, _COLDEST, sweeps), -np.geomspace(-_FLOORS[0], -_FLOORS[1], sweeps)
-        for n in range(sweeps):
-            if clock.stopped:
+        self._walk(true, clock, max(sweeps, _LEAST_WARMING), 0)
+        for n in range(_MORE_WALKS):  # Where all ended at a zero, they warm up a little and come back another way.
+            if clock.stopped or self.possible(true).any():
                 break
-            self.log_phi = np.maximum(np.minimum(1.0, powers[n] / self.betas)[:, None] * true, floors[n])
-            self.sweep(self.covers[n % len(self.covers)], clock=clock)
-        for n in range(_MORE_WARMING):
-            if self.possible(true).all() or clock.stopped:
-                break
-            self.sweep(self.covers[n % len(self.covers)], clock=clock)
+            self._walk(true, clock, max(sweeps, _LEAST_WARMING) // 2, n + 1)
         self.log_phi = true
         possible = self.possible(true)
         if not possible.any():
-            return False
+            possible = self._repair(clock)
         good = np.flatnonzero(possible)
-        for c in np.flatnonzero(~possible):
+        for c in np.flatnonzero(~possible) if len(good) else ():
             self.x[c] = self.x[good[c % len(good)]]
-        return True
+        return len(good) > 0
 
-    def possible(self, log_phi: FloatArray) -> np.ndarray:
+    def _walk(self, true: FloatArray, clock: Clock, sweeps: int, again: int) -> None:
+        """Sweeps on which scores gain their weight, from the beginning or, when made again, from half of the way on."""
+        share = np.linspace(0.5 if again else 0.0, 1.0, sweeps)
+        powers = _HOTTEST * (_COLDEST / _HOTTEST) ** share
+        floors = _FLOORS[0] * (_FLOORS[1] / _FLOORS[0]) ** share
+        for n in range(sweeps):
+            if clock.stopped:
+                return
+            self.log_phi = np.maximum(np.minimum(1.0, powers[n] / self.betas)[:, None] * true, floors[n])
+            self.sweep(self.covers[(n + again) % len(self.covers)], clock=clock)
+
+    def _repair(self, clock: Clock) -> BoolArray:
+        """Let local search look for a possible assignment near the states of the chains; which chains have one then."""
+        from equifactor.graph import compile
+        from equifactor.graph.move_model import MoveModel
+        from equifactor.solvers.optimise.local_search import LocalSearch
+
+        model = MoveModel(compile(self._graph))
+        found = np.zeros(len(self.x), bool)
+        for c in range(len(self.x)):
+            search = LocalSearch(model, self.x[c].copy(), seed=c)
+            for _ in range(_REPAIR_PHASES):
+                if search.possible or clock.stopped:
+                    break
+                search.step()
+            found[c] = search.possible
+            if found[c]:
+                self.x[c] = search.best
+            if clock.stopped:
+                break
+        return found
+
+    def possible(self, log_phi: FloatArray) -> BoolArray:
         """[L R] whether the states of each chain have positive probability."""
         from equifactor.solvers.sampling.chain_move_kernels import log_score
 

@@ -30,8 +30,11 @@ if TYPE_CHECKING:
     from equifactor.typing import FloatArray
 
 R_HAT_LIMIT = 1.05  # Chains that differ by more have not mixed.
-_ENUMERATED_SHARE = 0.6  # A sum over the cutset is made where its estimate is below this share of the time.
+_ENUMERATED_SHARE = 0.8  # A sum over the cutset goes on where its pace promises an end in this share of the time,
+_HOPE = 10.0  # and is begun where its estimate is below so many times the time: zeros may make it much shorter.
 _UPDATES = 1500  # The size of blocks is such that this many can be drawn in the time.
+_LEAST_UPDATES = 300  # In large graphs this many are enough,
+_FAIR_ENTRIES = 256.0  # if blocks have fewer entries per variable otherwise.
 _COVERS = 6  # There are at most this many covers: more make moves more varied, and take time to find.
 _PLANNING_SHARE = 0.1  # Covers take at most this share of the time.
 _WARMING_SHARE = 0.15  # The way to starts takes about this share of the time.
@@ -64,15 +67,18 @@ class BlockSampling(GraphSolver):
             return impossible()
         time = min(context.clock.left, self.seconds if context.clock.time_limit is None else math.inf)
         if self.enumerate or not reduced.graph.num_vars:
-            cut = best_cutset(reduced.graph, self.memory_limit, task, context.seed)
-            if seconds_of(cut, reduced.graph, task) < _ENUMERATED_SHARE * time:
-                return sum_all(reduced, cut, task, context)
+            cut = best_cutset(reduced.graph, self.memory_limit, task, context.seed, time)
+            if seconds_of(cut, reduced.graph, task) < _HOPE * time:
+                found = sum_all(reduced, cut, task, context, _ENUMERATED_SHARE * time)
+                if found is not None:
+                    return found
+                time = min(time, context.clock.left)
         return self._sample(reduced, task, time, context)
 
     def _sample(self, reduced: ReducedGraph, task: Task, time: float, context: SolveContext) -> Estimate:
         graph, clock = reduced.graph, context.clock
         end = clock.seconds + time
-        chains = BlockChains(graph, self._betas(), self.chains, self._budget(time), context.seed)
+        chains = BlockChains(graph, self._betas(), self.chains, self._budget(graph, time), context.seed)
         self._add_covers(chains, time, context)
         if not chains.find_starts(clock, self._warming(chains, time)):
             if proven_impossible(reduced.original, clock):
@@ -120,11 +126,17 @@ class BlockSampling(GraphSolver):
     def _betas(self) -> np.ndarray:
         return np.geomspace(1.0, max(self.hottest, 1e-3), self.temperatures)
 
-    def _budget(self, time: float) -> Budget:
-        """The size of blocks: as large as memory allows, and small enough for many updates in the time."""
+    def _budget(self, graph: FactorGraph, time: float) -> Budget:
+        """The size of blocks: as large as memory allows, and small enough for many updates in the time.
+
+        In a large graph fewer updates are made, so that the tables around each variable are not too small.
+        """
         kept = memory_budget(self.memory_limit)
-        seconds = time / (_UPDATES * self.temperatures) if self.sweeps is None else math.inf
-        return Budget(max(64.0, seconds / SECONDS_PER_ENTRY[Task.MAR]), kept)
+        if self.sweeps is not None:
+            return Budget(math.inf, kept)
+        all_entries = time / SECONDS_PER_ENTRY[Task.MAR] / self.temperatures
+        fair = _FAIR_ENTRIES * graph.num_vars
+        return Budget(max(64.0, all_entries / _UPDATES, min(fair, all_entries / _LEAST_UPDATES)), kept)
 
     def _add_covers(self, chains: BlockChains, time: float, context: SolveContext) -> None:
         """More covers while that takes a small part of the time."""

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 SECONDS_PER_ENTRY = {Task.MAR: 1.2e-8, Task.PR: 5e-9}  # These were measured on one core at 2.8 GHz.
 _SECONDS_PER_STATE = 2e-5  # Each state of the cutset takes this long apart from its tables.
 _TRIES = 4  # This many cutsets are compared.
+_GOOD = 0.1  # A cutset that takes no more seconds is good enough,
+_HOPELESS = 16.0  # and one that takes so many times the time allowed is hopeless.
 _HOPE = 2.0  # A sum is begun although its estimate is this many times the time left: the estimate may be off.
+_TRIAL_SHARE = 0.08  # The pace of this part of the time decides whether a sum goes on.
 _BURST_SECONDS = 0.05  # A call of the kernel aims to stay below this time.
 
 
@@ -46,7 +49,7 @@ class Conditioning(GraphSolver):
             return impossible()
         if context.clock.stopped:
             return Estimate(status=context.clock.status or Status.TIME_LIMIT)
-        cut = best_cutset(reduced.graph, self.memory_limit, task, context.seed)
+        cut = best_cutset(reduced.graph, self.memory_limit, task, context.seed, _HOPE * context.clock.left)
         seconds = seconds_of(cut, reduced.graph, task)
         if seconds > _HOPE * context.clock.left or math.isinf(seconds):
             return Estimate(
@@ -56,16 +59,21 @@ class Conditioning(GraphSolver):
                 "limit, or use blocks",
                 stats=_stats(cut, reduced.graph),
             )
-        return sum_all(reduced, cut, task, context)
+        found = sum_all(reduced, cut, task, context)
+        assert found is not None  # Only with a limit of its own it gives up.
+        return found
 
 
 def memory_budget(gib: float) -> float:
-    """Message entries that fit this many GiB, and scratch memory for the way down; the tables of the model come on top."""
+    """Message entries that fit this many GiB with scratch memory for the way down; tables of the model are extra."""
     return max(1.0, gib * 2**27 / 1.3)
 
 
-def best_cutset(graph: FactorGraph, gib: float, task: Task, seed: int) -> Cut:
-    """The cutset that is summed over in the shortest time, of a few that leave an elimination within `gib` GiB."""
+def best_cutset(graph: FactorGraph, gib: float, task: Task, seed: int, most_seconds: float = 1e4) -> Cut:
+    """The cutset that is summed over in the shortest time, of a few that leave an elimination within `gib` GiB.
+
+    Where the first would take many times `most_seconds`, no others are looked for.
+    """
     kept = memory_budget(gib)
     rng = np.random.default_rng(seed)
     best, least = None, math.inf
@@ -75,8 +83,7 @@ def best_cutset(graph: FactorGraph, gib: float, task: Task, seed: int) -> Cut:
         seconds = seconds_of(cut, graph, task)
         if best is None or seconds < least:
             best, least = cut, seconds
-        # A cutset that cannot be summed over in a day is no reason to look for others.
-        if not cut.is_cut.any() or seconds > 1e5:
+        if not cut.is_cut.any() or seconds < _GOOD or seconds > _HOPELESS * most_seconds:
             break
     assert best is not None
     return best
@@ -94,14 +101,20 @@ def seconds_of(cut: Cut, graph: FactorGraph, task: Task) -> float:
     return states * each if states < 2**62 else math.inf
 
 
-def sum_all(reduced: ReducedGraph, cut: Cut, task: Task, context: SolveContext) -> Estimate:
+def sum_all(
+    reduced: ReducedGraph, cut: Cut, task: Task, context: SolveContext, within: float = math.inf
+) -> Estimate | None:
     """Sum over the states of the cutset; where the clock stops it, what was summed is a lower bound.
+
+    Zeros make many states impossible at once, and no estimate knows how many. So the pace of the first part decides
+    whether the sum will end in time; None where it will not.
 
     Args:
         reduced: the graph without observed variables, and the way back.
         cut: the cutset.
         task: MAR, or PR, for which the way down is left out.
         context: the clock.
+        within: seconds that the whole sum may take.
     """
     from equifactor.solvers.sampling.cutset_kernels import sum_over_cutset
 
@@ -113,7 +126,7 @@ def sum_all(reduced: ReducedGraph, cut: Cut, task: Task, context: SolveContext) 
     sums = np.zeros(3 + len(p))
     sums[0] = -math.inf
     states = math.prod(s.card[cut_vars].tolist())
-    visited, steps, done = 0, 1, False
+    since, visited, steps, done = context.clock.seconds, 0, 1, False
     while not done and not (context.clock.stopped and visited):
         begin = time.perf_counter()
         done = sum_over_cutset(
@@ -122,6 +135,9 @@ def sum_all(reduced: ReducedGraph, cut: Cut, task: Task, context: SolveContext) 
         visited = min(states, visited + steps)
         steps = max(1, int(steps * min(8.0, _BURST_SECONDS / max(1e-9, time.perf_counter() - begin))))
         context.report(visited, states)
+        spent = context.clock.seconds - since
+        if not done and spent > _TRIAL_SHARE * within and spent * states > within * visited:
+            return None
     stats = {**_stats(cut, graph), "cutset_states_visited": visited}
     if sums[1] == 0.0:
         if done:

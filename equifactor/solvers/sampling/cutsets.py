@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 _TRIES = 4  # Orders are compared again and again while the cutset grows, so that each time few are enough.
 _HARDLY = 1e-9  # A variable that was held fixed before is held fixed again only where nothing else helps.
+_STEP = 8  # A new order is made after one in so many of the variables that an order asks for; 2 cuts twice as many.
+_NEARLY = 0.5  # Variables in different clusters go together where they save at least this share of the most,
+_AT_ONCE = 64  # at most this many of them.
 _MOST_BITS = 500.0  # Tables above are all equally hopeless; powers of two stay finite.
 
 
@@ -40,8 +43,8 @@ def cut_to_fit(structure: Structure, budget: Budget, cost: FloatArray, never: in
     """A small cutset whose complement is eliminated within the budget, on any graph.
 
     An elimination order is made, and of its clusters those above the budget are made smaller: each time the variable
-    goes that saves most table entries per bit of its own states and unit of cost. After half of the variables that this
-    order asks for, a new order is made, because what is left may have a better one.
+    goes that saves most table entries per bit of its own states and unit of cost. After an eighth of the variables that
+    this order asks for, a new order is made, because what is left may have a better one.
 
     Args:
         structure: of the model.
@@ -59,7 +62,7 @@ def cut_to_fit(structure: Structure, budget: Budget, cost: FloatArray, never: in
         if (entries <= budget.entries and kept <= budget.kept) or len(variables) <= 1:
             return Cut(is_cut, block, variables, order, entries, kept)
         chosen = _worst_variables(block, order, budget, cost[variables], variables == never)
-        is_cut[variables[chosen[: max(1, len(chosen) // 2)]]] = True
+        is_cut[variables[chosen[: max(1, len(chosen) // _STEP)]]] = True
 
 
 def cover(structure: Structure, budget: Budget, used: FloatArray, rng: np.random.Generator) -> list[Cut]:
@@ -128,20 +131,29 @@ def _worst_variables(
     bits, message = own + message, message.copy()
     price = np.maximum(own, 1e-9) * cost[order.variables]
     share = np.where(never[order.variables], 0.0, (1.0 - np.exp2(-own)) / price)
+    by_place = np.argsort(place, kind="stable")
+    holds_ptr, holds = ptr_of(np.bincount(place, minlength=count)), cluster[by_place]
     chosen: list[int] = []
     while len(chosen) < count - 1:
         sizes = np.exp2(np.minimum(bits, _MOST_BITS))
         if sizes.sum() <= budget.entries and np.exp2(np.minimum(message, _MOST_BITS)).sum() <= budget.kept:
             break
-        over = max(1.0, float(sizes.max()) * 1e-6)  # What is a millionth of the largest is no reason for a choice.
-        saved = np.bincount(place, np.where(sizes > over, sizes, 0.0)[cluster], minlength=count) * share
-        worst = int(saved.argmax())
-        if saved[worst] <= 0.0:
+        # What is a millionth of the largest is no reason for a choice.
+        heavy = sizes > max(1.0, float(sizes.max()) * 1e-6)
+        saved = np.bincount(place, np.where(heavy, sizes, 0.0)[cluster], minlength=count) * share
+        most = float(saved.max())
+        if most <= 0.0:
             break
-        chosen.append(int(order.variables[worst]))
-        share[worst] = 0.0
-        holds = cluster[place == worst]
-        bits[holds] -= own[worst]
-        message[holds[holds != worst]] -= own[worst]
-        message[worst], bits[worst] = 0.0, 0.0  # Its own cluster is gone.
+        touched = np.zeros(count, bool)
+        near = np.flatnonzero(saved >= _NEARLY * most)
+        for worst in near[np.argsort(-saved[near], kind="stable")][:_AT_ONCE].tolist():
+            held = holds[holds_ptr[worst] : holds_ptr[worst + 1]]
+            if touched[held].any():  # A variable before it has made the same clusters smaller.
+                continue
+            touched[held] = heavy[held]
+            chosen.append(int(order.variables[worst]))
+            share[worst] = 0.0
+            bits[held] -= own[worst]
+            message[held[held != worst]] -= own[worst]
+            message[worst], bits[worst] = 0.0, 0.0  # Its own cluster is gone.
     return chosen or [int(order.variables[0])]

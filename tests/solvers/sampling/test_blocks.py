@@ -16,14 +16,14 @@ from equifactor.solvers.sampling.cutsets import Budget, cover, cut_to_fit
 from equifactor.solvers.sampling.running_batches import RunningBatches
 
 # Blocks of these sizes leave small graphs with a cutset; none is summed over.
-SAMPLED = "blocks(enumerate=false, memory_limit=3e-7, sweeps=400)"
+SAMPLED = "blocks(enumerate=false, memory_limit=1e-7, sweeps=400)"
 GRAPHS = {
     "grid": ising_grid(3, 4, seed=0),
     "strong": ising_grid(3, 4, coupling_std=2.0, seed=5),
     "ragged": random_graph(7, 12, arity=(1, 3), card=(2, 4), seed=1),
     "evidence": random_graph(7, 12, arity=(1, 3), card=(2, 4), seed=1).condition({0: 1, 5: 0}),
     "arity 4": random_graph(7, 6, arity=4, card=(2, 3), seed=2),
-    "zeros": random_graph(8, 8, arity=(1, 2), card=(3, 4), zeros=0.15, seed=3),
+    "zeros": random_graph(8, 14, arity=(2, 3), card=(2, 3), zeros=0.15, seed=3),
 }
 
 
@@ -84,7 +84,7 @@ def test_marginals_and_log_z_are_within_their_standard_errors(name: str) -> None
 
 def test_log_z_is_estimated_with_its_error() -> None:
     graph = ising_grid(5, 5, coupling_std=1.0, seed=2)
-    got = solve(graph, "PR", "blocks(enumerate=false, memory_limit=3e-6, sweeps=200)", seed=0)
+    got = solve(graph, "PR", "blocks(enumerate=false, memory_limit=1e-6, sweeps=200)", seed=0)
     assert got.log_z_error is not None
     assert got.log_z_error < 0.3
     assert abs(got.log_z - solve(graph, "PR", "exact").log_z) < 5 * got.log_z_error
@@ -96,8 +96,9 @@ def test_one_variable_is_the_smallest_block() -> None:
     cuts = cover(graph.structure, Budget(1.0, 1.0), np.zeros(graph.num_vars), rng)
     assert all((~cut.is_cut).sum() == 1 for cut in cuts)
     assert np.all(np.any([~cut.is_cut for cut in cuts], axis=0))
-    got = solve(graph, "MAR", "blocks(enumerate=false, memory_limit=0, sweeps=200)")
-    np.testing.assert_allclose(got.marginals.values, solve(graph, "MAR", "exact").marginals.values, atol=0.05)
+    got = solve(graph, "MAR", "blocks(enumerate=false, memory_limit=0, sweeps=100)")
+    off = np.abs(got.marginals.values - solve(graph, "MAR", "exact").marginals.values)
+    assert np.all(off <= 5 * got.standard_errors.values)
 
 
 @pytest.mark.parametrize("entries", [100, 1000, 10_000])
