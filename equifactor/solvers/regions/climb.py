@@ -10,7 +10,7 @@ import numpy as np
 
 from equifactor.result import Status
 from equifactor.solvers.regions.agreement import Agreement, Rounds, agree
-from equifactor.solvers.regions.relaxation import Relaxation, SplitRule
+from equifactor.solvers.regions.relaxation import BYTES, Relaxation, SplitRule, TableLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,9 +27,12 @@ _CANDIDATES = 24  # At most this many splittings are drawn, of which the one tha
 _SECONDS_PER_ENTRY = 8e-9  # A round takes this long per table entry, on one core at 2.8 GHz,
 _SECONDS_PER_EDGE = 1e-5  # and the choice of a splitting this long per edge.
 _ROUNDS = 30  # Clones agree after about this many rounds.
-_SHARE = 0.25  # A rung of the ladder is begun if it takes at most this share of the time left.
+_SHARE = 0.1  # A rung of the ladder is begun if it takes at most this share of the time left, so that many follow.
 _CHOICE = 0.2  # Drawing splittings takes at most this share of the time that the one chosen takes.
 _EASY = 0.02  # A variable costs this many bits to split however certain it is: beliefs may be wrong.
+_GROWTH = 2.0  # Clones are joined again until the tables are this many times as large.
+_LOWER = 3  # Splittings of a rung are drawn with its bound and as many below it, in turn.
+_ATTEMPTS = 1000  # This many pairs of clones are tried.
 _STEP = 2  # Bits from one rung to the next: its tables are four times as large.
 
 
@@ -50,6 +53,7 @@ class Rung:
     bound: int
     splits: int  # clones beyond one per variable
     largest: float  # log2 of the entries of the largest table
+    entries: float  # entries of all tables
     found: Agreement
 
 
@@ -86,7 +90,7 @@ class Climb:
         top = self._top()
         for bound in range(top - max(0, top - self.limits.start) // _STEP * _STEP, top + 1, _STEP):
             relaxation = self._choose(bound)
-            if self._over(relaxation) or (self.rungs and relaxation.largest < self._largest + 0.5):
+            if self._over(relaxation) or (self.rungs and relaxation.entries <= self.rungs[-1].entries):
                 continue
             self._run(relaxation, bound)
             if self.over:
@@ -123,14 +127,22 @@ class Climb:
         return Relaxation.make(s, bound, self.worth, _RULES[number % len(_RULES)], self.rng)
 
     def _choose(self, bound: int) -> Relaxation:
-        """The splitting that loses least of several, those within memory before others."""
-        best = self._draw(bound, 0)
+        """The splitting that loses least of several, those within memory before others.
+
+        Clones are joined again until the tables are twice what the first draw has, or memory is full. A smaller bound
+        leaves more to be joined, and may end up better.
+        """
+        first = self._draw(bound, 0)
+        kept = self.limits.memory / BYTES - 2.0 * self.graph.structure.num_entries
+        most = TableLimits(_GROWTH * first.entries, kept, float(self.limits.bound))
         each = _SECONDS_PER_EDGE * self.graph.structure.num_edges
-        others = min(_CANDIDATES - 1, int(_CHOICE * self._seconds(best) / each)) if each else 0
-        for n in range(others):
+        others = min(_CANDIDATES, int(_CHOICE * self._seconds(first) / each)) if each else 0
+        best = first.merged(self.worth, most, _ATTEMPTS)
+        for n in range(1, others):
             if best.exact or self.clock.stopped:
                 break
-            best = min(best, self._draw(bound, 1 + n), key=self._loss)
+            drawn = self._draw(max(0, bound - n % _LOWER), n)
+            best = min(best, drawn.merged(self.worth, most, _ATTEMPTS), key=self._loss)
         return best
 
     def _loss(self, relaxation: Relaxation) -> tuple[bool, float]:
@@ -155,7 +167,7 @@ class Climb:
             return
         if self.clock.stopped and self.rungs and found.change > self.rounds.tolerance and not relaxation.exact:
             return  # It was cut short, and what stands is better.
-        rung = Rung(bound, int(relaxation.num_splits.sum()), relaxation.largest, found)
+        rung = Rung(bound, int(relaxation.num_splits.sum()), relaxation.largest, relaxation.entries, found)
         if self.at_top and self.at_top[-1].bound != bound:
             self.below, self.at_top = self.average(), []
         self.rungs.append(rung)
@@ -163,30 +175,33 @@ class Climb:
         if relaxation.exact:
             self.outcome = Status.EXACT
             self.at_top = [rung]
-        self.worth = _EASY + self._entropy(self.average())
+        # What any splitting was uncertain about is dear: a single fixed point is certain of too much.
+        self.worth = _EASY + self._entropy(np.mean([rung.found.p for rung in self.rungs], axis=0))
         self.report(len(self.rungs), None, f"tables of 2^{relaxation.largest:.0f}, {rung.splits} splits")
 
-    @property
-    def _largest(self) -> float:
-        return self.rungs[-1].largest
-
     def average(self) -> FloatArray:
-        """[X] beliefs: those of the last bound, of all but the first third of its splittings."""
+        """[X] the mean belief of the splittings that count."""
         return np.asarray(np.mean([rung.found.p for rung in self.kept()], axis=0))
 
     def kept(self) -> list[Rung]:
-        """The splittings that count. The first ones at a bound are chosen by beliefs that are worse."""
-        return self.at_top[len(self.at_top) // 3 :]
+        """The splittings that count: those at the last bound, without those that did not settle where others did.
+
+        Models with symmetries have many fixed points, each far from the mean of all. Splittings fall into them at
+        random, and only their average is near the truth: more of them are worth more than larger tables.
+        """
+        settled = [rung for rung in self.at_top if rung.found.change <= self.rounds.tolerance]
+        return settled or self.at_top
 
     def error(self) -> FloatArray | None:
         """[V] how far each marginal may be off, in total variation; None where there is nothing to compare.
 
-        That is the change between the last two bounds, or if larger the spread of the splittings that were averaged.
+        That is the change between the last two bounds, or if larger the standard error of the mean of the splittings.
         """
         last, ptr = self.average(), self.graph.structure.state_ptr
         gaps = [] if self.below is None else [np.abs(last - self.below)]
         if len(self.kept()) > 1:
-            gaps.append(np.std([rung.found.p for rung in self.kept()], axis=0, ddof=1))
+            spread = np.std([rung.found.p for rung in self.kept()], axis=0, ddof=1)
+            gaps.append(spread / np.sqrt(len(self.kept())))
         if not gaps or not len(last):
             return None
         return 0.5 * np.max([np.add.reduceat(gap, ptr[:-1]) for gap in gaps], axis=0)
