@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,8 +63,17 @@ class Regions(GraphSolver):
         if climb.outcome is Status.ZERO_PROBABILITY:
             return zero_by_exclusion(graph)
         if not climb.rungs:
-            return Estimate(status=context.clock.status or Status.TIME_LIMIT)
+            return _by_bp(graph, task, context)
         return _estimate(reduced, climb, task, context)
+
+
+def _by_bp(graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
+    """The answer of belief propagation, where the time is not enough to split the variables of a large graph."""
+    from equifactor.registry import parse_solver
+
+    found = parse_solver("bp(damping=0.5)").run([graph], task, context)[0]
+    said = "The time was not enough to split variables: this is the answer of belief propagation."
+    return replace(found, message=f"{said} {found.message}".strip())
 
 
 def _estimate(reduced: ReducedGraph, climb: Climb, task: Task, context: SolveContext) -> Estimate:
