@@ -14,13 +14,15 @@ if TYPE_CHECKING:
     from equifactor.solvers.regions.relaxation import Relaxation
     from equifactor.typing import BoolArray, FloatArray
 
+_CALM = 0.7  # This is the least damping of the second half of the rounds, where few are still needed.
+
 
 class Rounds(NamedTuple):
     """When the rounds of messages end."""
 
     iterations: int = 100  # most rounds
-    tolerance: float = 1e-4  # largest change of an undamped message, in probability, that counts as none
-    damping: float = 0.5  # how much of the old message stays
+    tolerance: float = 1e-3  # largest change of an undamped message, in probability, that counts as none
+    damping: float = 0.3  # how much of the old message stays
 
 
 class Agreement(NamedTuple):
@@ -33,7 +35,11 @@ class Agreement(NamedTuple):
 
 
 def agree(
-    relaxation: Relaxation, log_phi: FloatArray, possible: BoolArray, rounds: Rounds, clock: Clock
+    relaxation: Relaxation,
+    log_phi: FloatArray,
+    possible: BoolArray,
+    rounds: Rounds,
+    clock: Clock,
 ) -> Agreement | None:
     """Run a relaxation until its clones agree; None when the clock stopped it before the first answer.
 
@@ -66,15 +72,16 @@ def agree(
             return best
         if sums.p is None:
             return Agreement(np.zeros(0), -math.inf, 0.0, n)
-        change, missing = kernels.match_clones(sums.p, possible, groups, rounds.damping if n else 0.0, m, u)
+        damping = rounds.damping if 2 * n < rounds.iterations else max(rounds.damping, _CALM)
+        change, missing = kernels.match_clones(sums.p, possible, groups, damping if n else 0.0, m, u)
         settled = change <= rounds.tolerance
         if settled or n + 1 == rounds.iterations or clock.time_limit is not None:
-            belief = np.empty(len(possible))
+            p = np.empty(len(possible))
             kernels.join_beliefs(
                 sums.p, relaxation.structure.state_ptr, relaxation.var_of_clone, relaxation.original.state_ptr,
-                possible, groups, m, belief,
+                possible, groups, m, p,
             )  # fmt: skip
-            best = Agreement(belief, sums.log_z + missing, change, n + 1)
+            best = Agreement(p, sums.log_z + missing, change, n + 1)
         if settled:
             break
     return best

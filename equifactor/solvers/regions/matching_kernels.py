@@ -85,12 +85,12 @@ def _tell(count, d, start, state, possible, m, u):
             for k in range(count):
                 total += u[start + k * d + x]
             belief += math.exp(total - top)
-    told(count, d, start, state, possible, m, u)
+    _tell_others(count, d, start, state, possible, m, u)
     return top + math.log(belief)
 
 
 @fast_kernel
-def told(count, d, start, state, possible, m, u):
+def _tell_others(count, d, start, state, possible, m, u):
     """What each clone of one variable is told: the sum of the others' opinions, the largest entry zero."""
     for k in range(count):
         top = NEG_INF

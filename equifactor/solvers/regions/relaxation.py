@@ -17,7 +17,7 @@ from equifactor.typing import FloatArray, IntArray
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_BYTES = 8  # A float64 takes this many.
+BYTES = 8  # A float64 takes this many.
 
 
 class CloneGroups(NamedTuple):
@@ -28,6 +28,14 @@ class CloneGroups(NamedTuple):
     start: IntArray  # [S] first of its numbers in m and u, clone by clone
     clone_ptr: IntArray  # [S+1] pointer to its clones
     p_start: IntArray  # [C'] first state of each such clone among those of the relaxed graph
+
+
+class TableLimits(NamedTuple):
+    """What the tables of a relaxation may have."""
+
+    entries: float  # entries of all cluster tables
+    kept: float  # entries of all messages, and of those that one cluster receives once more
+    largest: float  # log2 of the entries of the largest cluster table
 
 
 class SplitRule(NamedTuple):
@@ -58,6 +66,16 @@ class Relaxation:
 
         s = structure
         return cls(s, *split_graph(s.scope_ptr, s.scope_vars, np.log2(s.card), worth, float(bound), *rule, rng))
+
+    def merged(self, worth: FloatArray, limits: TableLimits, attempts: int) -> Relaxation:
+        """The relaxation with clones joined again where the tables stay within the limits; see `merge_clones`."""
+        from equifactor.solvers.regions.merging_kernels import merge_clones
+
+        s = self.original
+        cost = worth * (self.num_splits > 0)
+        by_worth = np.argsort(-cost, kind="stable")[: np.count_nonzero(self.num_splits)]
+        arrays = s.scope_ptr, self.clone_of_edge, self.var_of_clone, np.log2(s.card), by_worth
+        return Relaxation(s, *merge_clones(*arrays, tuple(limits), attempts))
 
     @cached_property
     def num_splits(self) -> IntArray:
@@ -120,7 +138,7 @@ class Relaxation:
         parent = self.order.parent
         received = np.bincount(parent[parent >= 0], message[parent >= 0])
         tables = 2.0 * self.original.num_entries
-        return _BYTES * (float(message.sum()) + float(received.max(initial=0.0)) + tables)
+        return BYTES * (float(message.sum()) + float(received.max(initial=0.0)) + tables)
 
     @cached_property
     def program(self) -> Program:

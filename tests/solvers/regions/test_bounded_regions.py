@@ -70,7 +70,7 @@ def test_larger_bounds_are_better_and_say_so() -> None:
     assert errors[2] < 0.5 * errors[0]
     estimates = [run.stats["error_estimate"] for run in runs]
     assert estimates[2] < estimates[0]
-    assert abs(runs[2].log_z - want.log_z) < 0.5 * abs(runs[0].log_z - want.log_z) + 0.1
+    assert abs(runs[2].log_z - want.log_z) < abs(runs[0].log_z - want.log_z)
     truth = 0.5 * np.add.reduceat(np.abs(runs[2].marginals.values - want.marginals.values), want.marginals.ptr[:-1])
     assert truth.mean() < 3 * estimates[2]
     assert len(runs[2].stats["error_of_variable"]) == graph.num_vars
