@@ -64,9 +64,11 @@ def check_between(count: int, seed: int) -> None:
                 assert got.status not in (Status.EXACT, Status.CONVERGED) or got.lower_bound is None
                 continue
             assert got.status is not Status.ZERO_PROBABILITY
-            assert got.upper_bound is not None and got.upper_bound >= truth - 1e-9
+            assert got.upper_bound is not None
+            assert got.upper_bound >= truth - 1e-9
             assert got.lower_bound is None or got.lower_bound <= truth + 1e-9
-            assert got.log_z is not None and got.log_z <= got.upper_bound + 1e-12
+            assert got.log_z is not None
+            assert got.log_z <= got.upper_bound + 1e-12
 
 
 def test_ln_z_lies_between() -> None:
@@ -198,5 +200,6 @@ def test_no_clusters_to_speak_of_still_bound(name: str) -> None:
 def test_a_clock_that_has_stopped_leaves_bounds() -> None:
     got = solve(ising_grid(12, 12, coupling_std=3.0, seed=0), "PR", "mini-buckets(entries=64)", time_limit=0.0)
     assert got.status is Status.TIME_LIMIT
-    assert got.lower_bound is not None and got.upper_bound is not None
+    assert got.lower_bound is not None
+    assert got.upper_bound is not None
     assert got.lower_bound <= got.log_z <= got.upper_bound
