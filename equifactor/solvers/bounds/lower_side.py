@@ -72,6 +72,8 @@ class LowerSide:
         self._idle = 0  # searches in a row that brought nothing
         self._cost = 0.0  # seconds of the last round
         self._entries = 0.0  # of all fields in it
+        self._heaviest = 0.0  # of the largest of them
+        self._reached: dict[str, float] = {}  # what the last field along each order came to
         self._searches = 0
         self._search: LocalSearch | None = None
 
@@ -80,7 +82,7 @@ class LowerSide:
         began = clock.seconds
         bits = min(max(_FIRST_BITS, self._bits + _BITS_MORE), self._most_bits)
         expected = self._cost + _SECONDS * _SWEEPS * 2.0**_BITS_MORE * self._entries
-        too_much = expected > _SHARE * clock.left or 2.0**_BITS_MORE * self._entries * _BYTES > self._memory
+        too_much = expected > _SHARE * clock.left or 2.0**_BITS_MORE * self._heaviest * _BYTES > self._memory
         if self._bits >= self._most_bits or (self._bits and too_much):
             self._refine(clock)
         else:
@@ -88,9 +90,11 @@ class LowerSide:
             if self._score == -math.inf:
                 self.finished = self._searches >= _MOST_SEARCHES
             else:
-                self._bits, self._entries = bits, 0.0
+                self._bits, self._entries, self._heaviest = bits, 0.0, 0.0
                 listed = OrderedScopes(self._graph.structure, np.arange(self._graph.num_vars))
-                for name, scopes in orders or [("listed", listed)]:
+                known = orders or [("listed", listed)]
+                known = sorted(known, key=lambda order: -self._reached.get(order[0], math.inf))  # the unknown first
+                for name, scopes in known[: 2 if len(self._reached) > 2 else None]:
                     self._ascend(name, scopes, clock)
             self._cost = clock.seconds - began
         self.seconds += clock.seconds - began
@@ -153,6 +157,7 @@ class LowerSide:
         except OutOfTime:
             return
         self._entries += field.entries
+        self._heaviest = max(self._heaviest, field.entries)
         for q in [None] if self._best is None else [self._best.q, None]:
             field.begin(q)
             before = -math.inf
@@ -160,6 +165,7 @@ class LowerSide:
                 if not all(field.update(number, clock) for number in range(len(field.blocks))):
                     return
                 bound = field.bound()
+                self._reached[name] = max(bound, before)
                 if self._best is None or bound > self._best.bound:
                     self._best = _Best(name, scopes, field, bound, field.q.copy())
                     self._description = f"{len(field.blocks)} blocks in the order {name!r}"

@@ -16,6 +16,7 @@ from equifactor.solvers.bounds.bound_descent import Descent
 from equifactor.solvers.bounds.bucket_partition import entries_of, partition
 from equifactor.solvers.bounds.elimination_orders import by_breadth, candidate_orders
 from equifactor.solvers.bounds.factor_layers import LEAST_LAYERS, OrderedScopes, OutOfTime, cover, members
+from equifactor.solvers.bounds.split_field import SplitField
 from equifactor.solvers.bounds.weighted_bound import WeightedBound
 from equifactor.testing import contract_graphs
 
@@ -142,6 +143,26 @@ def test_the_lower_bound_holds_after_every_sweep(kind: dict) -> None:
             assert before - 1e-9 <= field.bound() <= truth + 1e-9
             before = field.bound()
         assert before >= graph.log_score(start) - 1e-9
+
+
+def test_splits_only_raise_the_lower_bound_and_it_holds() -> None:
+    gained = 0.0
+    for graph in free_parts(KINDS[0], 8, seed=3) + free_parts(KINDS[1], 8, seed=4):
+        truth = truth_of(graph)
+        scopes = OrderedScopes(graph.structure, np.arange(graph.num_vars))
+        field = BlockField(graph, scopes, 1.0, np.zeros(graph.num_vars, np.int64), Clock())
+        for _ in range(3):
+            assert all(field.update(n, Clock()) for n in range(len(field.blocks)))
+        first = before = field.bound()
+        parts = SplitField(field, first, sweeps=10, gain=1e-6)
+        for _ in range(12):
+            if parts.finished:
+                break
+            parts.split(Clock())
+            assert before - 1e-9 <= parts.bound() <= truth + 1e-9
+            before = parts.bound()
+        gained += before - first
+    assert gained > 0.1
 
 
 def test_layers_hold_every_factor_and_keep_their_size() -> None:
