@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from equifactor.typing import BoolArray, FloatArray, IntArray
 
 _EPS = 2.0**-52
+_CERTAIN = 1e-6  # Variables of less entropy are not split.
 _STEPS = 8.0  # the single steps of a cluster besides its operands and states, each off by _EPS at most
 
 
@@ -36,6 +37,7 @@ class Block:
     entries: IntArray  # [t] entries of the factors that touch the block
     into: IntArray  # [t] entry of the block's tables that each of them goes to
     outside: IntArray  # [t, k] states of the variables outside of the block, X where there is none
+    within: IntArray  # [t, k] states of the variables inside, likewise
     inside: IntArray  # [t] the state of one variable inside; the only one where the factor is crossing
     crossing: BoolArray  # [t] whether its factor reaches into another block
     num_entries: int  # entries of the block's tables
@@ -61,6 +63,7 @@ class BlockField:
         self._start[s.state_ptr[:-1] + start] = 1.0
         self._start[-1] = 1.0  # the factor for a variable that is not there
         self.q = self._start.copy()
+        self.allowed = np.ones(len(self.q), bool)  # [X+1] states that q may use; without others it bounds a part of Z
         self._zero = np.isneginf(graph.log_phi)
         self._finite = np.where(self._zero, 0.0, graph.log_phi)
         self._slots = _states_of_entries(s)
@@ -69,6 +72,7 @@ class BlockField:
         self.blocks = [self._compile(variables, clock) for variables in groups]
         self._worth = np.full(len(groups), -np.inf)  # ln Z of each block, less what it counted for other blocks
         touched = self._factors_by_blocks()
+        self._between = touched > 1  # [F]
         self._crossing = np.flatnonzero(np.repeat(touched > 1, np.diff(s.table_ptr)))
         alone = np.flatnonzero(np.repeat(touched == 0, np.diff(s.table_ptr)))
         self._fixed_score = float((self._finite[alone] * self.q[self._slots[alone]].prod(axis=1)).sum())
@@ -89,6 +93,8 @@ class BlockField:
         value = weight * self._finite[block.entries]
         log_phi = np.bincount(block.into, value, minlength=block.num_entries).astype(np.float64)
         log_phi[block.into[self._zero[block.entries] & (weight > 0.0)]] = -np.inf
+        if not self.allowed.all():
+            log_phi[block.into[~self.allowed[block.within].all(axis=1)]] = -np.inf
         sums = sum_out(block.program, log_phi, clock)
         if sums is None or sums.p is None or not np.isfinite(sums.log_z):
             return False
@@ -96,6 +102,21 @@ class BlockField:
         for_others = value * self.q[block.inside]
         self._worth[number] = sums.log_z - float(for_others[block.crossing].sum())
         return True
+
+    def doubtful(self) -> int | None:
+        """The variable that should be split next, None where there is none.
+
+        What blocks lose is that they ignore each other: most where an uncertain variable has many factors in common
+        with other blocks.
+        """
+        s = self.structure
+        p = self.q[:-1]
+        h = np.where(p > 0.0, -p * np.log(np.where(p > 0.0, p, 1.0)), 0.0)
+        entropy = np.add.reduceat(h, s.state_ptr[:-1])
+        common = np.bincount(s.scope_vars[self._between[s.factor_of_edge]], minlength=s.num_vars)
+        score = np.where(self.block_of >= 0, entropy * common, 0.0)
+        best = int(np.argmax(score))
+        return best if score[best] > _CERTAIN else None
 
     def bound(self) -> float:
         """A lower bound on ln Z, once every block has been updated; what rounding may have added is taken off."""
@@ -196,6 +217,7 @@ class BlockField:
             entries=entries,
             into=into,
             outside=np.where(here, absent, slots),
+            within=np.where(here, slots, absent),
             inside=np.where(here, slots, -1).max(axis=1),
             crossing=(other > 0)[factors][row],
             num_entries=small.num_entries,

@@ -49,7 +49,7 @@ class WeightedMiniBuckets(GraphSolver):
 
     seconds: float = option(10.0, "time to work where there is no time limit", low=0.0)
     entries: int | None = option(None, "most entries of a cluster; none: as time and memory allow", low=1)
-    iterations: int = option(100_000, "most iterations above, at all sizes together", low=1)
+    iterations: int = option(100_000, "most iterations above, at all sizes together, and splits below", low=1)
     memory_limit: float = option(1.0, "GiB of tables", low=0.0)
 
     def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
@@ -88,7 +88,7 @@ class WeightedMiniBuckets(GraphSolver):
 
         most_bits = math.inf if self.entries is None else math.log2(self.entries)
         upper = UpperSide(reduced.graph, most_bits, self.memory_limit, self.iterations, context.seed)
-        lower = LowerSide(reduced.graph, most_bits, self.memory_limit, context.seed)
+        lower = LowerSide(reduced.graph, most_bits, self.memory_limit, self.iterations, context.seed)
         upper.begin(clock)
         while not (upper.finished and lower.finished) and not clock.stopped and upper.best > -math.inf:
             if upper.finished or (lower.seconds < _LOWER_SHARE * clock.seconds and not lower.finished):

@@ -71,7 +71,6 @@ class UpperSide:
         self.description = "no bound from above"
         self.marginals = np.repeat(1.0 / s.card, s.card)
         self._each = _SECONDS
-        self._share = _SHARE
         self._steps: Iterator[bool] | None = None
 
     def advance(self, clock: Clock) -> None:
@@ -96,15 +95,16 @@ class UpperSide:
         tried.sort(key=lambda run: run.descent.best)
         contest = 2
         while tried and bits < self._most_bits:
-            bits = min(bits + _BITS_MORE, self._most_bits)
+            more = min(bits + _BITS_MORE, self._most_bits)
             larger = []
             for run in tried[:contest]:
-                next_run = self._begin(run.name, run.scopes, bits, clock, self._share / contest)
+                next_run = self._begin(run.name, run.scopes, more, clock, _SHARE / contest)
                 if next_run is not None:
                     yield from self._iterate(next_run, _ROUND, clock)
                     larger.append(next_run)
-            if not larger:
+            if not larger and contest == 1:
                 break
+            bits = more if larger else bits  # Where two would take too long, there is time for one perhaps.
             tried = sorted(larger + tried[:1], key=lambda run: run.descent.best)
             contest = 1
         for run in tried[:1]:
