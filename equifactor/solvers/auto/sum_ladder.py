@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from equifactor.solver import SolveContext
     from equifactor.typing import FloatArray
 
-_CONDITIONING_SHARE = 0.7  # A sum over a cutset is begun where its estimate is below this share of the time left.
-_CONDITIONING_MOST = 0.85  # It is given up after this share.
+_CONDITIONING_SHARE = 0.7  # A sum over a cutset may take this share of the time left, by its pace at the beginning.
+_HOPE = 4.0  # It is begun where the estimate is this many times as long: zeros may make it faster.
 _REGION_SHARE = 0.35  # Regions get this share of the time left for marginals, where the sampler comes after them.
 _BOUND_SHARE = 0.5  # Certified bounds on ln Z get this share of the time left.
 _LEAST_SECONDS = 0.05  # A rung is not begun with less time than this.
@@ -104,14 +104,14 @@ class SumLadder:
         reduced, clock = to_free_part(form.graph), self.context.clock
         if reduced is None or clock.left < _LEAST_SECONDS:
             return None
-        cut = best_cutset(reduced.graph, self.limits.memory, self.task, self.context.seed)
-        seconds = seconds_of(cut, reduced.graph, self.task)
-        if seconds > _CONDITIONING_SHARE * clock.left:
+        within = _CONDITIONING_SHARE * clock.left
+        cut = best_cutset(reduced.graph, self.limits.memory, self.task, self.context.seed, within)
+        if seconds_of(cut, reduced.graph, self.task) > _HOPE * within:
             return None
-        # The estimate may be off by a factor of two or three; then there must be time for the other rungs.
-        part = replace(self.context, clock=clock.part(_CONDITIONING_MOST))
-        estimate = form.estimate(sum_all(reduced, cut, self.task, part))
-        return self._said(estimate, "conditioning", "") if estimate.status is Status.EXACT else None
+        found = sum_all(reduced, cut, self.task, self.context, within)
+        if found is None or found.status is not Status.EXACT:
+            return None
+        return self._said(form.estimate(found), "conditioning", "")
 
     def _climb_tables(self) -> None:
         """Bounds, regions, and then samples to the end; with more cores, samples from the beginning as well."""
