@@ -80,7 +80,9 @@ class BlockSampling(GraphSolver):
         end = clock.seconds + time
         chains = BlockChains(graph, self._betas(), self.chains, self._budget(graph, time), context.seed)
         self._add_covers(chains, time, context)
-        if not chains.find_starts(clock, self._warming(chains, time)):
+        by_time = self.sweeps is None
+        warming = _MOST_WARMING if by_time else min(_MOST_WARMING, int(_WARMING_SHARE * (self.sweeps or 0)))
+        if not chains.find_starts(clock, warming, _WARMING_SHARE * time if by_time else math.inf):
             if proven_impossible(reduced.original, clock):
                 return impossible()
             return Estimate(
@@ -115,13 +117,6 @@ class BlockSampling(GraphSolver):
         return self._estimate(
             reduced, chains, sums, combined([w.estimate() for w in watched if w is not None]), context
         )
-
-    def _warming(self, chains: BlockChains, time: float) -> int:
-        """The number of sweeps on the way to starts."""
-        if self.sweeps is not None:
-            return min(_MOST_WARMING, int(_WARMING_SHARE * self.sweeps))
-        chains.sweep(chains.covers[0])  # It is only timed.
-        return int(min(_MOST_WARMING, _WARMING_SHARE * time / max(chains.seconds_per_sweep, 1e-6)))
 
     def _betas(self) -> np.ndarray:
         return np.geomspace(1.0, max(self.hottest, 1e-3), self.temperatures)
