@@ -73,10 +73,10 @@ class BlockChains:
         self.covers: list[Cover] = []
         self.walked = 0  # the number of sweeps on the way to starts
 
-    def add_cover(self) -> None:
-        """Choose blocks that differ from those so far."""
+    def add_cover(self, haste: Callable[[], bool] | None = None) -> None:
+        """Choose blocks that differ from those so far; `haste` says whether time is short."""
         s = self.structure
-        cuts = cover(s, self.budget, self._used, self.choices)
+        cuts = cover(s, self.budget, self._used, self.choices, haste)
         times = np.sum([~cut.is_cut for cut in cuts], axis=0)
         self.covers.append(
             Cover(

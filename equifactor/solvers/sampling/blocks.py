@@ -36,7 +36,8 @@ _UPDATES = 1500  # The size of blocks is such that this many can be drawn in the
 _LEAST_UPDATES = 300  # In large graphs this many are enough,
 _FAIR_ENTRIES = 256.0  # if blocks have fewer entries per variable otherwise.
 _COVERS = 6  # There are at most this many covers: more make moves more varied, and take time to find.
-_PLANNING_SHARE = 0.1  # Covers take at most this share of the time.
+_PLANNING_SHARE = 0.1  # Covers take about this share of the time,
+_FIRST_SHARE = 0.25  # and the first of them, without which nothing begins, may take this share.
 _WARMING_SHARE = 0.15  # The way to starts takes about this share of the time.
 _MOST_WARMING = 200  # It has at most this many sweeps.
 _CHOICE_SHARE = 0.2  # For ln Z, a probable state of a cutset is looked for in this share of the time.
@@ -135,12 +136,15 @@ class BlockSampling(GraphSolver):
 
     def _add_covers(self, chains: BlockChains, time: float, context: SolveContext) -> None:
         """More covers while that takes a small part of the time."""
-        until = context.clock.seconds + _PLANNING_SHARE * time
-        chains.add_cover()
-        while len(chains.covers) < _COVERS:
-            if self.sweeps is None and context.clock.seconds > until:
-                return
-            chains.add_cover()
+        begin = context.clock.seconds
+
+        def late() -> bool:
+            share = _PLANNING_SHARE if chains.covers else _FIRST_SHARE
+            return self.sweeps is None and context.clock.seconds > begin + share * time
+
+        chains.add_cover(late)
+        while len(chains.covers) < _COVERS and not late():
+            chains.add_cover(late)
 
     def _estimate(
         self,
