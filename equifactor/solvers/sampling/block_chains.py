@@ -104,10 +104,11 @@ class BlockChains:
                 break
             self._walk(true, clock, max(sweeps, _LEAST_WARMING) // 2, seconds / 2, n + 1)
         self.log_phi = true
-        # Every second chain, and those that are not possible yet, go on to the best assignment that local search finds
-        # nearby. Both ends have their worlds: many good assignments, or few very good ones.
+        # Local search helps chains that are not possible yet. Others it leads to worlds that are very good but narrow,
+        # which a chain then takes long to leave.
         possible = self.possible(true)
-        possible = self._search(clock, _every_second(possible))
+        if not possible.all():
+            possible = self._search(clock, ~possible)
         self._leave(np.flatnonzero(possible), np.flatnonzero(~possible))
         if possible.any():
             self._leave_poor_worlds(clock, max(_LEAST_WARMING, self.walked // 4))
@@ -218,9 +219,3 @@ class BlockChains:
 
 def _tempered(log_phi: FloatArray, beta: float) -> FloatArray:
     return beta * log_phi
-
-
-def _every_second(possible: BoolArray) -> BoolArray:
-    """The chains that are not possible, and of the others each second one."""
-    wanted: BoolArray = ~possible | (np.arange(len(possible)) % 2 == 1)
-    return wanted
