@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -22,7 +22,9 @@ _COLDEST, _HOTTEST = 1.0, 0.1  # Powers of the scores at the end and at the begi
 _FLOORS = -3.0, -50.0  # What stands in place of the log of zero there: zeros are walked around before they are walls.
 _LEAST_WARMING = 5  # The way has at least this many sweeps,
 _MORE_WALKS = 4  # and where all chains end at a zero, they go this many times more.
-_REPAIR_PHASES = 100  # Local search has this many phases to repair a state of probability zero.
+_SEARCH_PHASES = 30  # Local search has this many phases for each start,
+_SEARCH_SHARE = 0.1  # and this share of the time for all.
+_POOR = 10.0  # A chain is in a poor world if its log sums stay this far below the best, beyond their own noise.
 
 
 class Cover(NamedTuple):
@@ -69,12 +71,12 @@ class BlockChains:
         self._nothing = np.zeros((ladders, 0))
         self.tried, self.taken = np.zeros(len(betas)), np.zeros(len(betas))
         self.covers: list[Cover] = []
-        self.seconds_per_sweep = 0.0
+        self.walked = 0  # the number of sweeps on the way to starts
 
-    def add_cover(self) -> None:
-        """Choose blocks that differ from those so far."""
+    def add_cover(self, haste: Callable[[], bool] | None = None) -> None:
+        """Choose blocks that differ from those so far; `haste` says whether time is short."""
         s = self.structure
-        cuts = cover(s, self.budget, self._used, self.choices)
+        cuts = cover(s, self.budget, self._used, self.choices, haste)
         times = np.sum([~cut.is_cut for cut in cuts], axis=0)
         self.covers.append(
             Cover(
@@ -85,61 +87,90 @@ class BlockChains:
             )
         )
 
-    def find_starts(self, clock: Clock, sweeps: int) -> bool:
+    def find_starts(self, clock: Clock, sweeps: int, seconds: float = math.inf) -> bool:
         """Walk all chains from random states to possible and good ones; whether some chain found a possible one.
 
         Chains that found none start where another one does.
 
         Args:
             clock: after its deadline no block is begun.
-            sweeps: the length of the way, on which the scores gain their weight.
+            sweeps: the length of the way, on which the scores gain their weight,
+            seconds: or its time, whichever ends first.
         """
         true = self.log_phi
-        self._walk(true, clock, max(sweeps, _LEAST_WARMING), 0)
+        self._walk(true, clock, max(sweeps, _LEAST_WARMING), seconds)
         for n in range(_MORE_WALKS):  # Where all ended at a zero, they warm up a little and come back another way.
             if clock.stopped or self.possible(true).any():
                 break
-            self._walk(true, clock, max(sweeps, _LEAST_WARMING) // 2, n + 1)
+            self._walk(true, clock, max(sweeps, _LEAST_WARMING) // 2, seconds / 2, n + 1)
         self.log_phi = true
+        # Local search helps chains that are not possible yet. Others it leads to worlds that are very good but narrow,
+        # which a chain then takes long to leave.
         possible = self.possible(true)
-        if not possible.any():
-            possible = self._repair(clock)
-        good = np.flatnonzero(possible)
-        for c in np.flatnonzero(~possible) if len(good) else ():
-            self.x[c] = self.x[good[c % len(good)]]
-        return len(good) > 0
+        if not possible.all():
+            possible = self._search(clock, ~possible)
+        self._leave(np.flatnonzero(possible), np.flatnonzero(~possible))
+        if possible.any():
+            self._leave_poor_worlds(clock, max(_LEAST_WARMING, self.walked // 4))
+        return bool(possible.any())
 
-    def _walk(self, true: FloatArray, clock: Clock, sweeps: int, again: int) -> None:
-        """Sweeps on which scores gain their weight, from the beginning or, when made again, from half of the way on."""
-        share = np.linspace(0.5 if again else 0.0, 1.0, sweeps)
-        powers = _HOTTEST * (_COLDEST / _HOTTEST) ** share
-        floors = _FLOORS[0] * (_FLOORS[1] / _FLOORS[0]) ** share
+    def _leave(self, good: IntArray, bad: IntArray) -> None:
+        """Put the chains `bad` where some of `good` are."""
+        for c in bad if len(good) else ():
+            self.x[c] = self.x[good[c % len(good)]]
+
+    def _leave_poor_worlds(self, clock: Clock, sweeps: int) -> None:
+        """Move chains whose sums over blocks stay far below those of the best chain to where others are."""
+        seen: list[FloatArray] = []
         for n in range(sweeps):
             if clock.stopped:
-                return
-            self.log_phi = np.maximum(np.minimum(1.0, powers[n] / self.betas)[:, None] * true, floors[n])
-            self.sweep(self.covers[(n + again) % len(self.covers)], clock=clock)
+                break
+            self.sweep(
+                self.covers[n % len(self.covers)], clock=clock, watch=lambda _, log_sum: seen.append(log_sum.copy())
+            )
+        if not seen:
+            return
+        sums = np.maximum(np.array(seen[len(seen) // 2 :]), -1e300)  # [N, L]
+        behind = (sums.max(axis=1, keepdims=True) - sums).mean(axis=0)
+        poor = np.flatnonzero(behind > behind.min() + _POOR + 4.0 * float(sums.std(axis=0).min()))
+        rungs = len(self.betas)
+        self._leave(np.setdiff1d(np.arange(sums.shape[1]), poor) * rungs, poor * rungs)
 
-    def _repair(self, clock: Clock) -> BoolArray:
-        """Let local search look for a possible assignment near the states of the chains; which chains have one then."""
+    def _walk(self, true: FloatArray, clock: Clock, sweeps: int, seconds: float, again: int = 0) -> None:
+        """Sweeps on which scores gain their weight, from the beginning or, when made again, from half of the way on."""
+        begin, n, share = clock.seconds, 0, 0.0
+        while share < 1.0 and not clock.stopped:
+            # The last sweep is at the end of the way, and a way that is short of time still has a few.
+            by_time = min((clock.seconds - begin) / seconds, (n + 1) / _LEAST_WARMING)
+            share = max(n / max(1, sweeps - 1), by_time)
+            at = min(1.0, 0.5 + 0.5 * share if again else share)
+            power = _HOTTEST * (_COLDEST / _HOTTEST) ** at
+            floor = _FLOORS[0] * (_FLOORS[1] / _FLOORS[0]) ** at
+            self.log_phi = np.maximum(np.minimum(1.0, power / self.betas)[:, None] * true, floor)
+            self.sweep(self.covers[(n + again) % len(self.covers)], clock=clock)
+            n += 1
+        self.walked = n
+
+    def _search(self, clock: Clock, wanted: BoolArray) -> BoolArray:
+        """Move the wanted chains to the best assignment that local search finds; which chains are possible then."""
         from equifactor.graph import compile
         from equifactor.graph.move_model import MoveModel
         from equifactor.solvers.optimise.local_search import LocalSearch
 
         model = MoveModel(compile(self._graph))
-        found = np.zeros(len(self.x), bool)
-        for c in range(len(self.x)):
-            search = LocalSearch(model, self.x[c].copy(), seed=c)
-            for _ in range(_REPAIR_PHASES):
-                if search.possible or clock.stopped:
+        possible = self.possible(self.log_phi)
+        brief = clock.part(_SEARCH_SHARE)  # It holds as soon as there is something to start from.
+        searches = {c: LocalSearch(model, self.x[c].copy(), seed=int(c)) for c in np.flatnonzero(wanted)}
+        for _ in range(_SEARCH_PHASES):
+            for c, search in searches.items():
+                if clock.stopped or (brief.stopped and possible.any()):
                     break
                 search.step()
-            found[c] = search.possible
-            if found[c]:
+                possible[c] = search.possible
+        for c, search in searches.items():
+            if search.possible:
                 self.x[c] = search.best
-            if clock.stopped:
-                break
-        return found
+        return possible
 
     def possible(self, log_phi: FloatArray) -> BoolArray:
         """[L R] whether the states of each chain have positive probability."""
@@ -171,7 +202,6 @@ class BlockChains:
         from equifactor.solvers.sampling.block_kernels import update_chains
         from equifactor.solvers.sampling.chain_move_kernels import exchange
 
-        begin = time.perf_counter()
         total, squares = (self._nothing, self._nothing) if sums is None else (sums.total, sums.squares)
         for n, block in enumerate(blocks.blocks):
             if clock is not None and clock.stopped:
@@ -184,7 +214,6 @@ class BlockChains:
                 watch(n, self._log_sum[:: len(self.betas)])
             for odd in range(2 if len(self.betas) > 1 else 0):
                 exchange(self.log_phi, self.x, self.rng, odd, self.model, self.tried, self.taken)
-        self.seconds_per_sweep = time.perf_counter() - begin
         return True
 
 

@@ -36,7 +36,8 @@ _UPDATES = 1500  # The size of blocks is such that this many can be drawn in the
 _LEAST_UPDATES = 300  # In large graphs this many are enough,
 _FAIR_ENTRIES = 256.0  # if blocks have fewer entries per variable otherwise.
 _COVERS = 6  # There are at most this many covers: more make moves more varied, and take time to find.
-_PLANNING_SHARE = 0.1  # Covers take at most this share of the time.
+_PLANNING_SHARE = 0.1  # Covers take about this share of the time,
+_FIRST_SHARE = 0.25  # and the first of them, without which nothing begins, may take this share.
 _WARMING_SHARE = 0.15  # The way to starts takes about this share of the time.
 _MOST_WARMING = 200  # It has at most this many sweeps.
 _CHOICE_SHARE = 0.2  # For ln Z, a probable state of a cutset is looked for in this share of the time.
@@ -80,7 +81,9 @@ class BlockSampling(GraphSolver):
         end = clock.seconds + time
         chains = BlockChains(graph, self._betas(), self.chains, self._budget(graph, time), context.seed)
         self._add_covers(chains, time, context)
-        if not chains.find_starts(clock, self._warming(chains, time)):
+        by_time = self.sweeps is None
+        warming = _MOST_WARMING if by_time else min(_MOST_WARMING, int(_WARMING_SHARE * (self.sweeps or 0)))
+        if not chains.find_starts(clock, warming, _WARMING_SHARE * time if by_time else math.inf):
             if proven_impossible(reduced.original, clock):
                 return impossible()
             return Estimate(
@@ -116,13 +119,6 @@ class BlockSampling(GraphSolver):
             reduced, chains, sums, combined([w.estimate() for w in watched if w is not None]), context
         )
 
-    def _warming(self, chains: BlockChains, time: float) -> int:
-        """The number of sweeps on the way to starts."""
-        if self.sweeps is not None:
-            return min(_MOST_WARMING, int(_WARMING_SHARE * self.sweeps))
-        chains.sweep(chains.covers[0])  # It is only timed.
-        return int(min(_MOST_WARMING, _WARMING_SHARE * time / max(chains.seconds_per_sweep, 1e-6)))
-
     def _betas(self) -> np.ndarray:
         return np.geomspace(1.0, max(self.hottest, 1e-3), self.temperatures)
 
@@ -140,12 +136,15 @@ class BlockSampling(GraphSolver):
 
     def _add_covers(self, chains: BlockChains, time: float, context: SolveContext) -> None:
         """More covers while that takes a small part of the time."""
-        until = context.clock.seconds + _PLANNING_SHARE * time
-        chains.add_cover()
-        while len(chains.covers) < _COVERS:
-            if self.sweeps is None and context.clock.seconds > until:
-                return
-            chains.add_cover()
+        begin = context.clock.seconds
+
+        def late() -> bool:
+            share = _PLANNING_SHARE if chains.covers else _FIRST_SHARE
+            return self.sweeps is None and context.clock.seconds > begin + share * time
+
+        chains.add_cover(late)
+        while len(chains.covers) < _COVERS and not late():
+            chains.add_cover(late)
 
     def _estimate(
         self,

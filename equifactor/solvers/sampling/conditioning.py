@@ -77,9 +77,10 @@ def best_cutset(graph: FactorGraph, gib: float, task: Task, seed: int, most_seco
     kept = memory_budget(gib)
     rng = np.random.default_rng(seed)
     best, least = None, math.inf
+    most_bits = math.log2(_HOPELESS * max(most_seconds, 1.0) / _SECONDS_PER_STATE) if most_seconds < math.inf else 62.0
     for n in range(_TRIES):
         noise = np.exp2(rng.random(graph.num_vars) if n else np.zeros(graph.num_vars))
-        cut = cut_to_fit(graph.structure, Budget(math.inf, kept), noise, seed=seed + n)
+        cut = cut_to_fit(graph.structure, Budget(math.inf, kept), noise, seed=seed + n, most_bits=most_bits)
         seconds = seconds_of(cut, graph, task)
         if best is None or seconds < least:
             best, least = cut, seconds
@@ -98,7 +99,8 @@ def seconds_of(cut: Cut, graph: FactorGraph, task: Task) -> float:
     """The time to sum over all states of the cutset on one core, within a factor of two or three."""
     states = 2.0 ** min(bits_of_cutset(cut, graph), 1000.0)
     each = cut.entries * SECONDS_PER_ENTRY[task] + _SECONDS_PER_STATE + 2e-8 * graph.structure.num_entries
-    return states * each if states < 2**62 else math.inf
+    possible = states < 2**62 and (cut.fits or len(cut.variables) <= 1)
+    return states * each if possible else math.inf
 
 
 def sum_all(

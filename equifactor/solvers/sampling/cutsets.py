@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -11,11 +12,14 @@ from equifactor.graph.structure import Structure
 from equifactor.solvers.elimination.orders import Order, PlanningLimits, best_order
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from equifactor.typing import BoolArray, FloatArray, IntArray
 
 _TRIES = 4  # Orders are compared again and again while the cutset grows, so that each time few are enough.
 _HARDLY = 1e-9  # A variable that was held fixed before is held fixed again only where nothing else helps.
 _STEP = 8  # A new order is made after one in so many of the variables that an order asks for; 2 cuts twice as many.
+_OVERSTATED = 8.0  # An order asks for many more variables than are needed in the end, but not for so many times more.
 _NEARLY = 0.5  # Variables in different clusters go together where they save at least this share of the most,
 _AT_ONCE = 64  # at most this many of them.
 _MOST_BITS = 500.0  # Tables above are all equally hopeless; powers of two stay finite.
@@ -30,6 +34,7 @@ class Cut(NamedTuple):
     order: Order  # of the block variables 0..v-1
     entries: float  # of all cluster tables, which is the work of a pass
     kept: float  # entries of all messages, which is the memory of a pass
+    fits: bool  # whether both are within the budget
 
 
 class Budget(NamedTuple):
@@ -39,7 +44,16 @@ class Budget(NamedTuple):
     kept: float  # of all messages
 
 
-def cut_to_fit(structure: Structure, budget: Budget, cost: FloatArray, never: int = -1, seed: int = 0) -> Cut:
+def cut_to_fit(
+    structure: Structure,
+    budget: Budget,
+    cost: FloatArray,
+    *,
+    never: int = -1,
+    seed: int = 0,
+    most_bits: float = math.inf,
+    haste: Callable[[], bool] | None = None,
+) -> Cut:
     """A small cutset whose complement is eliminated within the budget, on any graph.
 
     An elimination order is made, and of its clusters those above the budget are made smaller: each time the variable
@@ -52,20 +66,32 @@ def cut_to_fit(structure: Structure, budget: Budget, cost: FloatArray, never: in
         cost: [V] how much each variable is to be kept in the block; 1 where it does not matter.
         never: a variable that must stay in the block, -1 for none.
         seed: of the random choices among orders.
+        most_bits: a cutset with more states than 2 to this power is of no use, and is left as it is, over the budget.
+        haste: whether time is short: then a few orders are enough.
     """
     is_cut = np.zeros(structure.num_vars, bool)
     while True:
+        hurry = haste is not None and haste()
         block, variables = without_variables(structure, is_cut)
-        order = best_order(block, PlanningLimits(tries=_TRIES, effort=0.3), seed)
+        order = best_order(block, PlanningLimits(tries=1 if hurry else _TRIES, effort=0.3), seed)
         assert isinstance(order, Order)  # There are no limits that it could pass.
         entries, kept = sizes_of(block, order)
-        if (entries <= budget.entries and kept <= budget.kept) or len(variables) <= 1:
-            return Cut(is_cut, block, variables, order, entries, kept)
+        fits = entries <= budget.entries and kept <= budget.kept
+        if fits or len(variables) <= 1 or np.log2(structure.card[is_cut]).sum() > most_bits:
+            return Cut(is_cut, block, variables, order, entries, kept, fits)
         chosen = _worst_variables(block, order, budget, cost[variables], variables == never)
-        is_cut[variables[chosen[: max(1, len(chosen) // _STEP)]]] = True
+        if np.log2(block.card[chosen]).sum() > _OVERSTATED * most_bits:
+            return Cut(is_cut, block, variables, order, entries, kept, False)
+        is_cut[variables[chosen[: max(1, len(chosen) // (2 if hurry else _STEP))]]] = True
 
 
-def cover(structure: Structure, budget: Budget, used: FloatArray, rng: np.random.Generator) -> list[Cut]:
+def cover(
+    structure: Structure,
+    budget: Budget,
+    used: FloatArray,
+    rng: np.random.Generator,
+    haste: Callable[[], bool] | None = None,
+) -> list[Cut]:
     """Cutsets such that every variable is in the block of at least one of them; mostly two.
 
     Args:
@@ -73,6 +99,7 @@ def cover(structure: Structure, budget: Budget, used: FloatArray, rng: np.random
         budget: what each block may cost.
         used: [V] how often each variable has been in a cutset so far, which is added to: the next cover takes others.
         rng: for noise in the choice.
+        haste: whether time is short.
     """
     free = np.zeros(structure.num_vars, bool)  # Variables that are in some block.
     cuts: list[Cut] = []
@@ -82,7 +109,7 @@ def cover(structure: Structure, budget: Budget, used: FloatArray, rng: np.random
         if cuts:
             cost[uncovered] /= _HARDLY
         never = int(uncovered[0]) if cuts else -1
-        cut = cut_to_fit(structure, budget, cost, never, int(rng.integers(2**31)))
+        cut = cut_to_fit(structure, budget, cost, never=never, seed=int(rng.integers(2**31)), haste=haste)
         cuts.append(cut)
         free |= ~cut.is_cut
         used[cut.is_cut] += 1.0
