@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 _RULES = tuple(SplitRule(balance, noise) for noise in (0.05, 0.3) for balance in (1.0, 2.0, 4.0))
 _CANDIDATES = 24  # At most this many splittings are drawn, of which the one that loses least is run.
 _SECONDS_PER_ENTRY = 8e-9  # A round takes this long per table entry, on one core at 2.8 GHz,
-_SECONDS_PER_EDGE = 5e-6  # and the choice of a splitting this long per edge.
+_SECONDS_PER_EDGE = 3e-6  # and the choice of a splitting this long per edge.
 _SECONDS_PER_ATTEMPT = 1e-7  # Trying to join two clones takes this long per edge.
 _ROUNDS = 30  # Clones agree after about this many rounds.
-_FIRST = 5  # A first answer takes about as long as this many draws of a splitting.
+_FIRST = 3  # A first answer takes about as long as this many draws of a splitting.
 _SHARE = 0.1  # A rung of the ladder is begun if it takes at most this share of the time left, so that many follow.
 _CHOICE = 0.2  # Drawing splittings takes at most this share of the time that the one chosen takes.
 _EASY = 0.02  # A variable costs this many bits to split however certain it is: beliefs may be wrong.
