@@ -40,12 +40,16 @@ def agree(
     possible: BoolArray,
     rounds: Rounds,
     clock: Clock,
+    start: np.random.Generator | None = None,
 ) -> Agreement | None:
     """Run a relaxation until its clones agree; None when the clock stopped it before the first answer.
 
     ln Z is the region free energy, ln Z of the relaxed graph + sum over split variables of
     ln sum_x prod_c m_c(x) - sum_c ln sum_x m_c(x) u_c(x): exact where nothing is split, Bethe's where every factor
     is alone. States that the relaxed graph excludes are impossible in the original too, and leave `possible` [X].
+
+    Clones are told nothing at first, or random numbers from `start`: a model with symmetries has many fixed points,
+    and from nothing all splittings may fall into the same few.
 
     Cost: two passes over all tables of the relaxation per round.
     """
@@ -65,6 +69,8 @@ def agree(
             return Agreement(np.zeros(0), -math.inf, 0.0, 0)
         kernels.exclude_states(support.p, relaxation.state_of_clone_state, possible)
     kernels.forbid(possible, groups, u)
+    if start is not None:
+        u += start.standard_normal(size)
     best: Agreement | None = None
     for n in range(rounds.iterations):
         sums = sum_out(program, full, clock, memory=memory)

@@ -81,7 +81,7 @@ def _estimate(reduced: ReducedGraph, climb: Climb, task: Task, context: SolveCon
     exact = climb.outcome is Status.EXACT
     error = np.zeros(len(reduced.graph.card)) if exact else climb.error()
     kept = climb.kept()
-    log_z = float(np.mean([rung.found.log_z for rung in kept]))
+    log_z = float(np.mean([rung.found.log_z for rung in climb.settled(climb.at_top)]))
     num_settled = sum(rung.found.change <= climb.rounds.tolerance for rung in climb.at_top)
     settled = 2 * num_settled > len(climb.at_top)
     status = (

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 _RULES = tuple(SplitRule(balance, noise) for noise in (0.05, 0.3) for balance in (1.0, 2.0, 4.0))
 _CANDIDATES = 24  # At most this many splittings are drawn, of which the one that loses least is run.
 _SECONDS_PER_ENTRY = 8e-9  # A round takes this long per table entry, on one core at 2.8 GHz,
-_SECONDS_PER_EDGE = 5e-6  # and the choice of a splitting this long per edge.
+_SECONDS_PER_EDGE = 3e-6  # and the choice of a splitting this long per edge.
 _SECONDS_PER_ATTEMPT = 1e-7  # Trying to join two clones takes this long per edge.
 _ROUNDS = 30  # Clones agree after about this many rounds.
-_FIRST = 5  # A first answer takes about as long as this many draws of a splitting.
+_FIRST = 3  # A first answer takes about as long as this many draws of a splitting.
 _SHARE = 0.1  # A rung of the ladder is begun if it takes at most this share of the time left, so that many follow.
 _CHOICE = 0.2  # Drawing splittings takes at most this share of the time that the one chosen takes.
 _EASY = 0.02  # A variable costs this many bits to split however certain it is: beliefs may be wrong.
@@ -37,6 +37,7 @@ _LOWER = 3  # Splittings of a rung are drawn with its bound and as many below it
 _ENOUGH, _UNANIMOUS = 4, 0.004  # So many splittings with a mean standard error below this agree.
 _JUMP = 8  # Bits above the last bound where larger tables are looked for: a variable may have many states.
 _LARGER, _HALF = 1.5, 0.5  # Tables must grow by this factor for a new rung, which may take half of the time left.
+_NEARLY = 0.05  # A splitting whose messages still change by no more counts as well as a settled one.
 _STEP = 2  # Bits from one rung to the next: its tables are four times as large.
 
 
@@ -82,6 +83,7 @@ class Climb:
         self.possible: BoolArray = np.ones(int(s.state_ptr[-1]), bool)
         self.worth: FloatArray = np.log2(s.card)
         self.begun = self.clock.seconds
+        self.starts = np.random.default_rng(int(self.rng[0]))
 
     @property
     def left(self) -> float:
@@ -138,7 +140,7 @@ class Climb:
 
     def _unanimous(self) -> bool:
         """Whether the splittings agree so well that more of them teach nothing: only larger tables can."""
-        error = self._standard_error()
+        error = self._standard_error(self.settled(self.at_top))
         return len(self.at_top) >= _ENOUGH and error is not None and float(error.mean()) < _UNANIMOUS
 
     def _higher(self, bound: int) -> int | None:
@@ -190,7 +192,8 @@ class Climb:
         return bool(self.rungs) and over
 
     def _run(self, relaxation: Relaxation, bound: int) -> None:
-        found = agree(relaxation, self.graph.log_phi, self.possible, self.rounds, self.clock)
+        start = self.starts if self.at_top and self.at_top[-1].bound == bound else None
+        found = agree(relaxation, self.graph.log_phi, self.possible, self.rounds, self.clock, start)
         if found is None:
             return
         self.spent += _SECONDS_PER_ENTRY * relaxation.entries * found.rounds
@@ -201,46 +204,52 @@ class Climb:
             return  # It was cut short, and what stands is better.
         rung = Rung(bound, int(relaxation.num_splits.sum()), relaxation.largest, relaxation.entries, found)
         if self.at_top and self.at_top[-1].bound != bound:
-            self.below, self.at_top = self.average(), []
+            self.below, self.at_top = _mean(self.settled(self.at_top)), []
         self.rungs.append(rung)
         self.at_top.append(rung)
         if relaxation.exact:
             self.outcome = Status.EXACT
             self.at_top = [rung]
         # What any splitting was uncertain about is dear: a single fixed point is certain of too much.
-        self.worth = _EASY + self._entropy(np.mean([rung.found.p for rung in self.rungs], axis=0))
+        self.worth = _EASY + self._entropy(_mean(self.rungs))
         self.report(len(self.rungs), None, f"tables of 2^{relaxation.largest:.0f}, {rung.splits} splits")
 
     def average(self) -> FloatArray:
         """[X] the mean belief of the splittings that count."""
-        return np.asarray(np.mean([rung.found.p for rung in self.kept()], axis=0))
+        return _mean(self.kept())
 
     def kept(self) -> list[Rung]:
-        """The splittings that count: those at the last bound, without those that did not settle where others did.
+        """The splittings that count: those at the last bound where they agree, otherwise those at all bounds.
 
         Models with symmetries have many fixed points, each far from the mean of all. Splittings fall into them at
         random, and only their average is near the truth: more of them are worth more than larger tables.
         """
-        settled = [rung for rung in self.at_top if rung.found.change <= self.rounds.tolerance]
-        return settled or self.at_top
+        error = self._standard_error(self.settled(self.at_top))
+        agree = self.outcome is Status.EXACT or (error is not None and float(error.mean()) < _UNANIMOUS)
+        return self.settled(self.at_top if agree else self.rungs)
+
+    def settled(self, rungs: list[Rung]) -> list[Rung]:
+        """Those that settled, or nearly; all where none did."""
+        most = max(_NEARLY, self.rounds.tolerance)
+        return [rung for rung in rungs if rung.found.change <= most] or rungs
 
     def error(self) -> FloatArray | None:
         """[V] how far each marginal may be off, in total variation; None where there is nothing to compare.
 
         That is the change between the last two bounds, or if larger the standard error of the mean of the splittings.
         """
-        change = None if self.below is None else self._distance(self.average() - self.below)
-        spread = self._standard_error()
+        top = _mean(self.settled(self.at_top))
+        change = None if self.below is None else self._distance(top - self.below)
+        spread = self._standard_error(self.kept())
         if change is None or spread is None:
             return spread if change is None else change
         return np.maximum(change, spread)
 
-    def _standard_error(self) -> FloatArray | None:
-        """[V] of the mean of the splittings, in total variation; None where there is one only."""
-        kept = self.kept()
-        if len(kept) < 2:
+    def _standard_error(self, rungs: list[Rung]) -> FloatArray | None:
+        """[V] of the mean of splittings, in total variation; None where there is one only."""
+        if len(rungs) < 2:
             return None
-        return self._distance(np.std([rung.found.p for rung in kept], axis=0, ddof=1) / np.sqrt(len(kept)))
+        return self._distance(np.std([rung.found.p for rung in rungs], axis=0, ddof=1) / np.sqrt(len(rungs)))
 
     def _distance(self, gap: FloatArray) -> FloatArray:
         """[V] total variation from the differences of all states."""
@@ -252,3 +261,8 @@ class Climb:
         ptr = self.graph.structure.state_ptr
         terms = -p * np.log2(np.maximum(p, 1e-300))
         return np.add.reduceat(terms, ptr[:-1]) if len(ptr) > 1 else np.zeros(0)
+
+
+def _mean(rungs: list[Rung]) -> FloatArray:
+    """[X] the mean belief."""
+    return np.asarray(np.mean([rung.found.p for rung in rungs], axis=0))
