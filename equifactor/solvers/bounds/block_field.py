@@ -28,7 +28,7 @@ _STEPS = 8.0  # the single steps of a cluster besides its operands and states, e
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class FieldBlock:
     """The variables of one block and how the factors of the whole model fill its tables."""
 
     variables: IntArray  # [v] ascending
@@ -179,7 +179,7 @@ class BlockField:
         pairs = np.unique(np.column_stack((s.factor_of_edge, of_edge))[of_edge >= 0], axis=0)
         return np.bincount(pairs[:, 0], minlength=s.num_factors)
 
-    def _compile(self, variables: IntArray, clock: Clock) -> Block:
+    def _compile(self, variables: IntArray, clock: Clock) -> FieldBlock:
         """The plan of a block. Cost O(T) and that of an elimination order."""
         from equifactor.solvers.elimination.orders import Order, PlanningLimits, best_order
         from equifactor.solvers.elimination.program import build_program
@@ -210,7 +210,7 @@ class BlockField:
         other = np.bincount(
             s.factor_of_edge[(self.block_of >= 0)[s.scope_vars] & ~inside[s.scope_vars]], minlength=s.num_factors
         )
-        return Block(
+        return FieldBlock(
             variables=variables,
             states=np.flatnonzero(state_inside),
             program=build_program(small, order),

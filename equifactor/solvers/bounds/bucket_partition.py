@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from equifactor.solvers.bounds.mini_bucket_kernels import Buckets
     from equifactor.typing import IntArray
 
-_LOOKS = 64  # variables between two looks at the clock
 LINK_BITS = 6.0  # Two clusters exchange a function of as many shared variables as have 64 joint states.
 
 
@@ -89,7 +88,7 @@ def partition(structure: Structure, scopes: OrderedScopes, layers: list[Layer], 
     clusters: list[_Cluster] = []
     links: list[_Link] = []
     for v in range(scopes.num_vars):
-        if v % _LOOKS == 0 and clock.stopped:
+        if clock.stopped:
             raise OutOfTime
         first = len(clusters)
         inside = [n for n, layer in enumerate(layers) if layer.variables >> v & 1]
@@ -107,22 +106,25 @@ def partition(structure: Structure, scopes: OrderedScopes, layers: list[Layer], 
 
 def _link(clusters: list[_Cluster], first: int, links: list[_Link], scopes: OrderedScopes) -> None:
     """Join the clusters of a bucket by pairs, those with the most in common first."""
-    joined, left = [first], set(range(first + 1, len(clusters)))
-    while left:
-        _, one, other = max(
-            (scopes.size(clusters[i].variables & clusters[j].variables), -i, -j) for i in joined for j in left
-        )  # fmt: skip
+    nearest = dict.fromkeys(range(first + 1, len(clusters)), (-1.0, first))  # what each has in common, and with whom
+    new = first
+    while nearest:
+        for j, (most, _) in nearest.items():
+            common = scopes.size(clusters[new].variables & clusters[j].variables)
+            if common > most:
+                nearest[j] = common, new
+        other = max(nearest, key=lambda j: (nearest[j][0], -j))
+        one = nearest.pop(other)[1]
         scope: list[int] = []
         room = LINK_BITS
-        for v in members(clusters[-one].variables & clusters[-other].variables):
+        for v in members(clusters[one].variables & clusters[other].variables):
             if scopes.bits[v] <= room or not scope:
                 scope.append(v)
                 room -= scopes.bits[v]
-        clusters[-one].shifts.append((len(links), 1))
-        clusters[-other].shifts.append((len(links), -1))
-        links.append(_Link(-one, -other, scope[::-1]))
-        joined.append(-other)
-        left.remove(-other)
+        clusters[one].shifts.append((len(links), 1))
+        clusters[other].shifts.append((len(links), -1))
+        links.append(_Link(one, other, scope[::-1]))
+        new = other
 
 
 class _Writer:

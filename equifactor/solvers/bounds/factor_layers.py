@@ -2,7 +2,7 @@
 
 A layer is to a mini-bucket what a sheet is to a book: the clusters of one layer form an exact elimination, and a
 variable has one cluster in every layer that holds it. Layers that overlap as much as their width allows make tighter
-bounds than buckets that are split one by one: on 20x20 grids by four to ten times at the same cluster size.
+bounds than buckets that are split one by one: five times on a 20x20 grid at the same cluster size.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def cover(scopes: OrderedScopes, most_bits: float, clock: Clock) -> list[Layer]:
     Each begins with the factors that no layer holds so far, along the order, and takes in others as long as there is
     room, those nearby first. Where one layer does not hold all, there are at least LEAST_LAYERS: the others begin with
     the factors that the fewest layers hold, from the end of the order. On a 20x20 torus two more layers bring the bound
-    from 160 above ln Z to 10, for 1.6 times the work.
+    from 160 above the best lower one to 10, for 1.6 times the work.
     """
     most_bits = max(most_bits, scopes.largest_factor())
     held = dict.fromkeys(scopes.sequence, 0)

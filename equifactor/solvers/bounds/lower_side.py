@@ -32,7 +32,7 @@ _MOST_SPLITS = 1000
 _REVIEW = 16  # splits between two looks at what they gained
 
 
-class _Best(NamedTuple):
+class _BestField(NamedTuple):
     """The best field so far."""
 
     name: str
@@ -64,7 +64,7 @@ class LowerSide:
         self._bits = 0.0
         self._start = np.zeros(graph.num_vars, np.int64)
         self._score = -math.inf
-        self._best: _Best | None = None
+        self._best: _BestField | None = None
         self._description = ""
         self._split: SplitField | None = None
         self._splits, self._most_splits = 0, min(iterations, _MOST_SPLITS)
@@ -167,7 +167,7 @@ class LowerSide:
                 bound = field.bound()
                 self._reached[name] = max(bound, before)
                 if self._best is None or bound > self._best.bound:
-                    self._best = _Best(name, scopes, field, bound, field.q.copy())
+                    self._best = _BestField(name, scopes, field, bound, field.q.copy())
                     self._description = f"{len(field.blocks)} blocks in the order {name!r}"
                     if bound > self.best:
                         self.best, self.largest, self.description = bound, field.largest, self._description

@@ -70,6 +70,8 @@ class UpperSide:
         self.largest, self.layers = 0, 0
         self.description = "no bound from above"
         self.marginals = np.repeat(1.0 / s.card, s.card)
+        self._settled_trees = False  # nothing is left to gain from trees
+        self._tree_seconds = 0.0  # that they took
         self._each = _SECONDS
         self._steps: Iterator[bool] | None = None
 
@@ -92,6 +94,9 @@ class UpperSide:
             tried.append(run)
             self.orders.append((name, run.scopes))
             yield from self._iterate(run, _TRIAL, clock)
+        if not tried and not self._settled_trees and clock.left > 2.0 * self._tree_seconds:
+            self.begin(clock, 1.0)
+            yield True
         tried.sort(key=lambda run: run.descent.best)
         contest = 2
         while tried and bits < self._most_bits:
@@ -162,14 +167,16 @@ class UpperSide:
         )
         self.marginals = self._marginals(bound, run.scopes)
 
-    def begin(self, clock: Clock) -> None:
+    def begin(self, clock: Clock, share: float = _FIRST_SHARE) -> None:
         """A first bound from `trw`, which is there in a moment and holds however early it is stopped."""
-        part = clock.part(_FIRST_SHARE)
+        began, part = clock.seconds, clock.part(share)
         first = TreeReweighted().run([self._graph], Task.PR, SolveContext(clock=part, seed=self._seed))[0]
+        self._tree_seconds = clock.seconds - began
         if first.status is Status.ZERO_PROBABILITY:
             self.best = -math.inf
-        elif first.upper_bound is not None and math.isfinite(first.upper_bound):
+        elif first.upper_bound is not None and first.upper_bound < self.best:
             self.best, self.description = first.upper_bound, "above trees by trw"
+            self._settled_trees = first.status is Status.CONVERGED
             if first.marginals is not None:
                 self.marginals = first.marginals.values
 
