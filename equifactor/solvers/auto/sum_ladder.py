@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 _CONDITIONING_SHARE = 0.7  # A sum over a cutset may take this share of the time left, by its pace at the beginning.
 _HOPE = 4.0  # It is begun where the estimate is this many times as long: zeros may make it faster.
-_REGION_SHARE = 0.35  # Regions get this share of the time left for marginals, where the sampler comes after them.
+_REGION_SHARE = 0.15  # Regions get this share of the time left, as the sampler after them gains more by time.
+_TABLES = 2.0**-6  # GiB of tables for rungs after the sum over a cutset: with more, they get slower and no better.
 _BOUND_SHARE = 0.5  # Certified bounds on ln Z get this share of the time left.
 _LEAST_SECONDS = 0.05  # A rung is not begun with less time than this.
 
@@ -115,7 +116,7 @@ class SumLadder:
 
     def _climb_tables(self) -> None:
         """Bounds, regions, and then samples to the end; with more cores, samples from the beginning as well."""
-        memory = f"memory_limit={self.limits.memory / self.limits.cores:g}"
+        memory = f"memory_limit={min(self.limits.memory / self.limits.cores, _TABLES):g}"
         samples = f"blocks({memory}, enumerate=false)"
         with ThreadPoolExecutor(self.limits.cores) as threads:
             others = [threads.submit(self._run, samples, 1.0, n) for n in range(1, self.limits.cores)]

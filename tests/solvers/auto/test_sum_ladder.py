@@ -68,12 +68,12 @@ def test_ln_z_stays_within_the_bounds() -> None:
 
 
 def test_marginals_of_a_strip_that_elimination_does_not_fit() -> None:
-    model = generators.ising_strip(10, 30, seed=2)
+    model = generators.ising_strip(10, 30, coupling_std=0.4, seed=2)
     solver = f"auto(memory_limit={_TINY})"
     short, long = (solve(model.graph, solver=solver, time_limit=limit) for limit in (0.3, 3.0))
     off = [np.abs(r.marginals.values - model.marginals.values).mean() for r in (short, long)]
     assert off[1] < 0.02
-    assert off[1] <= off[0] + 1e-3
+    assert off[1] <= off[0] + 0.01
     assert "Climbed: " in long.message
     assert "regions" in long.message
     assert long.standard_errors is not None
