@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 SOLVERS = {
     # The choice among the others.
     "auto": "equifactor.solvers.auto.chooser:Auto",
+    # Certified bounds on ln Z.
+    "mini-buckets": "equifactor.solvers.bounds.mini_buckets:WeightedMiniBuckets",
     # Exact answers by elimination.
     "brute": "equifactor.solvers.elimination.brute:BruteForce",
     "exact": "equifactor.solvers.elimination.exact:Exact",
@@ -47,7 +49,11 @@ SOLVERS = {
     "mplp": "equifactor.solvers.optimise.duals:Mplp",
     "srmp": "equifactor.solvers.optimise.duals:Srmp",
     "toulbar2": "equifactor.solvers.optimise.toulbar2:Toulbar2",
-    # Sampling.
+    # Regions of bounded size.
+    "regions": "equifactor.solvers.regions.bounded_regions:Regions",
+    # Sampling, and sums over a cutset in place of samples.
+    "blocks": "equifactor.solvers.sampling.blocks:BlockSampling",
+    "conditioning": "equifactor.solvers.sampling.conditioning:Conditioning",
     "gibbs": "equifactor.solvers.sampling.gibbs:Gibbs",
 }
 

@@ -71,7 +71,9 @@ class Estimate:
     status: Status
     message: str = ""  # a sentence beyond the status, where there is something to say
     marginals: Marginals | None = None
+    standard_errors: Marginals | None = None  # of each entry of the marginals, where they are averages over samples
     log_z: float | None = None
+    log_z_error: float | None = None  # the standard error of ln Z, where it is an average over samples
     assignment: IntArray | None = None  # [V] the state of each variable, observed ones included
     lower_bound: float | None = None  # a bound on ln Z, or for MAP on the best log score
     upper_bound: float | None = None
@@ -103,7 +105,8 @@ class Result(Estimate):
     """Answers over the original variables, how good they are, what ran and how long.
 
     Logarithms are natural. A field is `None` where the solver does not provide it. Bounds are on ln Z for MAR
-    and PR, on the best log score for MAP. `marginals["rain"]` is the distribution of one variable, by number or name.
+    and PR, on the best log score for MAP. `marginals["rain"]` is the distribution of one variable, by number or name;
+    solvers that sample give the `standard_errors` of its entries, in the same form, and that of ln Z in `log_z_error`.
     """
 
     graph: FactorGraph = field(repr=False)
@@ -150,11 +153,13 @@ class Result(Estimate):
             "status": self.status.value,
             "message": self.message or self.status.advice,
             "log_z": _finite(self.log_z),
+            "log_z_error": _finite(self.log_z_error),
             "log_score": _finite(self.log_score),
             "lower_bound": _finite(self.lower_bound),
             "upper_bound": _finite(self.upper_bound),
             "assignment": None if self.assignment is None else self.assignment.tolist(),
             "marginals": None if self.marginals is None else [m.tolist() for m in self.marginals],
+            "standard_errors": None if self.standard_errors is None else [m.tolist() for m in self.standard_errors],
             "iterations": self.iterations,
             "seconds": round(self.seconds, 6),
             "stats": {k: _finite(v) if isinstance(v, float) else v for k, v in self.stats.items()},
@@ -178,8 +183,8 @@ class Result(Estimate):
         rows = [
             (label, f"{value:.6g}")
             for label, value in (
-                ("ln Z", self.log_z), ("log score", self.log_score), ("lower bound", self.lower_bound),
-                ("upper bound", self.upper_bound),
+                ("ln Z", self.log_z), ("standard error of ln Z", self.log_z_error), ("log score", self.log_score),
+                ("lower bound", self.lower_bound), ("upper bound", self.upper_bound),
             )
             if value is not None
         ]  # fmt: skip

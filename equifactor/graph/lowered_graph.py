@@ -51,6 +51,8 @@ class LoweredGraph:
         changed: dict[str, Any] = {}
         if estimate.marginals is not None:
             changed["marginals"] = self.marginals(estimate.marginals)
+        if estimate.standard_errors is not None:
+            changed["standard_errors"] = self.marginals(estimate.standard_errors)
         if estimate.assignment is not None:
             changed["assignment"] = self.assignment(estimate.assignment)
         return replace(estimate, **changed) if changed else estimate

@@ -78,6 +78,15 @@ class ReducedGraph:
             full[ptr[:-1][decided] + self.fixed[decided]] = 1.0
         return Marginals(full, ptr)
 
+    def errors(self, values: FloatArray) -> Marginals:
+        """Standard errors over the original's states from those of the reduced graph [x]; what is left out has none."""
+        ptr = self.original.structure.state_ptr
+        if self.kept_states is None:
+            return Marginals(values, ptr)
+        full = np.zeros(ptr[-1])
+        full[self.kept_states] = values
+        return Marginals(full, ptr)
+
     def estimate(self, estimate: Estimate) -> Estimate:
         """The same answer over the variables and states of the original."""
         if self.kept_states is None:
@@ -85,6 +94,8 @@ class ReducedGraph:
         changed: dict[str, Any] = {}
         if estimate.marginals is not None:
             changed["marginals"] = self.marginals(estimate.marginals.values)
+        if estimate.standard_errors is not None:
+            changed["standard_errors"] = self.errors(estimate.standard_errors.values)
         if estimate.assignment is not None:
             changed["assignment"] = self.assignment(estimate.assignment)
         return replace(estimate, **changed) if changed else estimate

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from equifactor.clock import Clock
 from equifactor.options import option
-from equifactor.registry import parse_solver, register
+from equifactor.registry import register
 from equifactor.result import Estimate, Status, Task
 from equifactor.solver import SolveContext, Solver
 from equifactor.solvers.auto.table_forms import completed, cost_in_words, has_kinds, table_forms
@@ -26,16 +27,18 @@ _QUICK = 0.1  # Exact MAP is preceded by bounds when it takes more seconds than 
 _BEFORE = 0.25  # Bounds get this share of the time of exact MAP: they often prove an assignment sooner.
 _FEW_ENTRIES = 2**22  # Search and bounds on tables in place of other factors pay up to this many entries.
 _NATIVE_SHARE = 0.4  # Search among factors as they are gets this share of the time where there are such tables.
+_QUICK_SHARE = 0.3  # Message passing and the network get this share of the time before slower methods.
 _UNLIMITED = 60.0  # Exact may take this many seconds when there is no deadline.
 
 
 @register("auto")
 @dataclass(frozen=True, kw_only=True)
 class Auto(Solver):
-    """Exact where its plan fits time and memory; else BP with bounds, or for MAP search with bounds.
+    """Exact where its plan fits time and memory; else a ladder of solvers, or for MAP search with bounds.
 
-    Marginals are those of `fe-net` where no run of BP settles or its beliefs vanish.
-    The message says what was chosen and why. MAP without a proof goes on to the time limit, or for `seconds`.
+    What is not exact goes on to the time limit, or for `seconds`, and says how far off it may be. Marginals and ln Z:
+    belief propagation or `fe-net`, a sum over a cutset, regions that grow, sampling in large blocks, certified bounds.
+    The message says what was chosen and why.
     """
 
     any_kind = True
@@ -43,7 +46,8 @@ class Auto(Solver):
     symmetries = frozenset()  # Search and dual bounds follow the order of the model.
 
     memory_limit: float = option(4.0, "GiB that exact may use", low=0.0)
-    seconds: float = option(10.0, "time for MAP search when there is no time limit", low=0.0)
+    seconds: float = option(10.0, "time where exact does not fit and there is no time limit", low=0.0)
+    cores: int = option(1, "threads for marginals and ln Z where exact does not fit", low=1, high=1024)
     gap: float = option(1e-7, "relative gap between bound and score that counts as optimal", low=0.0)
 
     def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
@@ -70,7 +74,8 @@ class Auto(Solver):
                 seconds = self.seconds if context.clock.time_limit is None else context.clock.left
                 answers[n] = self._best_assignment(graphs[n], forms[n], why, seconds, context)
         elif rest:
-            for n, answer in zip(rest, self._sums([graphs[n] for n in rest], reasons, task, context), strict=True):
+            found = self._sums([graphs[n] for n in rest], [forms[n] for n in rest], reasons, task, context)
+            for n, answer in zip(rest, found, strict=True):
                 answers[n] = answer
         return answers
 
@@ -113,15 +118,30 @@ class Auto(Solver):
         return _unless_stopped(_back(estimates, lowered), solver, f"{cost}it needs {plan.cost_of(task)}")
 
     def _sums(
-        self, graphs: Sequence[FactorGraph], reasons: list[str], task: Task, context: SolveContext
+        self,
+        graphs: Sequence[FactorGraph],
+        forms: Sequence[LoweredGraph | str],
+        reasons: list[str],
+        task: Task,
+        context: SolveContext,
     ) -> list[Estimate]:
-        from equifactor.solvers.auto.sum_portfolio import FAILED, LEARNED, estimates, with_bounds
+        """Marginals or ln Z of graphs that share the time: quick answers to all, then a ladder for each."""
+        from equifactor.solvers.auto.sum_ladder import LadderLimits, Rung, SumLadder, share_of_time
+        from equifactor.solvers.auto.sum_portfolio import estimates
 
+        clock = context.clock
+        begin, seconds = clock.seconds, self.seconds if clock.time_limit is None else clock.left
+        first = replace(context, clock=Clock(_QUICK_SHARE * seconds, whole=clock))
+        found = estimates(graphs, task, first)
+        each = (clock.seconds - begin) / len(graphs)
+        limits = LadderLimits(self.memory_limit, self.cores)
         answers = []
-        for (estimate, spec), graph, why in zip(estimates(graphs, task, context), graphs, reasons, strict=True):
-            if task is Task.PR and len(graphs) == 1 and estimate.log_z is not None:
-                estimate = with_bounds(estimate, graph, context)
-            answers.append(_say(estimate, parse_solver(spec), f"{why}, and {FAILED}" if spec == LEARNED else why))
+        for n, (estimate, spec) in enumerate(found):
+            own = share_of_time(context, len(graphs) - n, begin + seconds)
+            ladder = SumLadder(graphs[n], forms[n], task, own, limits, [Rung(spec, estimate, each)])
+            answer = estimate if estimate.status is Status.ZERO_PROBABILITY else ladder.climb()
+            answers.append(_say(answer, answer.stats.get("chosen", spec), reasons[n]))
+            context.report(n + 1, len(graphs))
         return answers
 
     def _best_assignment(

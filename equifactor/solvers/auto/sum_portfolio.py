@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import ModelError
 from equifactor.result import Estimate, Status, Task
 from equifactor.solvers.auto.table_forms import has_kinds, run_any_kind, table_forms
 
@@ -25,7 +24,6 @@ TRIES = (
     "bp(iterations=500, damping=0.5, schedule=residual)",
 )
 LEARNED = "fe-net"
-FAILED = "no run of bp settled with beliefs that can be trusted"
 _BP_SHARE = 0.5  # BP may take this share of the time left where the network may need the rest.
 _IMPORT = 3.0  # Loading torch may take this many seconds.
 _SECONDS = 8e-5  # The network takes this many seconds per edge state on one core, all steps together.
@@ -109,25 +107,3 @@ def _merit(answer: tuple[Estimate, str]) -> tuple[bool, float]:
     log_z = -np.inf if estimate.log_z is None else estimate.log_z
     settled = estimate.status is Status.CONVERGED and "vanished" not in estimate.stats
     return settled, log_z if settled else -estimate.stats.get("change", np.inf)
-
-
-def with_bounds(estimate: Estimate, graph: FactorGraph, context: SolveContext) -> Estimate:
-    """The same estimate of ln Z with a lower bound by mean field and an upper one by reweighting."""
-    lower, upper = _bound("meanfield", graph, context), _bound("trw", graph, context)
-    return replace(
-        estimate,
-        lower_bound=None if lower is None else lower.lower_bound,
-        upper_bound=None if upper is None else upper.upper_bound,
-    )
-
-
-def _bound(name: str, graph: FactorGraph, context: SolveContext) -> Estimate | None:
-    """ln Z by a solver that bounds it; None where time is up, or where it needs tables that are too large."""
-    from equifactor.registry import parse_solver
-
-    if context.clock.stopped:
-        return None
-    try:
-        return run_any_kind(parse_solver(name), [graph], Task.PR, context)[0]
-    except ModelError:
-        return None

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from equifactor.clock import Clock
-    from equifactor.solvers.elimination.program import Program
+    from equifactor.solvers.elimination.program import ClusterTables, Program, Workspace
     from equifactor.typing import FloatArray, IntArray
 
     Report = Callable[[int, int], None]
@@ -36,14 +36,24 @@ class Best(NamedTuple):
 
 
 def sum_out(
-    program: Program, log_phi: FloatArray, clock: Clock, *, marginals: bool = True, report: Report | None = None
+    program: Program,
+    log_phi: FloatArray,
+    clock: Clock,
+    *,
+    marginals: bool = True,
+    report: Report | None = None,
+    memory: tuple[ClusterTables, Workspace] | None = None,
 ) -> Sums | None:
-    """ln Z, and all marginals by a downward pass; None when the clock stopped the work."""
+    """ln Z, and all marginals by a downward pass; None when the clock stopped the work.
+
+    Whoever runs a program many times hands over the same `memory`: its tables, with room for marginals, and workspace.
+    """
     from equifactor.solvers.elimination import elimination_kernels as kernels
     from equifactor.solvers.elimination.cluster_tables import fill_groups, normalise, scale_groups
 
     clusters, groups = program.clusters, program.groups
-    tables, work = program.tables(reuse=not marginals), program.workspace(marginals)
+    tables, work = memory or (program.tables(reuse=not marginals), program.workspace(marginals))
+    tables.mode[:] = 0
     records = tuple(clusters), tuple(tables), tuple(work)
     count = len(clusters.dim)
     constant = float(log_phi[groups.constants].sum())

@@ -109,7 +109,7 @@ class _Tries:
     def run(self, limits: PlanningLimits, seed: int) -> int:
         """Try until it no longer pays; how many tries were made."""
         winner = 0
-        rng = _random_state(seed)
+        rng = random_state(seed)
         for n in range(limits.tries):
             number = winner if n >= len(_SETTINGS) and n % 2 else n % len(_SETTINGS)
             if self._try(number, limits, rng):
@@ -143,7 +143,7 @@ class _Tries:
         return bool(better.any())
 
 
-def _random_state(seed: int) -> NDArray[np.uint64]:
+def random_state(seed: int) -> NDArray[np.uint64]:
     """[1] a state for the generator of the kernels, well mixed: neighbouring seeds have nothing in common."""
     mask = 2**64 - 1
     x = (seed + 1) * 0x9E3779B97F4A7C15 & mask

@@ -140,8 +140,14 @@ class Program:
         )
 
 
-def build_program(structure: Structure, order: Order) -> Program:
-    """Index arrays of an elimination along `order`. Cost: the sum of the cluster sizes times their operands."""
+def build_program(structure: Structure, order: Order, stride: IntArray | None = None) -> Program:
+    """Index arrays of an elimination along `order`. Cost: the sum of the cluster sizes times their operands.
+
+    Args:
+        structure: of the graph.
+        order: of all its variables.
+        stride: [E] of each variable in the table of its factor, where tables are slices of larger ones.
+    """
     from equifactor.solvers.elimination import program_kernels as kernels
 
     s = structure
@@ -159,7 +165,7 @@ def build_program(structure: Structure, order: Order) -> Program:
     sep = order.sep_ptr, order.separators
     group, cluster_of, has_ptr, has = kernels.group_factors(home_ptr, home_factors, s.scope_ptr, scope_place, dim, *sep)
     in_ptr, in_op, stride_ptr, strides = kernels.lay_out(dim, *sep, order.parent, cluster_of, has_ptr, has)
-    stride = kernels.table_strides(s.scope_ptr, s.scope_vars, s.card)
+    stride = kernels.table_strides(s.scope_ptr, s.scope_vars, s.card) if stride is None else stride
     axis_ptr, group_dim, member_ptr, members, step_ptr, steps = kernels.factor_steps(
         group, cluster_of, has_ptr, has, s.scope_ptr, scope_place, stride, dim, *sep
     )

@@ -39,22 +39,22 @@ def test_exact_in_tables_where_that_fits(task: str) -> None:
 
 def test_a_batch_is_planned_once_and_answers_are_over_the_originals() -> None:
     graphs = [CHAIN, CHAIN.with_potentials(0.5 * CHAIN.log_phi, log=True), WIDE]
-    for graph, got in zip(graphs, solve(graphs, "MAR", "auto(memory_limit=0.001)"), strict=True):
+    for graph, got in zip(graphs, solve(graphs, "MAR", "auto(memory_limit=0.001, seconds=2)"), strict=True):
         assert len(got.marginals) == graph.num_vars
-        assert got.status.solved
+        assert got.answered
 
 
 @pytest.mark.parametrize("task", ["MAR", "PR"])
-def test_sums_by_messages_through_the_factors_as_they_are(task: str) -> None:
-    got, bp = solve(WIDE, task, "auto(memory_limit=0)"), solve(WIDE, task, "bp(iterations=1000, damping=0.5)")
-    assert got.stats["chosen"].startswith("bp(")
-    assert got.log_z == pytest.approx(bp.log_z, abs=1e-6)
+def test_messages_through_the_factors_as_they_are_come_first(task: str) -> None:
+    got = solve(WIDE, task, "auto(memory_limit=0, seconds=1)")
+    assert got.stats["ladder"][0].startswith("bp ")
+    assert got.answered
 
 
 def test_ln_z_between_bounds() -> None:
-    got = solve(CHAIN, "PR", "auto(memory_limit=0)")
-    assert got.stats["chosen"].startswith("bp(")
-    assert got.lower_bound <= solve(CHAIN, "PR", "exact").log_z <= got.upper_bound
+    got = solve(CHAIN, "PR", "auto(memory_limit=0, seconds=2)")
+    assert got.lower_bound <= solve(CHAIN, "PR", "exact").log_z + 1e-9
+    assert solve(CHAIN, "PR", "exact").log_z <= got.upper_bound + 1e-9
 
 
 def test_best_assignment_where_tables_are_refused() -> None:

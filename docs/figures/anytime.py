@@ -1,0 +1,55 @@
+"""Draws docs/figures/anytime.svg: the UAI score of marginals by `auto` against the time it is given.
+
+`python docs/figures/anytime.py` draws what anytime.json holds; with folders that `equifactor evaluate` has written, one
+per time limit, it takes the scores from them first: `python docs/figures/anytime.py results/1s results/5s ..`
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+HERE = Path(__file__).parent
+Scores = dict[str, dict[str, float]]  # by family, then by time limit
+
+
+def scores_of(folders: list[str]) -> Scores:
+    """Mean score of each family at each time limit, from the `results.json` of each folder."""
+    found: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for folder in folders:
+        for row in json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))["rows"]:
+            found[row["family"]][f"{row['time_limit']:g}"].append(row["score"] or 0.0)
+    return {
+        family: {limit: round(sum(s) / len(s), 2) for limit, s in sorted(by_limit.items(), key=lambda kv: float(kv[0]))}
+        for family, by_limit in sorted(found.items())
+    }
+
+
+def draw(scores: Scores) -> Figure:
+    """A line per family that has not the full score at every limit."""
+    figure = Figure(figsize=(6.4, 3.8), layout="constrained")
+    axes = figure.subplots()
+    for family, by_limit in scores.items():
+        if min(by_limit.values()) < 99.95:
+            axes.plot([float(limit) for limit in by_limit], list(by_limit.values()), marker="o", label=family)
+    limits = sorted({float(limit) for by_limit in scores.values() for limit in by_limit})
+    axes.set_xscale("log")
+    axes.set_xticks(limits, [f"{limit:g}" for limit in limits])
+    axes.minorticks_off()
+    axes.set_xlabel("time limit in seconds")
+    axes.set_ylabel("score of marginals")
+    axes.set_ylim(None, 100.5)
+    axes.grid(alpha=0.3)
+    axes.legend()
+    return figure
+
+
+if __name__ == "__main__":
+    data = HERE / "anytime.json"
+    if sys.argv[1:]:
+        data.write_text(json.dumps(scores_of(sys.argv[1:]), indent=1) + "\n", encoding="utf-8")
+    draw(json.loads(data.read_text(encoding="utf-8"))).savefig(HERE / "anytime.svg", metadata={"Date": None})

@@ -1,0 +1,268 @@
+"""A lower bound on ln Z from blocks of variables that are independent of each other and exact within.
+
+q(x) = prod_B q_B(x_B). Each block in turn takes the q_B that is best given the others: the model over x_B alone, with
+E_q[ln f] in place of every factor f that reaches out of the block. Its ln Z and marginals come from elimination. Some
+variables may stay at one assignment, which makes slices of the factors around them: zeros do no harm there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.graph.pointers import ptr_of
+from equifactor.graph.structure import Structure
+from equifactor.solvers.bounds.factor_layers import Growth, OrderedScopes, OutOfTime
+
+if TYPE_CHECKING:
+    from equifactor.clock import Clock
+    from equifactor.graph import FactorGraph
+    from equifactor.solvers.elimination.program import Program
+    from equifactor.typing import BoolArray, FloatArray, IntArray
+
+_EPS = 2.0**-52
+_CERTAIN = 1e-6  # Variables of less entropy are not split.
+_STEPS = 8.0  # the single steps of a cluster besides its operands and states, each off by _EPS at most
+
+
+@dataclass(frozen=True, eq=False)
+class FieldBlock:
+    """The variables of one block and how the factors of the whole model fill its tables."""
+
+    variables: IntArray  # [v] ascending
+    states: IntArray  # [x] their states among all
+    program: Program
+    entries: IntArray  # [t] entries of the factors that touch the block
+    into: IntArray  # [t] entry of the block's tables that each of them goes to
+    outside: IntArray  # [t, k] states of the variables outside of the block, X where there is none
+    within: IntArray  # [t, k] states of the variables inside, likewise
+    inside: IntArray  # [t] the state of one variable inside; the only one where the factor is crossing
+    crossing: BoolArray  # [t] whether its factor reaches into another block
+    num_entries: int  # entries of the block's tables
+
+
+class BlockField:
+    """Blocks over one graph without observed variables, and the present q.
+
+    Args:
+        graph: the model; all variables have two states or more.
+        scopes: its scopes along an order.
+        most_bits: log2 of the entries that a cluster of a block may have.
+        start: [V] an assignment of positive probability, at which q begins.
+        clock: when it stops while blocks are built, `OutOfTime` is raised.
+    """
+
+    def __init__(
+        self, graph: FactorGraph, scopes: OrderedScopes, most_bits: float, start: IntArray, clock: Clock
+    ) -> None:
+        s = self.structure = graph.structure
+        self.log_phi = graph.log_phi
+        self._start = np.zeros(int(s.state_ptr[-1]) + 1)
+        self._start[s.state_ptr[:-1] + start] = 1.0
+        self._start[-1] = 1.0  # the factor for a variable that is not there
+        self.q = self._start.copy()
+        self.allowed = np.ones(len(self.q), bool)  # [X+1] states that q may use; without others it bounds a part of Z
+        self._zero = np.isneginf(graph.log_phi)
+        self._finite = np.where(self._zero, 0.0, graph.log_phi)
+        self._slots = _states_of_entries(s)
+        self.block_of = np.full(s.num_vars, -1)  # [V] the block of each variable, -1 where it stays fixed
+        groups = self._choose(scopes, most_bits, clock)
+        self.blocks = [self._compile(variables, clock) for variables in groups]
+        self._worth = np.full(len(groups), -np.inf)  # ln Z of each block, less what it counted for other blocks
+        touched = self._factors_by_blocks()
+        self._between = touched > 1  # [F]
+        self._crossing = np.flatnonzero(np.repeat(touched > 1, np.diff(s.table_ptr)))
+        alone = np.flatnonzero(np.repeat(touched == 0, np.diff(s.table_ptr)))
+        self._fixed_score = float((self._finite[alone] * self.q[self._slots[alone]].prod(axis=1)).sum())
+        self._slack = self._rounding()
+
+    def begin(self, q: FloatArray | None) -> None:
+        """Begin anew: from the assignment, or where blocks may move from the marginals of another field [X+1]."""
+        moves = np.append(np.repeat(self.block_of >= 0, self.structure.card), False)
+        self.q[:] = self._start if q is None else np.where(moves, q, self._start)
+        self._worth[:] = -np.inf
+
+    def update(self, number: int, clock: Clock) -> bool:
+        """Give one block its best q, given the others; False when the clock stopped it or nothing was possible."""
+        from equifactor.solvers.elimination.eliminate import sum_out
+
+        block = self.blocks[number]
+        weight = self.q[block.outside].prod(axis=1)
+        value = weight * self._finite[block.entries]
+        log_phi = np.bincount(block.into, value, minlength=block.num_entries).astype(np.float64)
+        log_phi[block.into[self._zero[block.entries] & (weight > 0.0)]] = -np.inf
+        if not self.allowed.all():
+            log_phi[block.into[~self.allowed[block.within].all(axis=1)]] = -np.inf
+        sums = sum_out(block.program, log_phi, clock)
+        if sums is None or sums.p is None or not np.isfinite(sums.log_z):
+            return False
+        self.q[block.states] = sums.p
+        for_others = value * self.q[block.inside]
+        self._worth[number] = sums.log_z - float(for_others[block.crossing].sum())
+        return True
+
+    def doubtful(self) -> int | None:
+        """The variable that should be split next, None where there is none.
+
+        What blocks lose is that they ignore each other: most where an uncertain variable has many factors in common
+        with other blocks.
+        """
+        s = self.structure
+        p = self.q[:-1]
+        h = np.where(p > 0.0, -p * np.log(np.where(p > 0.0, p, 1.0)), 0.0)
+        entropy = np.add.reduceat(h, s.state_ptr[:-1])
+        common = np.bincount(s.scope_vars[self._between[s.factor_of_edge]], minlength=s.num_vars)
+        score = np.where(self.block_of >= 0, entropy * common, 0.0)
+        best = int(np.argmax(score))
+        return best if score[best] > _CERTAIN else None
+
+    def bound(self) -> float:
+        """A lower bound on ln Z, once every block has been updated; what rounding may have added is taken off."""
+        between = (self._finite[self._crossing] * self.q[self._slots[self._crossing]].prod(axis=1)).sum()
+        total = float(self._worth.sum()) + float(between) + self._fixed_score
+        return total - self._slack - _EPS * abs(total)
+
+    @property
+    def largest(self) -> int:
+        """Entries of the largest cluster of a block."""
+        return max(int((b.program.message_sizes * b.program.clusters.dim).max(initial=1)) for b in self.blocks)
+
+    @property
+    def entries(self) -> float:
+        """Entries of all clusters of all blocks: the work of a sweep."""
+        return sum(float(b.program.message_sizes @ b.program.clusters.dim) for b in self.blocks)
+
+    def _choose(self, scopes: OrderedScopes, most_bits: float, clock: Clock) -> list[IntArray]:
+        """Blocks until every variable is in one or stays fixed."""
+        allowed = [True] * scopes.num_vars
+        groups: list[IntArray] = []
+        while any(allowed):
+            places = grow_block(scopes, allowed, most_bits, clock)
+            variables = np.sort(scopes.order[places])
+            for v in places:
+                allowed[v] = False
+            if not groups or self._may_move(variables):
+                self.block_of[variables] = len(groups)
+                groups.append(variables)
+        return groups
+
+    def _may_move(self, variables: IntArray) -> bool:
+        """Whether q can move these variables too: factors they share with blocks need no joint moments, have no zeros.
+
+        An average over two variables of one block would need their joint distribution, which is not kept, and one over
+        a zero is minus infinity.
+        """
+        s = self.structure
+        mine = np.zeros(s.num_vars, bool)
+        mine[variables] = True
+        of_edge, factor = self.block_of[s.scope_vars], s.factor_of_edge
+        own = np.bincount(factor[mine[s.scope_vars]], minlength=s.num_factors)
+        moving = np.bincount(factor[of_edge >= 0], minlength=s.num_factors)
+        shared = np.flatnonzero((own > 0) & (moving > 0))
+        if np.any(own[shared] > 1) or any(self._zero[s.table_ptr[a] : s.table_ptr[a + 1]].any() for a in shared):
+            return False
+        twice = [a for a in shared[moving[shared] > 1] if len(set(self._blocks_around(a))) < moving[a]]
+        return not twice
+
+    def _blocks_around(self, factor: int) -> list[int]:
+        """The blocks of a factor's variables, fixed ones left out."""
+        s = self.structure
+        around = self.block_of[s.scope_vars[s.scope_ptr[factor] : s.scope_ptr[factor + 1]]]
+        return around[around >= 0].tolist()
+
+    def _factors_by_blocks(self) -> IntArray:
+        """[F] number of blocks that each factor touches."""
+        s = self.structure
+        of_edge = self.block_of[s.scope_vars]
+        pairs = np.unique(np.column_stack((s.factor_of_edge, of_edge))[of_edge >= 0], axis=0)
+        return np.bincount(pairs[:, 0], minlength=s.num_factors)
+
+    def _compile(self, variables: IntArray, clock: Clock) -> FieldBlock:
+        """The plan of a block. Cost O(T) and that of an elimination order."""
+        from equifactor.solvers.elimination.orders import Order, PlanningLimits, best_order
+        from equifactor.solvers.elimination.program import build_program
+
+        if clock.stopped:
+            raise OutOfTime
+        s = self.structure
+        inside = np.zeros(s.num_vars, bool)
+        inside[variables] = True
+        edges = np.flatnonzero(inside[s.scope_vars])
+        count = np.bincount(s.factor_of_edge[edges], minlength=s.num_factors)
+        factors = np.flatnonzero(count)
+        small = Structure.build(s.card[variables], ptr_of(count[factors]), (np.cumsum(inside) - 1)[s.scope_vars[edges]])
+        order = best_order(small, PlanningLimits(tries=8))
+        assert isinstance(order, Order)  # There are no limits that could make it hopeless.
+        sizes = np.diff(s.table_ptr)
+        entries = np.flatnonzero(np.repeat(count > 0, sizes))
+        row = np.repeat(np.arange(len(factors)), sizes[factors])
+        slots = self._slots[entries]  # [t, k]
+        state_inside = np.append(np.repeat(inside, s.card), False)
+        step = np.zeros(s.num_edges + 1, np.int64)
+        step[edges] = small.stride
+        edge = np.minimum(s.scope_ptr[factors][row][:, None] + np.arange(slots.shape[1]), s.num_edges)
+        here = state_inside[slots]
+        first = np.append(np.repeat(s.state_ptr[:-1], s.card), 0)  # [X+1] the first state of the same variable
+        into = small.table_ptr[row] + np.where(here, step[edge] * (slots - first[slots]), 0).sum(axis=1)
+        absent = len(state_inside) - 1
+        other = np.bincount(
+            s.factor_of_edge[(self.block_of >= 0)[s.scope_vars] & ~inside[s.scope_vars]], minlength=s.num_factors
+        )
+        return FieldBlock(
+            variables=variables,
+            states=np.flatnonzero(state_inside),
+            program=build_program(small, order),
+            entries=entries,
+            into=into,
+            outside=np.where(here, absent, slots),
+            within=np.where(here, slots, absent),
+            inside=np.where(here, slots, -1).max(axis=1),
+            crossing=(other > 0)[factors][row],
+            num_entries=small.num_entries,
+        )
+
+    def _rounding(self) -> float:
+        """What rounding may have added to the bound.
+
+        A marginal or a ln Z is off, relative to itself, by _EPS for each operation of the elimination and for the sizes
+        of the logs that enter it; every log of a factor is weighted by such numbers at most three times.
+        """
+        s = self.structure
+        largest = np.maximum.reduceat(np.abs(self._finite), s.table_ptr[:-1]) if s.num_factors else np.zeros(0)
+        size, steps = float(largest.sum()), float(np.diff(s.table_ptr).max(initial=1))
+        for block in self.blocks:
+            clusters = block.program.clusters
+            steps += float(clusters.in_ptr[-1] + clusters.dim.sum()) + _STEPS * len(clusters.dim)
+        return _EPS * (steps + size) * (4.0 * size + 4.0 * len(self.blocks) + 1.0)
+
+
+def grow_block(scopes: OrderedScopes, allowed: list[bool], most_bits: float, clock: Clock) -> list[int]:
+    """Variables, as places in the order, whose own model has clusters of at most 2^most_bits entries; at least one.
+
+    Along the order each allowed variable joins unless it makes a cluster too large.
+    """
+    growth = Growth(scopes, most_bits, clock)
+    inside, found = 0, []
+    for v, may in enumerate(allowed):
+        joined = inside | 1 << v
+        if may and (growth.add_all([scopes.masks[a] & joined for a in scopes.around[v]]) or not inside):
+            inside = joined
+            found.append(v)
+    return found
+
+
+def _states_of_entries(s: Structure) -> IntArray:
+    """[T, k] the state, among all, of each variable of each table entry; X where a factor has fewer variables."""
+    most = int(s.arity.max(initial=0))
+    sizes = np.diff(s.table_ptr)
+    row = np.repeat(np.arange(s.num_factors), sizes)
+    index = np.arange(s.num_entries) - s.table_ptr[:-1][row]
+    slots = np.full((s.num_entries, most), int(s.state_ptr[-1]))
+    for j in range(most):
+        has = np.flatnonzero(s.arity[row] > j)
+        edge = s.scope_ptr[:-1][row[has]] + j
+        variable = s.scope_vars[edge]
+        slots[has, j] = s.state_ptr[:-1][variable] + index[has] // s.stride[edge] % s.card[variable]
+    return slots

@@ -1,0 +1,63 @@
+"""Orders to eliminate along when clusters must stay small: narrow ones are not always best then.
+
+A sweep from one side of a model to the other has wide frontiers that can be cut into strips, where an order of least
+fill meets its large clusters at the end, all at once. Which is better shows in a short trial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from equifactor.graph.structure import Structure
+    from equifactor.typing import IntArray
+
+_TRIES = 8  # orders of least fill to try
+
+
+def candidate_orders(structure: Structure, most_work: float, seed: int) -> Iterator[tuple[str, IntArray]]:
+    """Names and orders [V]: as the model lists its variables, by least fill, by breadth.
+
+    Args:
+        structure: the model.
+        most_work: list operations for the order of least fill, about 1e8 per second; it is left out when they run out.
+        seed: seed of the random choices.
+    """
+    from equifactor.solvers.elimination.orders import Order, PlanningLimits, best_order
+
+    yield "listed", np.arange(structure.num_vars)
+    found = best_order(structure, PlanningLimits(tries=_TRIES, work=most_work), seed)
+    if isinstance(found, Order):
+        yield "fill", found.variables
+    yield "breadth", by_breadth(structure)
+
+
+def by_breadth(structure: Structure) -> IntArray:
+    """[V] variables by their distance from one that is far from another, component by component."""
+    from equifactor.solvers.elimination import order_kernels as kernels
+
+    ptr, adj = kernels.adjacency(structure.num_vars, structure.scope_ptr, structure.scope_vars)
+    neighbours = [adj[a:b].tolist() for a, b in zip(ptr[:-1].tolist(), ptr[1:].tolist(), strict=True)]
+    order: list[int] = []
+    reached = [False] * structure.num_vars
+    for start in range(structure.num_vars):
+        if not reached[start]:
+            end = _walk(start, neighbours)[-1]
+            for v in _walk(end, neighbours):
+                reached[v] = True
+                order.append(v)
+    return np.array(order, np.int64)
+
+
+def _walk(start: int, neighbours: list[list[int]]) -> list[int]:
+    """What can be reached, nearest first, those of few neighbours before others."""
+    found, seen = [start], {start}
+    for v in found:
+        fresh = [u for u in neighbours[v] if u not in seen]
+        fresh.sort(key=lambda u: len(neighbours[u]))
+        seen.update(fresh)
+        found += fresh
+    return found

@@ -1,0 +1,98 @@
+"""The upper bound of weighted mini-buckets, lowered by shifts between the clusters of a bucket and by their weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from equifactor.clock import Clock
+    from equifactor.solvers.bounds.bucket_partition import Partition
+    from equifactor.typing import FloatArray
+
+_PART = 2**22  # entries that a pass works on between two looks at the clock
+
+
+class WeightedBound:
+    """An upper bound on ln Z at any shifts and weights, and the gradient by both."""
+
+    def __init__(self, part: Partition, log_phi: FloatArray, layers: int = 1) -> None:
+        from equifactor.numerics.jit import plain
+        from equifactor.solvers.bounds.mini_bucket_kernels import BLOCK, HARD, Passing
+
+        self.part = part
+        self.layers = layers  # the number of them, for the record
+        b = part.buckets
+        count = len(b.dim)
+        messages, shifts = part.first_shift - part.first_message, part.num_shifts
+        values = np.zeros(part.first_shift + shifts)
+        values[: part.first_message] = np.where(np.isneginf(log_phi), HARD, log_phi)
+        widest = int(b.dim.max(initial=1))
+        most = int(np.diff(b.in_ptr).max(initial=1))
+        self.state = Passing(
+            values=values, grad=np.zeros(messages + 2 * shifts), p=np.empty(part.entries, np.float32),
+            entropy=np.empty(messages, np.float32), weight=1.0 / part.share, mean_entropy=np.zeros(count),
+            belief=np.zeros((count, widest)), off=np.zeros(count), size=np.zeros(count),
+            block=np.empty(max(BLOCK, widest)), rows=np.empty((3, BLOCK)),
+            offsets=np.empty((most, BLOCK), np.int64),
+            digit=np.empty(int(np.diff(b.axis_ptr).max(initial=1)), np.int64),
+            base=np.empty(most, np.int64), kind=np.empty(most, np.int64),
+        )  # fmt: skip
+        self.arrays = plain(b), plain(self.state)
+        self.shift = values[part.first_shift :]  # [L], a view
+        self.weight = self.state.weight  # [C]
+        self.cuts = np.unique(np.concatenate((np.searchsorted(b.table, np.arange(0, part.entries, _PART)), [count])))
+        self._bucket_start = np.flatnonzero(np.diff(part.bucket_of, prepend=-1)) if count else np.zeros(0, np.int64)
+
+    def up(self, clock: Clock | None = None) -> float | None:
+        """The bound at the present shifts and weights; None when the clock stopped the pass.
+
+        What rounding may have taken from it is added: it holds for the numbers of the model as they are.
+        """
+        from equifactor.solvers.bounds.mini_bucket_kernels import EPS, SOFTEST, pass_up
+
+        for start, stop in zip(self.cuts[:-1].tolist(), self.cuts[1:].tolist(), strict=True):
+            if clock is not None and clock.stopped:
+                return None
+            pass_up(start, stop, *self.arrays)
+        ends = self.state.values[self.part.buckets.message[self.part.roots]]
+        if np.any(ends < SOFTEST):
+            return -np.inf
+        size = float(np.abs(ends).sum())
+        error = float(self.state.off[self.part.roots].sum()) + EPS * (len(ends) + 2) * size
+        return float(ends.sum()) + error
+
+    def down(self, clock: Clock | None = None) -> bool:
+        """The gradient, after `up`; whether it came to its end."""
+        from equifactor.solvers.bounds.mini_bucket_kernels import pass_down
+
+        part, grad = self.part, self.state.grad
+        grad[:] = 0.0
+        grad[part.buckets.message[part.roots] - part.first_message] = 1.0
+        for start, stop in zip(self.cuts[:0:-1].tolist(), self.cuts[-2::-1].tolist(), strict=True):
+            if clock is not None and clock.stopped:
+                return False
+            pass_down(start - 1, stop - 1, *self.arrays)
+        return True
+
+    def gradient(self) -> FloatArray:
+        """[L+C] the gradient by shifts and by log weights, after `down`."""
+        part = self.part
+        first = part.first_shift - part.first_message
+        got, given = self.state.grad[first : first + part.num_shifts], self.state.grad[first + part.num_shifts :]
+        mean = np.add.reduceat(self.weight * self.state.mean_entropy, self._bucket_start)
+        more = self.state.mean_entropy - np.repeat(mean, part.share[self._bucket_start])
+        return np.concatenate((got - given, self.weight * more))
+
+    def beliefs(self) -> FloatArray:
+        """[V, widest] probabilities of the states of each variable in the order, after `down`: means of clusters."""
+        share = self.weight[:, None] * self.state.belief
+        return np.add.reduceat(share, self._bucket_start, axis=0)
+
+    def set_weight(self, weight: FloatArray) -> None:
+        """Take positive weights [C], scaled to sum to one in each bucket: not less, or it would be no bound."""
+        total = np.add.reduceat(weight, self._bucket_start)
+        per = self.part.share[self._bucket_start]
+        scaled = weight / np.repeat(total, per)
+        self.weight[:] = np.where(self.part.share > 1, scaled * (1.0 + 1e-15 * (2 + self.part.share)), 1.0)

@@ -1,0 +1,93 @@
+"""Rounds of messages between the clones of a relaxation, until they agree."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from equifactor.solvers.elimination.eliminate import sum_out
+
+if TYPE_CHECKING:
+    from equifactor.clock import Clock
+    from equifactor.solvers.regions.relaxation import Relaxation
+    from equifactor.typing import BoolArray, FloatArray
+
+_CALM = 0.7  # This is the least damping of the second half of the rounds, where few are still needed.
+
+
+class Rounds(NamedTuple):
+    """When the rounds of messages end."""
+
+    iterations: int = 100  # most rounds
+    tolerance: float = 1e-3  # largest change of an undamped message, in probability, that counts as none
+    damping: float = 0.3  # how much of the old message stays
+
+
+class Agreement(NamedTuple):
+    """What a relaxation says when its rounds have ended."""
+
+    p: FloatArray  # [X] beliefs; empty where no assignment is possible
+    log_z: float  # -inf there
+    change: float  # of the last round
+    rounds: int
+
+
+def agree(
+    relaxation: Relaxation,
+    log_phi: FloatArray,
+    possible: BoolArray,
+    rounds: Rounds,
+    clock: Clock,
+    start: np.random.Generator | None = None,
+) -> Agreement | None:
+    """Run a relaxation until its clones agree; None when the clock stopped it before the first answer.
+
+    ln Z is the region free energy, ln Z of the relaxed graph + sum over split variables of
+    ln sum_x prod_c m_c(x) - sum_c ln sum_x m_c(x) u_c(x): exact where nothing is split, Bethe's where every factor
+    is alone. States that the relaxed graph excludes are impossible in the original too, and leave `possible` [X].
+
+    Clones are told nothing at first, or random numbers from `start`: a model with symmetries has many fixed points,
+    and from nothing all splittings may fall into the same few.
+
+    Cost: two passes over all tables of the relaxation per round.
+    """
+    from equifactor.solvers.regions import matching_kernels as kernels
+
+    program, groups = relaxation.program, tuple(relaxation.groups)
+    memory = program.tables(reuse=False), program.workspace(marginals=True)
+    size = int((relaxation.groups.dim * np.diff(relaxation.groups.clone_ptr)).sum())
+    full = np.concatenate((log_phi, np.zeros(size)))
+    u, m = full[len(log_phi) :], np.zeros(size)
+    if np.isneginf(log_phi).any():
+        kernels.forbid(possible, groups, u)
+        support = sum_out(program, full, clock, memory=memory)
+        if support is None:
+            return None
+        if support.p is None:
+            return Agreement(np.zeros(0), -math.inf, 0.0, 0)
+        kernels.exclude_states(support.p, relaxation.state_of_clone_state, possible)
+    kernels.forbid(possible, groups, u)
+    if start is not None:
+        u += start.standard_normal(size)
+    best: Agreement | None = None
+    for n in range(rounds.iterations):
+        sums = sum_out(program, full, clock, memory=memory)
+        if sums is None:
+            return best
+        if sums.p is None:
+            return Agreement(np.zeros(0), -math.inf, 0.0, n)
+        damping = rounds.damping if 2 * n < rounds.iterations else max(rounds.damping, _CALM)
+        change, missing = kernels.match_clones(sums.p, possible, groups, damping if n else 0.0, m, u)
+        settled = change <= rounds.tolerance
+        if settled or n + 1 == rounds.iterations or clock.time_limit is not None:
+            p = np.empty(len(possible))
+            kernels.join_beliefs(
+                sums.p, relaxation.structure.state_ptr, relaxation.var_of_clone, relaxation.original.state_ptr,
+                possible, groups, m, p,
+            )  # fmt: skip
+            best = Agreement(p, sums.log_z + missing, change, n + 1)
+        if settled:
+            break
+    return best

@@ -1,0 +1,163 @@
+"""A model whose variables are split until its tables stay within a bound, and the machinery to run it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from equifactor.graph.pointers import ptr_of
+from equifactor.graph.structure import Structure
+from equifactor.solvers.elimination.orders import Order
+from equifactor.solvers.elimination.program import Program, build_program
+from equifactor.typing import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+BYTES = 8  # A float64 takes this many.
+
+
+class CloneGroups(NamedTuple):
+    """The variables that have several clones, and where their numbers lie."""
+
+    dim: IntArray  # [S] states of each split variable
+    state: IntArray  # [S] its first state among those of the original graph
+    start: IntArray  # [S] first of its numbers in m and u, clone by clone
+    clone_ptr: IntArray  # [S+1] pointer to its clones
+    p_start: IntArray  # [C'] first state of each such clone among those of the relaxed graph
+
+
+class TableLimits(NamedTuple):
+    """What the tables of a relaxation may have."""
+
+    entries: float  # entries of all cluster tables
+    kept: float  # entries of all messages, and of those that one cluster receives once more
+    largest: float  # log2 of the entries of the largest cluster table
+
+
+class SplitRule(NamedTuple):
+    """How prices of eliminations are made; see `splitting_kernels.split_graph`."""
+
+    balance: float
+    noise: float
+
+
+@dataclass(frozen=True, eq=False)
+class Relaxation:
+    """A splitting of the variables of a structure into clones.
+
+    V, F, E, X count variables, factors, edges and states of the original; C and x clones and their states. The relaxed
+    graph has the original's factors, and one more per clone of a split variable: what it is told by the others.
+    """
+
+    original: Structure
+    clone_of_edge: IntArray  # [E]
+    var_of_clone: IntArray  # [C] in the order of elimination
+
+    @classmethod
+    def make(
+        cls, structure: Structure, bound: float, worth: FloatArray, rule: SplitRule, rng: NDArray[np.uint64]
+    ) -> Relaxation:
+        """Split so that no table has more than 2^bound entries, factors aside; `worth` [V] is what a split costs."""
+        from equifactor.solvers.regions.splitting_kernels import split_graph
+
+        s = structure
+        return cls(s, *split_graph(s.scope_ptr, s.scope_vars, np.log2(s.card), worth, float(bound), *rule, rng))
+
+    def merged(self, worth: FloatArray, limits: TableLimits, attempts: int) -> Relaxation:
+        """The relaxation with clones joined again where the tables stay within the limits; see `merge_clones`."""
+        from equifactor.solvers.regions.merging_kernels import merge_clones
+
+        s = self.original
+        cost = worth * (self.num_splits > 0)
+        by_worth = np.argsort(-cost, kind="stable")[: np.count_nonzero(self.num_splits)]
+        arrays = s.scope_ptr, self.clone_of_edge, self.var_of_clone, np.log2(s.card), by_worth
+        return Relaxation(s, *merge_clones(*arrays, tuple(limits), attempts))
+
+    @cached_property
+    def num_splits(self) -> IntArray:
+        """How often each variable [V] was split: its clones less one."""
+        return np.bincount(self.var_of_clone, minlength=self.original.num_vars) - 1
+
+    @property
+    def exact(self) -> bool:
+        """Whether nothing was split, so that one pass gives the exact answer."""
+        return len(self.var_of_clone) == self.original.num_vars
+
+    @cached_property
+    def _split_clones(self) -> IntArray:
+        """[C'] clones of split variables, variable by variable."""
+        split = np.flatnonzero(self.num_splits[self.var_of_clone])
+        return split[np.argsort(self.var_of_clone[split], kind="stable")]
+
+    @cached_property
+    def structure(self) -> Structure:
+        """The relaxed graph."""
+        s, extra = self.original, self._split_clones
+        scope_ptr = np.concatenate((s.scope_ptr, s.num_edges + 1 + np.arange(len(extra))))
+        scope_vars = np.concatenate((self.clone_of_edge, extra))
+        return Structure.build(s.card[self.var_of_clone], scope_ptr, scope_vars)
+
+    @cached_property
+    def order(self) -> Order:
+        """The order in which the clones were made, subtree by subtree."""
+        from equifactor.solvers.elimination import order_kernels as kernels
+
+        # The edges of the original are all that joins clones, and much cheaper to have than the whole structure.
+        num = len(self.var_of_clone)
+        graph = kernels.adjacency(num, self.original.scope_ptr, self.clone_of_edge)
+        places = kernels.post_order(kernels.clusters(np.arange(num), *graph)[2])
+        sep_ptr, separators, parent = kernels.clusters(places, *graph)
+        return Order(places, sep_ptr, separators, parent, 1)
+
+    @cached_property
+    def _message_bits(self) -> FloatArray:
+        own = np.log2(self.original.card[self.var_of_clone])[self.order.variables]
+        running = np.concatenate(([0.0], np.cumsum(own[self.order.separators])))
+        return running[self.order.sep_ptr[1:]] - running[self.order.sep_ptr[:-1]]
+
+    @cached_property
+    def entries(self) -> float:
+        """Entries of all cluster tables: the work of one pass."""
+        own = self.original.card[self.var_of_clone][self.order.variables]
+        return float((np.exp2(self._message_bits) * own).sum())
+
+    @cached_property
+    def largest(self) -> float:
+        """log2 of the entries of the largest cluster table."""
+        own = np.log2(self.original.card[self.var_of_clone])[self.order.variables]
+        return float((self._message_bits + own).max(initial=0.0))
+
+    @cached_property
+    def memory(self) -> float:
+        """Bytes for one pass up and down: all messages, and those that one cluster receives once more."""
+        message = np.exp2(self._message_bits)
+        parent = self.order.parent
+        received = np.bincount(parent[parent >= 0], message[parent >= 0])
+        tables = 2.0 * self.original.num_entries
+        return BYTES * (float(message.sum()) + float(received.max(initial=0.0)) + tables)
+
+    @cached_property
+    def program(self) -> Program:
+        """Index arrays for the kernels of elimination."""
+        return build_program(self.structure, self.order)
+
+    @cached_property
+    def groups(self) -> CloneGroups:
+        """Where the clones of each split variable are."""
+        s, clones = self.original, self._split_clones
+        variables = np.flatnonzero(self.num_splits)
+        clone_ptr = ptr_of(self.num_splits[variables] + 1)
+        dim = s.card[variables]
+        start = ptr_of(dim * np.diff(clone_ptr))[:-1]
+        return CloneGroups(dim, s.state_ptr[variables], start, clone_ptr, self.structure.state_ptr[clones])
+
+    @cached_property
+    def state_of_clone_state(self) -> IntArray:
+        """[x] state of the original that each state of a clone stands for."""
+        s = self.original
+        first = np.repeat(s.state_ptr[:-1][self.var_of_clone] - self.structure.state_ptr[:-1], self.structure.card)
+        return first + np.arange(len(first))

@@ -1,0 +1,221 @@
+"""Markov chains that draw large blocks exactly: their tables, their states, their covers by blocks."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from equifactor.solvers.sampling.block_program import BlockProgram, build_block, shared_memory
+from equifactor.solvers.sampling.cutsets import Budget, cover
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from equifactor.clock import Clock
+    from equifactor.graph import FactorGraph
+    from equifactor.solvers.sampling.running_batches import RunningBatches
+    from equifactor.typing import BoolArray, FloatArray, IntArray
+
+_COLDEST, _HOTTEST = 1.0, 0.1  # Powers of the scores at the end and at the beginning of the way to a start.
+_FLOORS = -3.0, -50.0  # What stands in place of the log of zero there: zeros are walked around before they are walls.
+_LEAST_WARMING = 5  # The way has at least this many sweeps,
+_MORE_WALKS = 4  # and where all chains end at a zero, they go this many times more.
+_SEARCH_PHASES = 30  # Local search has this many phases for each start,
+_SEARCH_SHARE = 0.1  # and this share of the time for all.
+_POOR = 10.0  # A chain is in a poor world if its log sums stay this far below the best, beyond their own noise.
+
+
+class Cover(NamedTuple):
+    """Blocks that together hold every variable."""
+
+    blocks: list[BlockProgram]
+    weight: FloatArray  # [X] one over the number of blocks that hold the variable of each state
+    num_cut: int  # number of variables in the largest cutset
+    entries: float  # of all cluster tables of all blocks
+
+
+class BlockChains:
+    """L ladders of R chains on one graph without observed variables; rung 0 of each is at the model itself.
+
+    Args:
+        graph: the model.
+        betas: [R] powers of the scores on each rung, the first one 1.
+        ladders: L, the number of ladders.
+        budget: what one block may cost.
+        seed: of all draws and choices.
+    """
+
+    def __init__(self, graph: FactorGraph, betas: FloatArray, ladders: int, budget: Budget, seed: int) -> None:
+        from equifactor.solvers.elimination.order_kernels import adjacency
+        from equifactor.solvers.elimination.program_kernels import table_strides
+
+        s = self.structure = graph.structure
+        self._graph = graph
+        self.budget = budget
+        self.betas = betas
+        self.log_phi = np.stack([_tempered(graph.log_phi, beta) for beta in betas])
+        self.choices = np.random.default_rng(seed)
+        count = ladders * len(betas)
+        self.x = self.choices.integers(0, s.card, (count, s.num_vars))
+        self.rng = self.choices.integers(1, 2**64, (count, 1), np.uint64)
+        self.model = (s.scope_ptr, s.scope_vars, table_strides(s.scope_ptr, s.scope_vars, s.card), s.table_ptr)
+        self._used = np.zeros(s.num_vars)
+        self._memory = shared_memory(s, budget.kept)
+        self._row, self._p = np.zeros(int(s.card.max(initial=1))), np.zeros(int(s.state_ptr[-1]))
+        links = adjacency(s.num_vars, s.scope_ptr, s.scope_vars)
+        self._jumps = (*links, *(np.zeros(s.num_vars, np.int64) for _ in range(3)))
+        self.jumped = np.zeros(2)
+        self._log_sum = np.zeros(count)
+        self._nothing = np.zeros((ladders, 0))
+        self.tried, self.taken = np.zeros(len(betas)), np.zeros(len(betas))
+        self.covers: list[Cover] = []
+        self.walked = 0  # the number of sweeps on the way to starts
+
+    def add_cover(self, haste: Callable[[], bool] | None = None) -> None:
+        """Choose blocks that differ from those so far; `haste` says whether time is short."""
+        s = self.structure
+        cuts = cover(s, self.budget, self._used, self.choices, haste)
+        times = np.sum([~cut.is_cut for cut in cuts], axis=0)
+        self.covers.append(
+            Cover(
+                blocks=[build_block(s, cut, self._memory) for cut in cuts],
+                weight=np.repeat(1.0 / times, s.card),
+                num_cut=max(int(cut.is_cut.sum()) for cut in cuts),
+                entries=sum(cut.entries for cut in cuts),
+            )
+        )
+
+    def find_starts(self, clock: Clock, sweeps: int, seconds: float = math.inf) -> bool:
+        """Walk all chains from random states to possible and good ones; whether some chain found a possible one.
+
+        Chains that found none start where another one does.
+
+        Args:
+            clock: after its deadline no block is begun.
+            sweeps: the length of the way, on which the scores gain their weight,
+            seconds: or its time, whichever ends first.
+        """
+        true = self.log_phi
+        self._walk(true, clock, max(sweeps, _LEAST_WARMING), seconds)
+        for n in range(_MORE_WALKS):  # Where all ended at a zero, they warm up a little and come back another way.
+            if clock.stopped or self.possible(true).any():
+                break
+            self._walk(true, clock, max(sweeps, _LEAST_WARMING) // 2, seconds / 2, n + 1)
+        self.log_phi = true
+        # Local search helps chains that are not possible yet. Others it leads to worlds that are very good but narrow,
+        # which a chain then takes long to leave.
+        possible = self.possible(true)
+        if not possible.all():
+            possible = self._search(clock, ~possible)
+        self._leave(np.flatnonzero(possible), np.flatnonzero(~possible))
+        if possible.any():
+            self._leave_poor_worlds(clock, max(_LEAST_WARMING, self.walked // 4))
+        return bool(possible.any())
+
+    def _leave(self, good: IntArray, bad: IntArray) -> None:
+        """Put the chains `bad` where some of `good` are."""
+        for c in bad if len(good) else ():
+            self.x[c] = self.x[good[c % len(good)]]
+
+    def _leave_poor_worlds(self, clock: Clock, sweeps: int) -> None:
+        """Move chains whose sums over blocks stay far below those of the best chain to where others are."""
+        seen: list[FloatArray] = []
+        for n in range(sweeps):
+            if clock.stopped:
+                break
+            self.sweep(
+                self.covers[n % len(self.covers)], clock=clock, watch=lambda _, log_sum: seen.append(log_sum.copy())
+            )
+        if not seen:
+            return
+        sums = np.maximum(np.array(seen[len(seen) // 2 :]), -1e300)  # [N, L]
+        behind = (sums.max(axis=1, keepdims=True) - sums).mean(axis=0)
+        poor = np.flatnonzero(behind > behind.min() + _POOR + 4.0 * float(sums.std(axis=0).min()))
+        rungs = len(self.betas)
+        self._leave(np.setdiff1d(np.arange(sums.shape[1]), poor) * rungs, poor * rungs)
+
+    def _walk(self, true: FloatArray, clock: Clock, sweeps: int, seconds: float, again: int = 0) -> None:
+        """Sweeps on which scores gain their weight, from the beginning or, when made again, from half of the way on."""
+        begin, n, share = clock.seconds, 0, 0.0
+        while share < 1.0 and not clock.stopped:
+            # The last sweep is at the end of the way, and a way that is short of time still has a few.
+            by_time = min((clock.seconds - begin) / seconds, (n + 1) / _LEAST_WARMING)
+            share = max(n / max(1, sweeps - 1), by_time)
+            at = min(1.0, 0.5 + 0.5 * share if again else share)
+            power = _HOTTEST * (_COLDEST / _HOTTEST) ** at
+            floor = _FLOORS[0] * (_FLOORS[1] / _FLOORS[0]) ** at
+            self.log_phi = np.maximum(np.minimum(1.0, power / self.betas)[:, None] * true, floor)
+            self.sweep(self.covers[(n + again) % len(self.covers)], clock=clock)
+            n += 1
+        self.walked = n
+
+    def _search(self, clock: Clock, wanted: BoolArray) -> BoolArray:
+        """Move the wanted chains to the best assignment that local search finds; which chains are possible then."""
+        from equifactor.graph import compile
+        from equifactor.graph.move_model import MoveModel
+        from equifactor.solvers.optimise.local_search import LocalSearch
+
+        model = MoveModel(compile(self._graph))
+        possible = self.possible(self.log_phi)
+        brief = clock.part(_SEARCH_SHARE)  # It holds as soon as there is something to start from.
+        searches = {c: LocalSearch(model, self.x[c].copy(), seed=int(c)) for c in np.flatnonzero(wanted)}
+        for _ in range(_SEARCH_PHASES):
+            for c, search in searches.items():
+                if clock.stopped or (brief.stopped and possible.any()):
+                    break
+                search.step()
+                possible[c] = search.possible
+        for c, search in searches.items():
+            if search.possible:
+                self.x[c] = search.best
+        return possible
+
+    def possible(self, log_phi: FloatArray) -> BoolArray:
+        """[L R] whether the states of each chain have positive probability."""
+        from equifactor.solvers.sampling.chain_move_kernels import log_score
+
+        scores = [log_score(log_phi[0], x, *self.model) for x in self.x]
+        return np.isfinite(scores)
+
+    @property
+    def cold(self) -> IntArray:
+        """[L, V] the states of the chains at the model itself."""
+        return self.x[:: len(self.betas)]
+
+    def sweep(
+        self,
+        blocks: Cover,
+        sums: RunningBatches | None = None,
+        clock: Clock | None = None,
+        watch: Callable[[int, FloatArray], None] | None = None,
+    ) -> bool:
+        """Draw every block of a cover once in all chains, and offer exchanges; whether it came to the end.
+
+        Args:
+            blocks: the cover.
+            sums: where conditional distributions are added; none are computed without.
+            clock: after its deadline no further block is begun.
+            watch: is told the number of each block after its draw, and [L] ln of the sums over it at rung 0.
+        """
+        from equifactor.solvers.sampling.block_kernels import update_chains
+        from equifactor.solvers.sampling.chain_move_kernels import exchange
+
+        total, squares = (self._nothing, self._nothing) if sums is None else (sums.total, sums.squares)
+        for n, block in enumerate(blocks.blocks):
+            if clock is not None and clock.stopped:
+                return False
+            update_chains(
+                self.log_phi, self.x, self.rng, *block.records, self._row, self._p, blocks.weight, total, squares,
+                self._jumps, self.jumped, self._log_sum,
+            )  # fmt: skip
+            if watch is not None:
+                watch(n, self._log_sum[:: len(self.betas)])
+            for odd in range(2 if len(self.betas) > 1 else 0):
+                exchange(self.log_phi, self.x, self.rng, odd, self.model, self.tried, self.taken)
+        return True
+
+
+def _tempered(log_phi: FloatArray, beta: float) -> FloatArray:
+    return beta * log_phi

@@ -1,0 +1,171 @@
+# mypy: ignore-errors
+"""Sampling a block of variables given all others: tables cut at the others' states, up, draws on the way back, down.
+
+The arguments of a block are the records of `block_program.py` as plain tuples; see `elimination_kernels.py`.
+"""
+
+import math
+
+from equifactor.numerics.fastmath import MIN_EXP, exp_
+from equifactor.numerics.jit import fast_kernel
+from equifactor.numerics.randomness import random_unit
+from equifactor.solvers.elimination.cluster_tables import fill_groups, normalise, scale_groups
+from equifactor.solvers.elimination.elimination_kernels import LOG, collect, distribute
+from equifactor.solvers.elimination.program import Clusters, ClusterTables, FactorGroups, Workspace
+from equifactor.solvers.sampling.block_program import Slicing
+from equifactor.solvers.sampling.chain_move_kernels import jump
+
+NEG_INF = -math.inf
+_ALL = 2**62  # No pass uses up this budget.
+
+
+@fast_kernel
+def block_sum(log_phi, x, slicing, groups, clusters, tables, work):
+    """Upward pass of a block given the states x [V] of the cutset; ln of the sum over all states of the block.
+
+    log_phi [T] are the tables of the model.
+    """
+    slicing, groups, clusters = Slicing(*slicing), FactorGroups(*groups), Clusters(*clusters)
+    tables, work = ClusterTables(*tables), Workspace(*work)
+    begin, table_ptr, factor = slicing.begin, slicing.table_ptr, slicing.factor
+    variable, stride, constants = slicing.variable, slicing.stride, slicing.constants
+    for a in range(len(table_ptr)):
+        begin[a] = table_ptr[a]
+    for e in range(len(factor)):
+        begin[factor[e]] += stride[e] * x[variable[e]]
+    total = 0.0
+    for c in range(len(constants)):
+        total += log_phi[begin[constants[c]]]
+    if total == NEG_INF:
+        return NEG_INF
+    num_vars = len(clusters.dim)
+    num_groups = len(tables.size) - num_vars
+    tables.scale[:] = 0.0
+    tables.mode[:] = 0
+    fill_groups(log_phi, groups, tables.start, tables.arena, work.digit)
+    if not scale_groups(num_groups, tables):
+        return NEG_INF
+    n, _ = collect(0, 0, _ALL, clusters, tables, work)
+    if n < 0:
+        return NEG_INF
+    total += tables.scale[0]
+    for n in range(num_vars):
+        total += tables.scale[1 + n]
+        if clusters.parent[n] < 0:
+            value = tables.arena[tables.start[num_groups + n]]
+            total += value if tables.is_log[num_groups + n] else math.log(value)
+    return total
+
+
+@fast_kernel
+def draw_block(x, rng, slicing, clusters, tables, row):
+    """Draw the states of the block, after `block_sum`: the variable eliminated last first. Writes x [V].
+
+    row is scratch with room for the states of any variable.
+    """
+    slicing, clusters, tables = Slicing(*slicing), Clusters(*clusters), ClusterTables(*tables)
+    dim, sep_ptr, in_ptr, in_op = clusters.dim, clusters.sep_ptr, clusters.in_ptr, clusters.in_op
+    stride_ptr, strides = clusters.stride_ptr, clusters.strides
+    arena, start, mode = tables.arena, tables.start, tables.mode
+    variables, separators = slicing.variables, slicing.separators
+    for n in range(len(dim) - 1, -1, -1):
+        d, first, width = dim[n], sep_ptr[n], sep_ptr[n + 1] - sep_ptr[n]
+        in_logs = mode[n] == LOG
+        for y in range(d):
+            row[y] = 0.0 if in_logs else 1.0
+        for e in range(in_ptr[n + 1] - in_ptr[n]):
+            at = start[in_op[in_ptr[n] + e]]
+            s = stride_ptr[n] + e * width
+            for k in range(width):
+                at += strides[s + k] * x[variables[separators[first + k]]]
+            if in_logs:
+                for y in range(d):
+                    row[y] += arena[at + y]
+            else:
+                for y in range(d):
+                    row[y] *= arena[at + y]
+        if in_logs:
+            top = NEG_INF
+            for y in range(d):
+                top = max(top, row[y])
+            for y in range(d):
+                gap = row[y] - top if top > NEG_INF else 0.0
+                row[y] = exp_(gap) if gap > MIN_EXP else 0.0
+        scale = 0.0
+        for y in range(d):
+            scale += row[y]
+        u = random_unit(rng) * scale
+        b = d - 1
+        for y in range(d - 1):
+            u -= row[y]
+            if u < 0.0:
+                b = y
+                break
+        while b > 0 and row[b] == 0.0:  # Rounding may leave the last state, which may be a zero.
+            b -= 1
+        x[variables[n]] = b
+
+
+@fast_kernel
+def update_chains(
+    log_phi, x, rng, slicing, groups, clusters, tables, work, row, p, weight, total, squares, jumps, told, sums
+):  # fmt: skip
+    """Draw one block anew in all chains; chains are ladders of R rungs, each rung with tables of its own.
+
+    log_phi [R, T] are the tables of each rung, x [L R, V] the states, rung after rung of each ladder, rng [L R, 1]
+    their generators; row and p [X] are scratch. The conditional distributions of rung 0 times weight [X] are added to
+    total [L, X], their squares to squares [L, X], unless total has no columns. With three ladders or more chains first
+    offer to `jump`. told [2] counts offers and jumps. sums [L R] takes ln of the sum over the block; where that is zero
+    the states stay as they are.
+    """
+    rungs = len(log_phi)
+    keep = total.shape[1] > 0
+    clusters_, tables_, work_ = Clusters(*clusters), ClusterTables(*tables), Workspace(*work)
+    slicing_ = Slicing(*slicing)
+    cut, before = slicing_.cut, jumps[4]
+    dim, state_start = clusters_.dim, clusters_.state_start
+    for c in range(len(x)):
+        tables_c = log_phi[c % rungs]
+        there = NEG_INF
+        if len(x) >= 3 * rungs and jump(x, rng[c], c, rungs, cut, jumps):
+            told[0] += 1.0
+            there = block_sum(tables_c, x[c], slicing, groups, clusters, tables, work)
+            for k in range(len(cut)):
+                swap = x[c, cut[k]]
+                x[c, cut[k]] = before[k]
+                before[k] = swap
+        # The old cutset comes last: its tables are needed again more often than those of the new one.
+        log_sum = block_sum(tables_c, x[c], slicing, groups, clusters, tables, work)
+        if there > NEG_INF and (there >= log_sum or random_unit(rng[c]) < math.exp(max(there - log_sum, -700.0))):
+            told[1] += 1.0
+            for k in range(len(cut)):
+                x[c, cut[k]] = before[k]
+            log_sum = block_sum(tables_c, x[c], slicing, groups, clusters, tables, work)
+        sums[c] = log_sum
+        if log_sum == NEG_INF:
+            continue
+        draw_block(x[c], rng[c], slicing, clusters, tables, row)
+        if not keep or c % rungs > 0:
+            continue
+        distribute(len(dim) - 1, 0, _ALL, clusters_, tables_, work_, p)
+        normalise(state_start, dim, p)
+        total_c, squares_c = total[c // rungs], squares[c // rungs]
+        for n in range(len(dim)):
+            for s in range(state_start[n], state_start[n] + dim[n]):
+                total_c[s] += weight[s] * p[s]
+                squares_c[s] += weight[s] * p[s] * p[s]
+
+
+@fast_kernel
+def clamped_sums(log_phi, x, slicing, groups, clusters, tables, work, log_sum):
+    """ln of the sum over a block in every chain x [L, V], with other tables log_phi [T], into log_sum [L]."""
+    for c in range(len(x)):
+        log_sum[c] = block_sum(log_phi, x[c], slicing, groups, clusters, tables, work)
+
+
+@fast_kernel
+def exclude_states(table, stride, card, state):
+    """Make all entries of a table zero where the variable with this stride is not in the given state."""
+    for t in range(len(table)):
+        if (t // stride) % card != state:
+            table[t] = NEG_INF

@@ -1,0 +1,109 @@
+"""One block of variables made ready for sampling: its elimination, and how the state of the rest cuts the tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from equifactor.solvers.elimination.program import (
+    Clusters,
+    ClusterTables,
+    FactorGroups,
+    Program,
+    Workspace,
+    build_program,
+)
+from equifactor.typing import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from equifactor.graph.structure import Structure
+    from equifactor.solvers.sampling.cutsets import Cut
+
+
+class Slicing(NamedTuple):
+    """How the states of the cutset move the beginning of every table."""
+
+    table_ptr: IntArray  # [F] first entry of each table of the model
+    begin: IntArray  # [F+1] first entry of each table given the cutset, which a pass writes and `FactorGroups` reads
+    factor: IntArray  # [E_c] factor of each edge to a cut variable
+    variable: IntArray  # [E_c] the cut variable
+    stride: IntArray  # [E_c] its stride in the table
+    cut: IntArray  # the cutset
+    constants: IntArray  # factors all of whose variables are cut
+    variables: IntArray  # [v] variable of the model that each cluster eliminates
+    separators: IntArray  # places of the separator variables of all clusters
+
+
+class BlockProgram(NamedTuple):
+    """All arrays of one block, as `block_kernels` take them."""
+
+    slicing: Slicing
+    groups: FactorGroups
+    clusters: Clusters
+    tables: ClusterTables
+    work: Workspace
+
+    @property
+    def records(self) -> tuple[tuple[object, ...], ...]:
+        """The records as plain tuples, for a call from Python into a kernel."""
+        return tuple(tuple(record) for record in self)
+
+
+class SharedMemory(NamedTuple):
+    """Memory that blocks share, which do not run at the same time."""
+
+    arena: FloatArray  # tables and messages
+    scratch: FloatArray  # of a downward pass
+
+
+def shared_memory(structure: Structure, kept: float) -> SharedMemory:
+    """Memory for blocks whose messages have at most `kept` entries; pages that no block touches are never taken."""
+    return SharedMemory(np.empty(int(kept) + 2 * structure.num_entries), np.empty(int(kept)))
+
+
+def build_block(structure: Structure, cut: Cut, memory: SharedMemory) -> BlockProgram:
+    """The arrays of one block.
+
+    Args:
+        structure: of the model.
+        cut: the cutset and the order of the others.
+        memory: for the tables; a block that needs more takes its own.
+    """
+    s = structure
+    stride = _strides(s)
+    in_block = ~cut.is_cut[s.scope_vars]
+    program = build_program(cut.structure, cut.order, stride[in_block])
+    begin = s.table_ptr.copy()
+    groups = program.groups._replace(table_ptr=begin)
+    variables = cut.variables[program.variables]
+    clusters = program.clusters._replace(state_start=s.state_ptr[variables])
+    edges = np.flatnonzero(~in_block)
+    slicing = Slicing(
+        table_ptr=s.table_ptr[:-1], begin=begin, factor=s.factor_of_edge[edges], variable=s.scope_vars[edges],
+        stride=stride[edges], cut=np.flatnonzero(cut.is_cut),
+        constants=np.flatnonzero(np.diff(cut.structure.scope_ptr) == 0), variables=variables,
+        separators=program.separators,
+    )  # fmt: skip
+    work = program.workspace(marginals=True)
+    if len(work.scratch) <= len(memory.scratch):
+        work = work._replace(scratch=memory.scratch)
+    return BlockProgram(slicing, groups, clusters, _tables(program, memory.arena), work)
+
+
+def _tables(program: Program, arena: FloatArray) -> ClusterTables:
+    start, length = program.starts(reuse=False)
+    operands, count = len(start), len(program.variables)
+    if len(arena) < length:
+        arena = np.empty(length)
+    return ClusterTables(
+        start=start, size=program.size, arena=arena, is_log=np.zeros(operands, bool), low=np.zeros(operands),
+        mode=np.zeros(count, np.int64), scale=np.zeros(1 + count),
+    )  # fmt: skip
+
+
+def _strides(s: Structure) -> IntArray:
+    from equifactor.solvers.elimination.program_kernels import table_strides
+
+    strides: IntArray = table_strides(s.scope_ptr, s.scope_vars, s.card)
+    return strides

@@ -1,0 +1,205 @@
+"""Sampling in blocks: exact draws and conditionals, honest errors, zeros, deadlines, equal answers for equal seeds."""
+
+from __future__ import annotations
+
+import itertools
+import time
+
+import numpy as np
+import pytest
+
+from equifactor import FactorGraph, Status, solve
+from equifactor.clock import Clock
+from equifactor.generators import ising_grid, random_graph
+from equifactor.solvers.sampling.block_chains import BlockChains
+from equifactor.solvers.sampling.cutsets import Budget, cover, cut_to_fit
+from equifactor.solvers.sampling.running_batches import RunningBatches
+
+# Blocks of these sizes leave small graphs with a cutset; none is summed over.
+SAMPLED = "blocks(enumerate=false, memory_limit=1e-7, sweeps=400)"
+GRAPHS = {
+    "grid": ising_grid(3, 4, seed=0),
+    "strong": ising_grid(3, 4, coupling_std=2.0, seed=5),
+    "ragged": random_graph(7, 12, arity=(1, 3), card=(2, 4), seed=1),
+    "evidence": random_graph(7, 12, arity=(1, 3), card=(2, 4), seed=1).condition({0: 1, 5: 0}),
+    "arity 4": random_graph(7, 6, arity=4, card=(2, 3), seed=2),
+    "zeros": random_graph(8, 14, arity=(2, 3), card=(2, 3), zeros=0.15, seed=3),
+}
+
+
+def chains_on(graph: FactorGraph, entries: float, ladders: int = 1) -> BlockChains:
+    chains = BlockChains(graph, np.ones(1), ladders, Budget(entries, 1e6), seed=3)
+    chains.add_cover()
+    return chains
+
+
+def test_draws_of_a_block_have_the_conditional_distribution() -> None:
+    """A chi-square test over all joint states of one block given the rest, and its sum against brute force."""
+    from equifactor.solvers.sampling.block_kernels import block_sum, draw_block
+
+    graph = random_graph(6, 9, arity=(1, 3), card=(2, 3), seed=4)
+    chains = chains_on(graph, entries=30)
+    block = chains.covers[0].blocks[0]
+    cut = block.slicing.cut
+    free = np.setdiff1d(np.arange(graph.num_vars), cut)
+    assert len(cut) > 0
+    assert len(free) > 2
+    x = np.zeros(graph.num_vars, np.int64)
+    x[cut] = graph.card[cut] - 1
+    states = list(itertools.product(*(range(c) for c in graph.card[free])))
+    scores = []
+    for state in states:
+        x[free] = state
+        scores.append(graph.log_score(x))
+    p = np.exp(np.array(scores) - np.logaddexp.reduce(scores))
+    slicing, groups, clusters, tables, work = block.records
+    got = block_sum(graph.log_phi, x, slicing, groups, clusters, tables, work)
+    assert got == pytest.approx(np.logaddexp.reduce(scores), abs=1e-9)
+    number = {state: n for n, state in enumerate(states)}
+    counts = np.zeros(len(states))
+    draws = 20_000
+    for _ in range(draws):
+        draw_block(x, chains.rng[0], slicing, clusters, tables, np.zeros(4))
+        counts[number[tuple(x[free].tolist())]] += 1
+    seen = p * draws > 5
+    chi2 = ((counts - draws * p)[seen] ** 2 / (draws * p)[seen]).sum()
+    freedom = seen.sum() - 1
+    assert abs(chi2 - freedom) < 5 * np.sqrt(2 * freedom)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_marginals_and_log_z_are_within_their_standard_errors(name: str) -> None:
+    graph = GRAPHS[name]
+    got, want = solve(graph, "MAR", SAMPLED, seed=1), solve(graph, "MAR", "exact")
+    assert got.status is Status.CONVERGED, got.message
+    assert got.stats["cutset"] > 0
+    assert got.standard_errors is not None
+    off = np.abs(got.marginals.values - want.marginals.values)
+    assert np.all(off <= 5 * got.standard_errors.values + 1e-9)
+    assert got.standard_errors.values.max() < 0.06
+    if got.log_z is not None:
+        assert abs(got.log_z - want.log_z) < 5 * got.log_z_error + 1e-9
+    assert np.all(got.marginals.values[want.marginals.values == 0.0] == 0.0)
+
+
+def test_log_z_is_estimated_with_its_error() -> None:
+    graph = ising_grid(5, 5, coupling_std=1.0, seed=2)
+    got = solve(graph, "PR", "blocks(enumerate=false, memory_limit=1e-6, sweeps=200)", seed=0)
+    assert got.log_z_error is not None
+    assert got.log_z_error < 0.3
+    assert abs(got.log_z - solve(graph, "PR", "exact").log_z) < 5 * got.log_z_error
+
+
+def test_one_variable_is_the_smallest_block() -> None:
+    graph = GRAPHS["grid"]
+    rng = np.random.default_rng(0)
+    cuts = cover(graph.structure, Budget(1.0, 1.0), np.zeros(graph.num_vars), rng)
+    assert all((~cut.is_cut).sum() == 1 for cut in cuts)
+    assert np.all(np.any([~cut.is_cut for cut in cuts], axis=0))
+    got = solve(graph, "MAR", "blocks(enumerate=false, memory_limit=0, sweeps=100)")
+    off = np.abs(got.marginals.values - solve(graph, "MAR", "exact").marginals.values)
+    assert np.all(off <= 5 * got.standard_errors.values)
+
+
+@pytest.mark.parametrize("entries", [100, 1000, 10_000])
+def test_blocks_stay_within_their_budget_and_cover_every_variable(entries: int) -> None:
+    graph = ising_grid(12, 12, seed=1)
+    cuts = cover(graph.structure, Budget(entries, np.inf), np.zeros(graph.num_vars), np.random.default_rng(0))
+    assert all(cut.entries <= entries for cut in cuts)
+    assert np.all(np.any([~cut.is_cut for cut in cuts], axis=0))
+
+
+def test_a_larger_budget_cuts_less() -> None:
+    graph = ising_grid(12, 12, seed=1)
+    sizes = [
+        cut_to_fit(graph.structure, Budget(e, np.inf), np.ones(graph.num_vars)).is_cut.sum() for e in (1e3, 1e4, 1e6)
+    ]
+    assert sizes[0] > sizes[1] > sizes[2]
+    assert sizes[2] == 0
+
+
+def test_the_seed_decides() -> None:
+    spec = "blocks(enumerate=false, memory_limit=1e-6, sweeps=30)"
+    first, again, other = (solve(GRAPHS["grid"], "MAR", spec, seed=s).marginals.values for s in (3, 3, 4))
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_rungs_exchange_their_states() -> None:
+    graph = ising_grid(4, 4, coupling_std=1.5, seed=7)
+    spec = "blocks(enumerate=false, memory_limit=3e-7, sweeps=300, temperatures=4, chains=2)"
+    got, want = solve(graph, "MAR", spec), solve(graph, "MAR", "exact")
+    assert min(got.stats["exchanged"]) > 0.05
+    off = np.abs(got.marginals.values - want.marginals.values)
+    assert np.all(off <= 5 * got.standard_errors.values)
+
+
+def test_chains_jump_between_worlds_that_blocks_do_not_connect() -> None:
+    """All zeros or all ones, with unequal weights: no block that has a cutset can go from one to the other."""
+    same = np.eye(2)
+    factors = [([i, i + 1], same) for i in range(9)]
+    graph = FactorGraph([2] * 10, [*factors, ([0, 9], same), ([4], [0.3, 0.7])])
+    chains = chains_on(graph, entries=12, ladders=4)
+    assert all(len(block.slicing.cut) for block in chains.covers[0].blocks)
+    assert chains.find_starts(Clock(), 20)
+    chains.x[:2], chains.x[2:] = 0, 1
+    sums = RunningBatches(4, 20)
+    for _ in range(400):
+        chains.sweep(chains.covers[0], sums)
+        sums.end_sweep()
+    assert chains.jumped[1] > 0
+    np.testing.assert_allclose(sums.findings().mean.reshape(-1, 2)[:, 1], 0.7, atol=0.12)
+
+
+def test_chains_that_cannot_mix_are_found_out() -> None:
+    """The same two worlds, but two chains know only one of them each: nothing to jump by."""
+    same = np.eye(2)
+    graph = FactorGraph([2] * 10, [*(([i, i + 1], same) for i in range(9)), ([0, 9], same)])
+    results = [
+        solve(graph, "MAR", "blocks(enumerate=false, memory_limit=1e-7, chains=2, sweeps=40)", seed=s) for s in range(5)
+    ]
+    assert any(r.status is Status.ITERATION_LIMIT and "not mixed" in r.message for r in results)
+    assert all(r.answered for r in results)
+
+
+def test_the_deadline_holds_and_answers() -> None:
+    graph = ising_grid(20, 20, coupling_std=1.5, seed=0)
+    solve(graph, "MAR", "blocks", time_limit=0.5)  # The kernels are compiled now.
+    begin = time.perf_counter()
+    got = solve(graph, "MAR", "blocks", time_limit=1.0)
+    assert time.perf_counter() - begin < 3.0
+    assert got.status is Status.TIME_LIMIT
+    assert got.answered
+    assert got.standard_errors is not None
+    assert len(got.standard_errors) == graph.num_vars
+
+
+def test_errors_reach_the_original_graph() -> None:
+    """Observed variables, states that zeros exclude, and auxiliary variables have no errors of their own."""
+    got = solve(GRAPHS["evidence"], "MAR", SAMPLED)
+    assert len(got.standard_errors) == 7
+    assert np.all(got.standard_errors[0] == 0.0)
+    assert np.any(got.standard_errors[1] > 0.0)
+    assert got.to_dict()["standard_errors"][0] == [0.0] * int(GRAPHS["evidence"].card[0])
+
+
+def test_impossible_models_are_said_to_be_so() -> None:
+    graph = FactorGraph([2, 2, 2], [([i, j], 1 - np.eye(2)) for i, j in ((0, 1), (1, 2), (0, 2))])
+    assert solve(graph, "MAR", "blocks").status is Status.ZERO_PROBABILITY
+    assert solve(graph, "MAR", "blocks(enumerate=false, memory_limit=0)").status is Status.ZERO_PROBABILITY
+
+
+def test_batches_merge_and_keep_their_sums() -> None:
+    rng = np.random.default_rng(0)
+    sums, all_values = RunningBatches(2, 3), []
+    for _ in range(300):
+        values = rng.random((2, 3))
+        all_values.append(values)
+        sums.total += values
+        sums.squares += values**2
+        sums.end_sweep()
+    found = sums.findings()
+    assert sums.sweeps == 300
+    assert sums.count < 64
+    np.testing.assert_allclose(found.mean, np.mean(all_values, axis=(0, 1)), atol=0.02)
+    np.testing.assert_allclose(found.error, np.sqrt(1 / 12 / 600), rtol=0.6)

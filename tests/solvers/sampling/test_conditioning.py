@@ -1,0 +1,70 @@
+"""Sums over a cutset against elimination: the same answers in less memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from equifactor import FactorGraph, Status, solve
+from equifactor.generators import ising_grid, random_graph
+
+GRAPHS = {
+    "grid": ising_grid(5, 5, coupling_std=2.0, seed=0),
+    "ragged": random_graph(9, 16, arity=(1, 3), card=(2, 4), seed=1),
+    "evidence": random_graph(9, 16, arity=(1, 3), card=(2, 4), seed=1).condition({0: 1, 5: 0}),
+    "zeros": random_graph(9, 12, arity=(1, 3), card=(2, 3), zeros=0.2, seed=3),
+    "huge couplings": ising_grid(4, 4, coupling_std=300.0, seed=2),
+}
+
+
+@pytest.mark.parametrize("memory", [0.0, 1e-6, 1e-5])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_it_is_exact_whatever_the_memory(name: str, memory: float) -> None:
+    graph = GRAPHS[name]
+    got = solve(
+        graph, "MAR", f"conditioning(memory_limit={memory})" if memory or graph.num_vars < 12 else "conditioning"
+    )
+    want = solve(graph, "MAR", "exact")
+    assert got.status is Status.EXACT
+    assert got.log_z == pytest.approx(want.log_z, abs=1e-8)
+    np.testing.assert_allclose(got.marginals.values, want.marginals.values, atol=1e-9)
+    assert solve(graph, "PR", "conditioning(memory_limit=1e-5)").log_z == pytest.approx(want.log_z, abs=1e-8)
+
+
+def test_less_memory_means_a_larger_cutset() -> None:
+    graph = GRAPHS["grid"]
+    large, small = (solve(graph, "PR", f"conditioning(memory_limit={m})").stats for m in (1e-3, 1e-6))
+    assert large["cutset"] == 0
+    assert small["cutset"] > 1
+    assert small["width"] < large["width"]
+
+
+def test_a_sum_that_takes_too_long_is_not_begun() -> None:
+    got = solve(ising_grid(30, 30, seed=0), "MAR", "conditioning(memory_limit=1e-5)", time_limit=1.0)
+    assert got.status in (Status.TIME_LIMIT, Status.TOO_LARGE)
+    assert "cutset" in got.message
+    assert not got.answered
+
+
+def test_a_sum_that_is_cut_short_is_a_lower_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    from equifactor.solvers.sampling import conditioning
+
+    monkeypatch.setattr(conditioning, "_HOPE", 1e9)
+    graph = ising_grid(14, 14, seed=0)
+    got = solve(graph, "PR", "conditioning(memory_limit=1e-5)", time_limit=1.0)
+    assert got.status is Status.TIME_LIMIT
+    assert got.lower_bound < solve(graph, "PR", "exact").log_z
+    assert got.upper_bound is None
+
+
+def test_blocks_sum_over_the_cutset_where_that_is_cheap() -> None:
+    graph = ising_grid(6, 6, seed=0)
+    got = solve(graph, "MAR", "blocks(memory_limit=2e-6)")
+    assert got.status is Status.EXACT
+    assert got.stats["cutset"] > 0
+
+
+def test_no_variables_and_no_assignment() -> None:
+    assert solve(FactorGraph([2], [([0], [1.0, 2.0])]).condition({0: 1}), "MAR", "conditioning").status is Status.EXACT
+    graph = FactorGraph([2, 2, 2], [([i, j], 1 - np.eye(2)) for i, j in ((0, 1), (1, 2), (0, 2))])
+    assert solve(graph, "MAR", "conditioning(memory_limit=0)").status is Status.ZERO_PROBABILITY
