@@ -59,6 +59,7 @@ FORMATS = {
         Format("fg", (".fg",), "fg"),
         Format("cnf", (".cnf", ".wcnf"), "cnf"),
         Format("wcsp", (".wcsp",), "wcsp"),
+        Format("bif", (".bif",), "bif"),
     )
 }
 

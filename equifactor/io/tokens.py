@@ -1,0 +1,144 @@
+"""The tokens of formats with brackets and quoted names, with line numbers for errors."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from itertools import islice
+from typing import NoReturn
+
+from equifactor.errors import FormatError, brief
+
+_QUOTED = r'"(?:[^"\\]|\\.)*"'
+
+
+class Tokens:
+    """Words, quoted strings and brackets of a text, one after the other; complaints read `FILE:LINE: ..`.
+
+    Args:
+        data: the whole file.
+        where: its name in errors.
+        comments: patterns of what is skipped beside white space.
+        brackets: characters that are tokens of their own.
+
+    Attributes:
+        all: the tokens, quotes kept.
+        at: the place of the next one.
+    """
+
+    def __init__(self, data: bytes, where: str, comments: tuple[str, ...], brackets: str) -> None:
+        try:
+            self._text = data.decode("utf-8")
+        except UnicodeDecodeError:  # older tools write the letters of western Europe as single bytes
+            self._text = data.decode("latin-1")
+        # A comment matches first and has no group, so that it leaves an empty string.
+        marks = re.escape(brackets)
+        self._pattern = re.compile("|".join((*comments, f'({_QUOTED}|[{marks}]|[^\\s{marks}"]+|")')))
+        self._brackets = brackets
+        self.where = where
+        self.all: list[str] = [t for t in self._pattern.findall(self._text) if t]
+        self.at = 0
+
+    def line(self, place: int | None = None) -> int:
+        """The line of a token, by default of the last one read; costs a walk through the file."""
+        place = max(0, self.at - 1) if place is None else place
+        found = (m.start() for m in self._pattern.finditer(self._text) if m[1])
+        start = next(islice(found, place, None), len(self._text))
+        return self._text.count("\n", 0, start) + 1
+
+    def error(self, message: str, place: int | None = None) -> FormatError:
+        """An error at a token, by default the last one read, to be raised by the caller."""
+        return FormatError(f"{self.where}:{self.line(place)}: {message}")
+
+    def peek(self) -> str | None:
+        """The next token, left in place; None at the end of the file."""
+        return self.all[self.at] if self.at < len(self.all) else None
+
+    def next(self, expected: str) -> str:
+        """The next token; `expected` says what it should be."""
+        if self.at >= len(self.all):
+            self._fail(expected)
+        self.at += 1
+        return self.all[self.at - 1]
+
+    def expect(self, *tokens: str) -> None:
+        """Go past these tokens."""
+        for token in tokens:
+            if self.peek() != token:
+                self._fail(f"'{token}'")
+            self.at += 1
+
+    def skip(self, token: str) -> bool:
+        """Go past a token if it is next; whether it was."""
+        if self.peek() == token:
+            self.at += 1
+            return True
+        return False
+
+    def name(self, expected: str) -> str:
+        """The next token as a name, without quotes."""
+        token = self.next(expected)
+        if token in self._brackets:
+            self.at -= 1
+            self._fail(expected)
+        return unquoted(token)
+
+    def names_until(self, end: str, expected: str) -> list[str]:
+        """Names up to a token, which is passed, with or without commas between them."""
+        found = []
+        while not self.skip(end):
+            found.append(self.name(f"{expected} or '{end}'"))
+            self.skip(",")
+        return found
+
+    def until(self, end: str) -> list[str]:
+        """All tokens up to the next `end`, which is passed."""
+        try:
+            stop = self.all.index(end, self.at)
+        except ValueError:
+            self.at = len(self.all)
+            self._fail(f"'{end}'")
+        found = self.all[self.at : stop]
+        self.at = stop + 1
+        return found
+
+    def numbers(self, tokens: list[str], what: str, valid: Callable[[float], bool] = math.isfinite) -> list[float]:
+        """Tokens that were just read as numbers; commas between them are left out."""
+        try:
+            values = [float(t) for t in tokens if t != ","]
+            fine = all(map(valid, values))
+        except ValueError:
+            fine = False
+        if not fine:
+            first = self.at - 1 - len(tokens)
+            for n, token in enumerate(tokens):
+                if token != "," and not _is_number(token, valid):
+                    raise self.error(f"expected {what}, found {brief(token)}", first + n)
+        return values
+
+    def skip_block(self) -> None:
+        """Go past a block in braces, the first of which is next; blocks may be nested."""
+        self.expect("{")
+        depth = 1
+        while depth:
+            token = self.next("'}'")
+            depth += (token == "{") - (token == "}")
+
+    def _fail(self, expected: str) -> NoReturn:
+        found = "the end of the file" if self.at >= len(self.all) else brief(self.all[self.at])
+        raise self.error(f"expected {expected}, found {found}", min(self.at, len(self.all)))
+
+
+def unquoted(token: str) -> str:
+    """A name without its quotes."""
+    if len(token) >= 2 and token[0] == token[-1] == '"':
+        return re.sub(r"\\(.)", r"\1", token[1:-1])
+    return token
+
+
+def _is_number(token: str, valid: Callable[[float], bool]) -> bool:
+    try:
+        return valid(float(token))
+    except ValueError:
+        return False
