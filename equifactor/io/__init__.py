@@ -60,6 +60,8 @@ FORMATS = {
         Format("cnf", (".cnf", ".wcnf"), "cnf"),
         Format("wcsp", (".wcsp",), "wcsp"),
         Format("bif", (".bif",), "bif"),
+        Format("xmlbif", (".xmlbif", ".xml", ".bifxml"), "xmlbif"),
+        Format("net", (".net",), "net"),
     )
 }
 

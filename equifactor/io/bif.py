@@ -12,29 +12,31 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.io.conditionals import NetworkBuilder, conditionals_of, names_of
+from equifactor.io.conditionals import conditionals_of, names_of
 from equifactor.io.files import label, read_bytes, split_name, write_text
-from equifactor.io.tokens import Tokens, unquoted
+from equifactor.io.network_builder import NetworkBuilder
+from equifactor.io.tokens import TokenStream, quoted, unquoted
 
 if TYPE_CHECKING:
     from equifactor.graph.factor_graph import FactorGraph
     from equifactor.io.files import PathLike
     from equifactor.typing import FloatArray
 
-_COMMENTS = (r"//[^\n]*", r"/\*(?:[^*]|\*(?!/))*\*/")
+_COMMENTS = (r"//[^\n]*", r"/\*[\s\S]*?(?:\*/|\Z)")
 _PLAIN = re.compile(r"[\w.+\-<>%$&*#@!?:/^~]+")  # names that need no quotes
 
 
 def read_bif(path: PathLike) -> FactorGraph:
     """Read a Bayesian network: a factor per variable over its parents and, last, itself. Raises `FormatError`."""
-    tokens = Tokens(read_bytes(path), label(path), _COMMENTS, "{}()[],;|")
+    tokens = TokenStream(read_bytes(path), label(path), _COMMENTS, "{}()[],;|")
     network = NetworkBuilder(tokens.where)
-    name = split_name(path)[0]
+    probabilities: list[int] = []  # where they begin; variables may be declared after them
     while tokens.peek() is not None:
         kind = tokens.next("a block").lower()
         if kind == "network":
@@ -44,13 +46,16 @@ def read_bif(path: PathLike) -> FactorGraph:
         elif kind == "variable":
             _read_variable(tokens, network)
         elif kind == "probability":
-            _read_probability(tokens, network)
+            probabilities.append(tokens.at)
+            tokens.skip_past("}")
         else:
             raise tokens.error(f"expected 'network', 'variable' or 'probability', found '{kind[:40]}'")
-    return network.graph(name)
+    for tokens.at in probabilities:
+        _read_probability(tokens, network)
+    return network.graph(split_name(path)[0])
 
 
-def _read_variable(tokens: Tokens, network: NetworkBuilder) -> None:
+def _read_variable(tokens: TokenStream, network: NetworkBuilder) -> None:
     name, place = tokens.name("the name of a variable"), tokens.at - 1
     tokens.expect("{")
     states: list[str] | None = None
@@ -74,10 +79,10 @@ def _read_variable(tokens: Tokens, network: NetworkBuilder) -> None:
             raise tokens.error(f"expected 'type', 'property' or '}}', found '{word[:40]}'")
     if states is None:
         raise tokens.error(f"expected the states of '{name}', found none", place)
-    network.add_node(name, states, _line(tokens, place))
+    network.add_node(name, states, tokens.later(place))
 
 
-def _read_probability(tokens: Tokens, network: NetworkBuilder) -> None:
+def _read_probability(tokens: TokenStream, network: NetworkBuilder) -> None:
     tokens.expect("(")
     child, place = tokens.name("the name of a variable"), tokens.at - 1
     parents = []
@@ -85,11 +90,11 @@ def _read_probability(tokens: Tokens, network: NetworkBuilder) -> None:
         parents = tokens.names_until(")", "a parent")
     else:
         tokens.expect(")")
-    line = _line(tokens, place)
+    line = tokens.later(place)
     shape = network.shape(child, parents, line)
     table = np.full(shape, np.nan)
     default: list[float] | None = None
-    rows = _Rows(network, parents, table)
+    rows = _RowPlaces(network, parents, table)
     tokens.expect("{")
     while not tokens.skip("}"):
         word = tokens.next("a row of the table or '}'")
@@ -97,9 +102,13 @@ def _read_probability(tokens: Tokens, network: NetworkBuilder) -> None:
             row = rows.place(tokens)
             rows.flat[row] = _probabilities(tokens, shape[-1], child)
         elif word.lower() == "table":
+            if not np.isnan(table).all():
+                raise tokens.error(f"expected each row of '{child}' once, found a table beside them")
             values = _probabilities(tokens, table.size, child)
             table[...] = np.moveaxis(np.array(values).reshape(shape[-1:] + shape[:-1]), 0, -1)
         elif word.lower() == "default":
+            if default is not None:
+                raise tokens.error(f"expected one default row of '{child}', found another")
             default = _probabilities(tokens, shape[-1], child)
         elif word.lower() == "property":
             tokens.until(";")
@@ -110,7 +119,7 @@ def _read_probability(tokens: Tokens, network: NetworkBuilder) -> None:
     network.add_conditional(child, parents, table, line)
 
 
-class _Rows:
+class _RowPlaces:
     """Where the rows of a table are, by the states of the parents."""
 
     def __init__(self, network: NetworkBuilder, parents: list[str], table: FloatArray) -> None:
@@ -118,7 +127,7 @@ class _Rows:
         self.number = [{s: n for n, s in enumerate(network.nodes[p].states)} for p in parents]
         self.flat = table.reshape(-1, table.shape[-1])  # a view [rows, states]
 
-    def place(self, tokens: Tokens) -> int:
+    def place(self, tokens: TokenStream) -> int:
         """The row for the states up to the closing bracket."""
         states = [t for t in tokens.until(")") if t != ","]
         if len(states) != len(self.parents):
@@ -136,7 +145,7 @@ class _Rows:
         return row
 
 
-def _probabilities(tokens: Tokens, count: int, child: str) -> list[float]:
+def _probabilities(tokens: TokenStream, count: int, child: str) -> list[float]:
     values = tokens.numbers(tokens.until(";"), "a probability")
     if len(values) != count:
         raise tokens.error(f"expected {count} probabilities of '{child}', found {len(values)}")
@@ -144,11 +153,7 @@ def _probabilities(tokens: Tokens, count: int, child: str) -> list[float]:
 
 
 def _is_count(value: float) -> bool:
-    return value >= 0 and value == int(value)
-
-
-def _line(tokens: Tokens, place: int) -> Callable[[], int]:
-    return lambda: tokens.line(place)
+    return value >= 0 and value.is_integer()
 
 
 def write_bif(graph: FactorGraph, path: PathLike) -> None:
@@ -162,26 +167,24 @@ def write_bif(graph: FactorGraph, path: PathLike) -> None:
 def _text(graph: FactorGraph) -> Iterator[str]:
     variables, states = names_of(graph)
     conditionals = conditionals_of(graph, "a .bif file")
-    yield f"network {_quoted(graph.name or 'unknown')} {{\n}}\n"
+    yield f"network {_plain_or_quoted(graph.name or 'unknown')} {{\n}}\n"
     for name, own in zip(variables, states, strict=True):
-        listed = ", ".join(map(_quoted, own))
-        yield f"variable {_quoted(name)} {{\n  type discrete [ {len(own)} ] {{ {listed} }};\n}}\n"
+        listed = ", ".join(map(_plain_or_quoted, own))
+        yield f"variable {_plain_or_quoted(name)} {{\n  type discrete [ {len(own)} ] {{ {listed} }};\n}}\n"
     for c in conditionals:
-        child = _quoted(variables[c.child])
+        child = _plain_or_quoted(variables[c.child])
         if not c.parents:
-            yield f"probability ( {child} ) {{\n  table {', '.join(map(repr, c.table.tolist()))};\n}}\n"
+            yield f"probability ( {child} ) {{\n  table {', '.join(c.texts())};\n}}\n"
             continue
-        yield f"probability ( {child} | {', '.join(_quoted(variables[p]) for p in c.parents)} ) {{\n"
-        names = [list(map(_quoted, states[p])) for p in c.parents]
-        rows = c.table.reshape(-1, c.table.shape[-1]).tolist()
-        for n, row in zip(np.ndindex(c.table.shape[:-1]), rows, strict=True):
-            given = ", ".join(names[k][s] for k, s in enumerate(n))
-            yield f"  ({given}) {', '.join(map(repr, row))};\n"
+        yield f"probability ( {child} | {', '.join(_plain_or_quoted(variables[p]) for p in c.parents)} ) {{\n"
+        names = [list(map(_plain_or_quoted, states[p])) for p in c.parents]
+        for given, row in zip(product(*names), c.rows(), strict=True):
+            yield f"  ({', '.join(given)}) {', '.join(row)};\n"
         yield "}\n"
 
 
-def _quoted(name: str) -> str:
+def _plain_or_quoted(name: str) -> str:
     """A name as the format writes it: in quotes where it has other than common characters."""
-    if _PLAIN.fullmatch(name) and not name.startswith(("//", "/*")):
+    if _PLAIN.fullmatch(name) and "//" not in name and "/*" not in name:
         return name
-    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return quoted(name)

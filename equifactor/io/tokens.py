@@ -10,10 +10,11 @@ from typing import NoReturn
 
 from equifactor.errors import FormatError, brief
 
-_QUOTED = r'"(?:[^"\\]|\\.)*"'
+# An open quote runs to the end of the file: were it no match, each later one would be tried as the start of another.
+_QUOTED = r'"(?:[^"\\]|\\[\s\S])*+"?'
 
 
-class Tokens:
+class TokenStream:
     """Words, quoted strings and brackets of a text, one after the other; complaints read `FILE:LINE: ..`.
 
     Args:
@@ -34,7 +35,7 @@ class Tokens:
             self._text = data.decode("latin-1")
         # A comment matches first and has no group, so that it leaves an empty string.
         marks = re.escape(brackets)
-        self._pattern = re.compile("|".join((*comments, f'({_QUOTED}|[{marks}]|[^\\s{marks}"]+|")')))
+        self._pattern = re.compile("|".join((*comments, f'({_QUOTED}|[{marks}]|[^\\s{marks}"]+)')))
         self._brackets = brackets
         self.where = where
         self.all: list[str] = [t for t in self._pattern.findall(self._text) if t]
@@ -92,22 +93,30 @@ class Tokens:
             self.skip(",")
         return found
 
-    def until(self, end: str) -> list[str]:
-        """All tokens up to the next `end`, which is passed."""
+    def skip_past(self, end: str) -> None:
+        """Go past the next `end`."""
         try:
-            stop = self.all.index(end, self.at)
+            self.at = self.all.index(end, self.at) + 1
         except ValueError:
             self.at = len(self.all)
             self._fail(f"'{end}'")
-        found = self.all[self.at : stop]
-        self.at = stop + 1
-        return found
+
+    def until(self, end: str) -> list[str]:
+        """All tokens up to the next `end`, which is passed."""
+        first = self.at
+        self.skip_past(end)
+        return self.all[first : self.at - 1]
+
+    def later(self, place: int | None = None) -> Callable[[], int]:
+        """The line of a token, found when it is called for; by default of the last one read."""
+        place = max(0, self.at - 1) if place is None else place
+        return lambda: self.line(place)
 
     def numbers(self, tokens: list[str], what: str, valid: Callable[[float], bool] = math.isfinite) -> list[float]:
         """Tokens that were just read as numbers; commas between them are left out."""
         try:
             values = [float(t) for t in tokens if t != ","]
-            fine = all(map(valid, values))
+            fine = all(map(valid, values)) and "_" not in "".join(tokens)
         except ValueError:
             fine = False
         if not fine:
@@ -139,6 +148,11 @@ def unquoted(token: str) -> str:
 
 def _is_number(token: str, valid: Callable[[float], bool]) -> bool:
     try:
-        return valid(float(token))
+        return "_" not in token and valid(float(token))  # Python reads 1_000 as a number
     except ValueError:
         return False
+
+
+def quoted(name: str) -> str:
+    """A name in quotes, with a backslash before the quotes and backslashes in it."""
+    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
