@@ -62,6 +62,7 @@ FORMATS = {
         Format("bif", (".bif",), "bif"),
         Format("xmlbif", (".xmlbif", ".xml", ".bifxml"), "xmlbif"),
         Format("net", (".net",), "net"),
+        Format("xdsl", (".xdsl",), "xdsl"),
     )
 }
 

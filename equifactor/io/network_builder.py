@@ -134,19 +134,20 @@ class NetworkBuilder:
     def _factors(self, scopes: list[list[int]], name: str | None) -> FactorGraph:
         states = [node.states for node in self.nodes.values()]
         given = [self._given[n][1] for n in self.nodes]
-        scope_vars = np.array([i for scope in scopes for i in scope], np.int64)
+        tables = [g.ravel() for g in given if isinstance(g, np.ndarray)]
+        of_tables = scopes if len(tables) == len(given) else []
         structure = Structure.build(
             [len(own) for own in states],
-            ptr_of([len(scope) for scope in scopes]) if all(isinstance(g, np.ndarray) for g in given) else [0],
-            scope_vars if all(isinstance(g, np.ndarray) for g in given) else [],
+            ptr_of([len(scope) for scope in of_tables]),
+            np.array([i for scope in of_tables for i in scope], np.int64),
             variable_names=list(self.nodes),
             state_names=states,
         )
-        tables = [g.ravel() for g in given if isinstance(g, np.ndarray)]
         if len(tables) < len(given):
-            return FactorGraph.trusted(structure, np.zeros(0), None, name).with_factors(
-                list(zip(scopes, given, strict=True))
-            )
+            empty = FactorGraph.trusted(structure, np.zeros(0), None, name)
+            return empty.with_factors(list(zip(scopes, given, strict=True)))  # type: ignore[arg-type]
+        if not tables:
+            return FactorGraph.trusted(structure, np.zeros(0), None, name)
         with np.errstate(divide="ignore"):
             return FactorGraph.trusted(structure, np.log(np.concatenate(tables)), None, name)
 
