@@ -63,6 +63,7 @@ FORMATS = {
         Format("xmlbif", (".xmlbif", ".xml", ".bifxml"), "xmlbif"),
         Format("net", (".net",), "net"),
         Format("xdsl", (".xdsl",), "xdsl"),
+        Format("cfn", (".cfn",), "cfn"),
     )
 }
 

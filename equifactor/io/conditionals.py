@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from equifactor.graph.factor_graph import FactorGraph
     from equifactor.typing import FloatArray, IntArray
 
+_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _OWN_ROUNDING = 1e-6  # A factor whose rows sum to 1 within this is a conditional distribution.
 
 
@@ -145,17 +146,17 @@ def names_of(graph: FactorGraph) -> tuple[list[str], list[list[str]]]:
     return variables, [[str(k) for k in range(card[i])] if n is None else list(n) for i, n in enumerate(states)]
 
 
-def identifiers(names: Sequence[str], reserved: Iterable[str] = ()) -> list[str]:
-    """Different names of letters, digits and underscores that begin with a letter, equal to the given where possible.
+def identifiers(names: Sequence[str], valid: re.Pattern[str] = _IDENTIFIER) -> list[str]:
+    """Different names of letters, digits and underscores that begin with a letter; those that are valid stay.
 
     Examples:
         >>> identifiers(["rain", "5 mm", "5-mm", "rain_"])
         ['rain', 'x5_mm', 'x5_mm_2', 'rain_']
     """
-    taken = {*reserved, *filter(_IDENTIFIER.fullmatch, names)}
+    taken = set(filter(valid.fullmatch, names))
     found = []
     for name in names:
-        if not _IDENTIFIER.fullmatch(name):
+        if not valid.fullmatch(name):
             plain = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_") or "x"
             plain = plain if plain[0].isalpha() else f"x{plain}"
             number, name = 2, plain
@@ -164,6 +165,3 @@ def identifiers(names: Sequence[str], reserved: Iterable[str] = ()) -> list[str]
             taken.add(name)
         found.append(name)
     return found
-
-
-_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
