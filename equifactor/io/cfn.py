@@ -16,15 +16,15 @@ from __future__ import annotations
 import json
 import math
 import re
-from array import array
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from equifactor.errors import FormatError
+from equifactor.io.cfn_parser import CfnFunction, CfnParser
 from equifactor.io.cfn_writer import MARK, write_cfn
-from equifactor.io.dense_tables import MAX_ENTRIES, DenseTables, ListedValues
+from equifactor.io.dense_tables import DenseTables, ListedValues
 from equifactor.io.files import label, read_bytes, split_name
 from equifactor.io.tokens import TokenStream
 
@@ -35,11 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["read_cfn", "write_cfn"]
 
-_CLOSING = {"{": "}", "[": "]"}
-_SEPARATORS = (",", ":")
-_BOUND = re.compile(r"([<>])\s*([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)")
-_KEYS = ("scope", "defaultcost", "costs")
-
 
 def read_cfn(path: PathLike) -> FactorGraph:
     """Read a toulbar2 problem whose cost functions are given by their costs.
@@ -48,8 +43,9 @@ def read_cfn(path: PathLike) -> FactorGraph:
     functions of a `type` (`salldiff`, `knapsack`, ...) raise `FormatError`, as all other faults.
     """
     data, where = read_bytes(path), label(path)
-    reader = _CfnReader(TokenStream(data, where, (r"(?m:^#[^\n]*)",), "{}[],:"))
-    return reader.read(_own_names(data, where), split_name(path)[0])
+    parser = CfnParser(TokenStream(data, where, (r"(?m:^#[^\n]*)",), "{}[],:"))
+    parser.read()
+    return _graph(parser, _own_names(data, where), split_name(path)[0])
 
 
 def _own_names(data: bytes, where: str) -> dict[str, tuple[str, list[str] | None]]:
@@ -68,293 +64,47 @@ def _own_names(data: bytes, where: str) -> dict[str, tuple[str, list[str] | None
     return found
 
 
-@dataclass(frozen=True)
-class _Spot:
-    """A token, for errors; its line is found only when it is printed."""
-
-    tokens: TokenStream
-    place: int
-
-    @property
-    def line(self) -> object:
-        return self
-
-    def __str__(self) -> str:
-        return str(self.tokens.line(self.place))
-
-    def error(self, message: str) -> FormatError:
-        return self.tokens.error(message, self.place)
-
-
-@dataclass(frozen=True, eq=False)
-class _CfnFunction:
-    """A cost function: its scope, and its costs or the name of the function that has them."""
-
-    spot: _Spot
-    scope: list[int]
-    listed: ListedValues | FloatArray | str
-
-
-class _CfnReader:
-    """Reads the tokens of a file in one pass."""
-
-    def __init__(self, tokens: TokenStream) -> None:
-        self.tokens = tokens
-        self.variables: dict[str, int] = {}
-        self.states: list[list[str] | None] = []
-        self.number_of_state: list[dict[str, int]] = []
-        self.card: list[int] = []
-        self.named = False
-        self.functions: dict[str, _CfnFunction] = {}
-
-    def read(self, own_names: dict[str, tuple[str, list[str] | None]], name: str | None) -> FactorGraph:
-        tokens = self.tokens
-        end = self._open("'{'")
-        maximise, bound = False, math.inf
-        for key in ("problem", "variables", "functions"):
-            self._skip_separators()
-            if tokens.name(f"'{key}'") != key:
-                raise tokens.error(f"expected '{key}', found '{tokens.all[tokens.at - 1][:40]}'")
-            self._skip_separators()
-            if key == "problem":
-                maximise, bound = self._problem()
-            elif key == "variables":
-                self._variables()
-            else:
-                self._functions()
-        self._skip_separators()
-        tokens.expect(end)
-        if tokens.peek() is not None:
-            raise tokens.error("expected the end of the file, found more", tokens.at)
-        return self._graph(maximise, bound, own_names, name)
-
-    def _skip_separators(self) -> None:
-        while self.tokens.peek() in _SEPARATORS:
-            self.tokens.at += 1
-
-    def _open(self, expected: str) -> str:
-        """Go past an opening bracket of either kind; the one that closes it."""
-        if self.tokens.peek() not in _CLOSING:
-            self.tokens.expect(expected.strip("'"))
-        return _CLOSING[self.tokens.next(expected)]
-
-    def _closed(self, end: str) -> bool:
-        self._skip_separators()
-        return self.tokens.skip(end)
-
-    def _list(self) -> list[str]:
-        """The tokens of a flat list, with their quotes."""
-        end = self._open("'['")
-        return [t for t in self.tokens.until(end) if t not in _SEPARATORS]
-
-    def _problem(self) -> tuple[bool, float]:
-        first = self.tokens.at
-        words = [_plain(t) for t in self._list()]
-        if words[:1] == ["name"] or words[:1] == ["mustbe"]:
-            words = [dict(zip(words[::2], words[1::2], strict=False)).get(key, "") for key in ("name", "mustbe")]
-        if len(words) < 2 or not words[1]:
-            return False, math.inf
-        found = _BOUND.fullmatch(words[1])
-        try:
-            bound = float(found[2]) if found else math.nan
-        except ValueError:
-            bound = math.nan
-        if found is None or not math.isfinite(bound):
-            raise self.tokens.error(f'expected a bound as in "<10.5" or ">0", found \'{words[1][:40]}\'', first)
-        return found[1] == ">", bound
-
-    def _variables(self) -> None:
-        tokens = self.tokens
-        end = self._open("'{'")
-        while not self._closed(end):
-            first = tokens.next("a variable")
-            place = tokens.at - 1
-            unnamed = first in _CLOSING or (_is_whole(first) and tokens.peek() != ":")
-            if unnamed:
-                tokens.at -= 1
-            self.named |= not unnamed
-            name = f"x{len(self.card)}" if unnamed else _plain(first)
-            if name in self.variables:
-                raise tokens.error(f"expected each variable once, found '{name[:40]}' again", place)
-            self.variables[name] = len(self.card)
-            self._skip_separators()
-            self._domain(name)
-
-    def _domain(self, name: str) -> None:
-        tokens = self.tokens
-        states: list[str] | None = None
-        if tokens.peek() in _CLOSING:
-            states = [_plain(t) for t in self._list()]
-            if len(set(states)) < len(states):
-                raise tokens.error(f"expected different values of '{name[:40]}', found one twice")
+def _graph(parser: CfnParser, own_names: dict[str, tuple[str, list[str] | None]], name: str | None) -> FactorGraph:
+    """The graph of a file whose variables have names of their own where toulbar2 cannot read them."""
+    tables = DenseTables(parser.tokens.where)
+    for function in parser.functions.values():
+        listed = _costs(parser, function)
+        if isinstance(listed, ListedValues):
+            listed = replace(listed, default=float(_logs(parser, listed.default)), values=_logs(parser, listed.values))
+            tables.add_listed(function.spot, function.scope, listed)
         else:
-            word = _plain(tokens.next(f"the values of '{name[:40]}', or their number"))
-            if not _is_whole(word) or len(word) > 18:
-                raise tokens.error(f"expected the values of '{name[:40]}', or their number, found '{word[:40]}'")
-            if int(word) < 0:
-                raise tokens.error(f"expected values of '{name[:40]}', found an interval, which is not supported")
-        card = int(word) if states is None else len(states)
-        if card == 0 or sum(self.card) + card > MAX_ENTRIES:
-            raise tokens.error(f"expected at least one and at most {MAX_ENTRIES} values, found {card} of '{name[:40]}'")
-        self.card.append(card)
-        self.states.append(states)
-        self.number_of_state.append({s: k for k, s in enumerate(states or ())})
-
-    def _functions(self) -> None:
-        end = self._open("'{'")
-        while not self._closed(end):
-            spot = _Spot(self.tokens, self.tokens.at)
-            name = f" {len(self.functions)}"  # no name has a space
-            if self.tokens.peek() not in _CLOSING:
-                name = _plain(self.tokens.next("a cost function"))
-                self._skip_separators()
-            if name in self.functions:
-                raise spot.error(f"expected each cost function once, found '{name[:40]}' again")
-            self.functions[name] = self._function(spot, name[:40].strip())
-
-    def _function(self, spot: _Spot, name: str) -> _CfnFunction:
-        tokens = self.tokens
-        end = self._open("'{'")
-        scope: list[int] | None = None
-        default: float | None = None
-        listed: ListedValues | FloatArray | str | None = None
-        while not self._closed(end):
-            word = _plain(tokens.next(f"the scope or the costs of '{name}'"))
-            if word in ("type", "params"):
-                raise tokens.error(f"expected the costs of '{name}', found a function by type, which is not supported")
-            if word in _KEYS:
-                self._skip_separators()
-            else:  # fields without names, in their order
-                tokens.at -= 1
-                word = "scope" if scope is None else "costs" if word in _CLOSING else "defaultcost"
-            if word == "scope":
-                scope = self._scope(name)
-            elif scope is None:
-                raise tokens.error(f"expected the scope of '{name}' before its costs, found none")
-            elif word == "defaultcost":
-                default = self._number(tokens.next("a default cost"), f"the default cost of '{name}'")
-            elif tokens.peek() not in _CLOSING:
-                listed = _plain(tokens.next(f"the costs of '{name}'"))
-            else:
-                listed = self._dense(name, scope) if default is None else self._tuples(name, scope, default)
-        if scope is None or listed is None:
-            raise spot.error(f"expected the scope and the costs of '{name}', found none")
-        return _CfnFunction(spot, scope, listed)
-
-    def _number(self, token: str, expected: str) -> float:
-        return self.tokens.numbers([_plain(token)], expected)[0]
-
-    def _scope(self, name: str) -> list[int]:
-        scope = []
-        for token in self._list():
-            word = _plain(token)
-            i = self.variables.get(word)
-            if i is None and _is_whole(word) and len(word) < 18 and 0 <= int(word) < len(self.card):
-                i = int(word)
-            if i is None:
-                raise self.tokens.error(f"expected variables of '{name}' that the file declares, found '{word[:40]}'")
-            if i in scope:
-                raise self.tokens.error(f"expected different variables of '{name}', found '{word[:40]}' twice")
-            scope.append(i)
-        return scope
-
-    def _dense(self, name: str, scope: list[int]) -> FloatArray:
-        words = [_plain(t) for t in self._list()]
-        size = math.prod(self.card[i] for i in scope)
-        if len(words) != size:
-            raise self.tokens.error(f"expected {size} costs of '{name}', found {len(words)}")
-        return np.array(self.tokens.numbers(words, f"a cost of '{name}'"))
-
-    def _tuples(self, name: str, scope: list[int], default: float) -> ListedValues:
-        tokens = self.tokens
-        words = self._list()
-        shape = tuple(self.card[i] for i in scope)
-        if len(words) % (len(scope) + 1):
-            raise tokens.error(
-                f"expected {len(scope)} values and a cost for each tuple of '{name}', found {len(words)}"
-            )
-        costs = tokens.numbers([_plain(t) for t in words[len(scope) :: len(scope) + 1]], f"a cost of '{name}'")
-        states = array("q")
-        at: dict[int, None] = {}  # places in the table, Python numbers of any size
-        for n in range(len(costs)):
-            entry = 0
-            for i, word in zip(scope, words[n * (len(scope) + 1) :], strict=False):
-                state = self._state(i, word, name)
-                states.append(state)
-                entry = entry * self.card[i] + state
-            at[entry] = None
-            if len(at) <= n:
-                raise tokens.error(f"expected each tuple of '{name}' once, found number {n + 1} again")
-        return ListedValues(
-            shape, default, np.array(states, np.int64).reshape(len(costs), len(scope)), list(at), np.array(costs)
-        )
-
-    def _state(self, i: int, token: str, name: str) -> int:
-        """A value of a variable by its name or number; one that could be both is refused."""
-        word = _plain(token)
-        by_name = self.number_of_state[i].get(word)
-        by_number = int(word) if _is_whole(word) and len(word) < 18 and 0 <= int(word) < self.card[i] else None
-        if by_name is not None and by_number not in (None, by_name):
-            raise self.tokens.error(
-                f"expected a value by name or number in '{name}', found '{word[:40]}', which is both"
-            )
-        found = by_number if by_name is None else by_name
-        if found is None:
-            raise self.tokens.error(f"expected a value of one of the {self.card[i]} in '{name}', found '{word[:40]}'")
-        return found
-
-    def _graph(
-        self, maximise: bool, bound: float, own_names: dict[str, tuple[str, list[str] | None]], name: str | None
-    ) -> FactorGraph:
-        def logs(costs: FloatArray | float) -> FloatArray:
-            costs = np.asarray(costs)
-            forbidden = costs <= bound if maximise else costs >= bound
-            return np.where(forbidden & math.isfinite(bound), -np.inf, costs if maximise else 0.0 - costs)
-
-        tables = DenseTables(self.tokens.where)
-        for function in self.functions.values():
-            listed = self._costs(function)
-            if isinstance(listed, ListedValues):
-                listed = replace(listed, default=float(logs(listed.default)), values=logs(listed.values))
-                tables.add_listed(function.spot, function.scope, listed)
-            else:
-                shape = [self.card[i] for i in function.scope]
-                tables.add(function.spot, function.scope, shape, 0.0)[:] = logs(listed)
-        names: list[str] = []
-        for n, variable in enumerate(self.variables):
-            own, states = own_names.get(variable, (variable, None))
-            names.append(own)
-            self.states[n] = self.states[n] if states is None else states
-        return tables.graph(
-            self.card,
-            log=True,
-            variable_names=names if self.named else None,
-            state_names=self.states if any(s is not None for s in self.states) else None,
-            name=name,
-        )
-
-    def _costs(self, function: _CfnFunction) -> ListedValues | FloatArray:
-        """The costs of a function, its own or those of the one it names."""
-        if not isinstance(function.listed, str):
-            return function.listed
-        other = self.functions.get(function.listed)
-        if other is None or isinstance(other.listed, str):
-            raise function.spot.error(f"expected the name of a function with costs, found '{function.listed[:40]}'")
-        shape, wanted = [self.card[i] for i in function.scope], [self.card[i] for i in other.scope]
-        if shape != wanted:
-            raise function.spot.error(f"expected variables with {wanted} values for shared costs, found {shape}")
-        return other.listed
+            shape = [parser.card[i] for i in function.scope]
+            tables.add(function.spot, function.scope, shape, 0.0)[:] = _logs(parser, listed)
+    names: list[str] = []
+    for n, variable in enumerate(parser.variables):
+        own, states = own_names.get(variable, (variable, None))
+        names.append(own)
+        parser.states[n] = parser.states[n] if states is None else states
+    return tables.graph(
+        parser.card,
+        log=True,
+        variable_names=names if parser.named else None,
+        state_names=parser.states if any(s is not None for s in parser.states) else None,
+        name=name,
+    )
 
 
-def _plain(token: str) -> str:
-    """A token without its quotes, read as JSON reads it."""
-    if token[:1] != '"':
-        return token
-    try:
-        return str(json.loads(token, strict=False))
-    except ValueError:
-        return token.strip('"')
+def _logs(parser: CfnParser, costs: FloatArray | float) -> FloatArray:
+    """Log potentials of costs."""
+    costs = np.asarray(costs)
+    forbidden = costs <= parser.bound if parser.maximise else costs >= parser.bound
+    logs = costs if parser.maximise else 0.0 - costs  # a cost of 0 must not give -0
+    return np.where(forbidden & math.isfinite(parser.bound), -np.inf, logs)
 
 
-def _is_whole(word: str) -> bool:
-    return word.lstrip("+-").isdecimal() and word.lstrip("+-").isascii() and len(word) - len(word.lstrip("+-")) < 2
+def _costs(parser: CfnParser, function: CfnFunction) -> ListedValues | FloatArray:
+    """The costs of a function, its own or those of the one it names."""
+    if not isinstance(function.listed, str):
+        return function.listed
+    other = parser.functions.get(function.listed)
+    if other is None or isinstance(other.listed, str):
+        raise function.spot.error(f"expected the name of a function with costs, found '{function.listed[:40]}'")
+    shape, wanted = [parser.card[i] for i in function.scope], [parser.card[i] for i in other.scope]
+    if shape != wanted:
+        raise function.spot.error(f"expected variables with {wanted} values for shared costs, found {shape}")
+    return other.listed

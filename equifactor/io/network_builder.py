@@ -153,7 +153,7 @@ class NetworkBuilder:
 
 
 def find_cycle(parents: Sequence[Sequence[int]]) -> list[int]:
-    """Variables around a directed cycle, each a parent of the next; empty where there is none."""
+    """Variables around a directed cycle, each a parent of the next, the first one first; empty where there is none."""
     left = [len(p) for p in parents]
     children: list[list[int]] = [[] for _ in parents]
     for i, given in enumerate(parents):
@@ -170,4 +170,6 @@ def find_cycle(parents: Sequence[Sequence[int]]) -> list[int]:
     path: list[int] = [next(i for i, n in enumerate(left) if n)]
     while path[-1] not in path[:-1]:  # every variable that is left has a parent that is left
         path.append(next(p for p in parents[path[-1]] if left[p]))
-    return path[path.index(path[-1]) : -1][::-1]
+    cycle = path[path.index(path[-1]) : -1][::-1]
+    first = cycle.index(min(cycle))
+    return cycle[first:] + cycle[:first]

@@ -44,6 +44,8 @@ class TokenStream:
     def line(self, place: int | None = None) -> int:
         """The line of a token, by default of the last one read; costs a walk through the file."""
         place = max(0, self.at - 1) if place is None else place
+        if not self.all:
+            return 1
         found = (m.start() for m in self._pattern.finditer(self._text) if m[1])
         start = next(islice(found, place, None), len(self._text))
         return self._text.count("\n", 0, start) + 1
@@ -136,7 +138,7 @@ class TokenStream:
 
     def _fail(self, expected: str) -> NoReturn:
         found = "the end of the file" if self.at >= len(self.all) else brief(self.all[self.at])
-        raise self.error(f"expected {expected}, found {found}", min(self.at, len(self.all)))
+        raise self.error(f"expected {expected}, found {found}", min(self.at, len(self.all) - 1))
 
 
 def unquoted(token: str) -> str:
