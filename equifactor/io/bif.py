@@ -68,7 +68,7 @@ def _read_variable(tokens: TokenStream, network: NetworkBuilder) -> None:
                 raise tokens.error(f"expected the variable '{name}' to be discrete")
             count = None
             if tokens.skip("["):
-                count = int(tokens.numbers([tokens.next("the number of states")], "the number of states", _is_count)[0])
+                count = int(tokens.number("the number of states", _is_count))
                 tokens.expect("]")
             tokens.expect("{")
             states = tokens.names_until("}", "a state")

@@ -79,7 +79,8 @@ def _graph(parser: CfnParser, own_names: dict[str, tuple[str, list[str] | None]]
     for n, variable in enumerate(parser.variables):
         own, states = own_names.get(variable, (variable, None))
         names.append(own)
-        parser.states[n] = parser.states[n] if states is None else states
+        if states is not None and len(set(states)) == parser.card[n]:  # a comment has no say in what the model is
+            parser.states[n] = states
     return tables.graph(
         parser.card,
         log=True,

@@ -12,10 +12,11 @@ import numpy as np
 
 from equifactor.errors import FormatError
 from equifactor.io.dense_tables import MAX_ENTRIES, ListedValues
-from equifactor.io.tokens import TokenStream
+from equifactor.io.tokens import TokenStream, is_number
 from equifactor.typing import FloatArray
 
 _CLOSING = {"{": "}", "[": "]"}
+_BRACKETS = frozenset("{}[]")
 _SEPARATORS = (",", ":")
 _BOUND = re.compile(r"([<>])\s*([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)")
 _KEYS = ("scope", "defaultcost", "costs")
@@ -110,7 +111,10 @@ class CfnParser:
     def _list(self) -> list[str]:
         """The tokens of a flat list, with their quotes."""
         end = self._open("'['")
-        return [t for t in self.tokens.until(end) if t not in _SEPARATORS]
+        words = [t for t in self.tokens.until(end) if t not in _SEPARATORS]
+        if not _BRACKETS.isdisjoint(words):
+            raise self.tokens.error(f"expected a list without brackets in it, which ends with '{end}'")
+        return words
 
     def _problem(self) -> None:
         first = self.tokens.at
@@ -197,7 +201,7 @@ class CfnParser:
             elif scope is None:
                 raise tokens.error(f"expected the scope of '{name}' before its costs, found none")
             elif word == "defaultcost":
-                default = self._number(tokens.next("a default cost"), f"the default cost of '{name}'")
+                default = tokens.number(f"the default cost of '{name}'")
             elif tokens.peek() not in _CLOSING:
                 listed = _plain(tokens.next(f"the costs of '{name}'"))
             else:
@@ -206,8 +210,25 @@ class CfnParser:
             raise spot.error(f"expected the scope and the costs of '{name}', found none")
         return CfnFunction(spot, scope, listed)
 
-    def _number(self, token: str, expected: str) -> float:
-        return self.tokens.numbers([_plain(token)], expected)[0]
+    def _costs(self, words: list[str], first: int, step: int, name: str) -> FloatArray:
+        """Every `step`-th of the words of a list that was just read, as numbers."""
+        picked = [_plain(word) for word in words[first::step]]
+        try:
+            costs = np.array([float(word) for word in picked])
+        except ValueError:
+            costs = np.array([np.nan])
+        if np.all(np.isfinite(costs)) and "_" not in "".join(picked):
+            return costs
+        n = first + step * next(n for n, word in enumerate(picked) if not is_number(word))
+        raise self.tokens.error(f"expected a cost of '{name}', found '{words[n]}'", self._place(n))
+
+    def _place(self, n: int) -> int:
+        """The place of the n-th word of the list that was just read."""
+        tokens = self.tokens
+        start = tokens.at - 2
+        while tokens.all[start] not in _CLOSING:  # lists are flat
+            start -= 1
+        return [at for at in range(start + 1, tokens.at) if tokens.all[at] not in _SEPARATORS][n]
 
     def _scope(self, name: str) -> list[int]:
         scope = []
@@ -224,11 +245,11 @@ class CfnParser:
         return scope
 
     def _dense(self, name: str, scope: list[int]) -> FloatArray:
-        words = [_plain(t) for t in self._list()]
+        words = self._list()
         size = math.prod(self.card[i] for i in scope)
         if len(words) != size:
             raise self.tokens.error(f"expected {size} costs of '{name}', found {len(words)}")
-        return np.array(self.tokens.numbers(words, f"a cost of '{name}'"))
+        return self._costs(words, 0, 1, name)
 
     def _tuples(self, name: str, scope: list[int], default: float) -> ListedValues:
         tokens = self.tokens
@@ -236,37 +257,35 @@ class CfnParser:
         shape = tuple(self.card[i] for i in scope)
         if len(words) % (len(scope) + 1):
             raise tokens.error(
-                f"expected {len(scope)} values and a cost for each tuple of '{name}', found {len(words)}"
+                f"expected tuples of {len(scope)} values and a cost in '{name}', found {len(words)} words"
             )
-        costs = tokens.numbers([_plain(t) for t in words[len(scope) :: len(scope) + 1]], f"a cost of '{name}'")
+        costs = self._costs(words, len(scope), len(scope) + 1, name)
         states = array("q")
         at: dict[int, None] = {}  # places in the table, Python numbers of any size
         for n in range(len(costs)):
             entry = 0
-            for i, word in zip(scope, words[n * (len(scope) + 1) :], strict=False):
-                state = self._state(i, word, name)
+            for place, i in enumerate(scope, n * (len(scope) + 1)):
+                state = self._state(i, words[place], place, name)
                 states.append(state)
                 entry = entry * self.card[i] + state
             at[entry] = None
             if len(at) <= n:
                 raise tokens.error(f"expected each tuple of '{name}' once, found number {n + 1} again")
-        return ListedValues(
-            shape, default, np.array(states, np.int64).reshape(len(costs), len(scope)), list(at), np.array(costs)
-        )
+        return ListedValues(shape, default, np.array(states, np.int64).reshape(len(costs), len(scope)), list(at), costs)
 
-    def _state(self, i: int, token: str, name: str) -> int:
-        """A value of a variable by its name or number; one that could be both is refused."""
+    def _state(self, i: int, token: str, n: int, name: str) -> int:
+        """A value of a variable by its name or number, the n-th word of a list; one that could be both is refused."""
         word = _plain(token)
         by_name = self.number_of_state[i].get(word)
         by_number = int(word) if _is_whole(word) and len(word) < 18 and 0 <= int(word) < self.card[i] else None
         if by_name is not None and by_number not in (None, by_name):
-            raise self.tokens.error(
-                f"expected a value by name or number in '{name}', found '{word[:40]}', which is both"
-            )
-        found = by_number if by_name is None else by_name
-        if found is None:
-            raise self.tokens.error(f"expected a value of one of the {self.card[i]} in '{name}', found '{word[:40]}'")
-        return found
+            found = f"'{word[:40]}', which is the name of one and the number of another"
+            raise self.tokens.error(f"expected a value of one meaning in '{name}', found {found}", self._place(n))
+        state = by_number if by_name is None else by_name
+        if state is None:
+            expected = f"one of the {self.card[i]} values of variable {i} in '{name}'"
+            raise self.tokens.error(f"expected {expected}, found '{word[:40]}'", self._place(n))
+        return state
 
 
 def _plain(token: str) -> str:

@@ -12,6 +12,7 @@ from equifactor.errors import FormatError, ModelError
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.pointers import ptr_of
 from equifactor.graph.structure import Structure
+from equifactor.io.tokens import sentence
 
 if TYPE_CHECKING:
     from equifactor.factors.noisy_or import NoisyOr
@@ -44,7 +45,7 @@ class NetworkBuilder:
 
     def error(self, message: str, line: Callable[[], int]) -> FormatError:
         """An error at a line, to be raised by the caller."""
-        return FormatError(f"{self.where}:{line()}: {message}")
+        return FormatError(f"{self.where}:{line()}: {sentence(message)}")
 
     def add_node(self, name: str, states: Sequence[str], line: Callable[[], int]) -> None:
         """A variable."""
@@ -129,7 +130,7 @@ class NetworkBuilder:
         try:
             return self._factors(scopes, name)
         except ModelError as error:  # such as a name without letters
-            raise FormatError(f"{self.where}: {error}") from None
+            raise FormatError(f"{self.where}: {sentence(str(error))}") from None
 
     def _factors(self, scopes: list[list[int]], name: str | None) -> FactorGraph:
         states = [node.states for node in self.nodes.values()]

@@ -12,6 +12,7 @@ from equifactor.errors import FormatError, brief
 
 # An open quote runs to the end of the file: were it no match, each later one would be tried as the start of another.
 _QUOTED = r'"(?:[^"\\]|\\[\s\S])*+"?'
+_MAX_SENTENCE = 400  # characters of an error
 
 
 class TokenStream:
@@ -52,7 +53,7 @@ class TokenStream:
 
     def error(self, message: str, place: int | None = None) -> FormatError:
         """An error at a token, by default the last one read, to be raised by the caller."""
-        return FormatError(f"{self.where}:{self.line(place)}: {message}")
+        return FormatError(f"{self.where}:{self.line(place)}: {sentence(message)}")
 
     def peek(self) -> str | None:
         """The next token, left in place; None at the end of the file."""
@@ -114,6 +115,13 @@ class TokenStream:
         place = max(0, self.at - 1) if place is None else place
         return lambda: self.line(place)
 
+    def number(self, expected: str, valid: Callable[[float], bool] = math.isfinite) -> float:
+        """The next token as a number, without quotes."""
+        token = unquoted(self.next(expected))
+        if not is_number(token, valid):
+            raise self.error(f"expected {expected}, found {brief(token)}")
+        return float(token)
+
     def numbers(self, tokens: list[str], what: str, valid: Callable[[float], bool] = math.isfinite) -> list[float]:
         """Tokens that were just read as numbers; commas between them are left out."""
         try:
@@ -124,7 +132,7 @@ class TokenStream:
         if not fine:
             first = self.at - 1 - len(tokens)
             for n, token in enumerate(tokens):
-                if token != "," and not _is_number(token, valid):
+                if token != "," and not is_number(token, valid):
                     raise self.error(f"expected {what}, found {brief(token)}", first + n)
         return values
 
@@ -141,6 +149,18 @@ class TokenStream:
         raise self.error(f"expected {expected}, found {found}", min(self.at, len(self.all) - 1))
 
 
+def sentence(message: str) -> str:
+    """A message on one line and of bounded length, whatever the names in it.
+
+    Examples:
+        >>> sentence("found 'a\\nb'")
+        "found 'a b'"
+    """
+    line = "".join(c if c.isprintable() else " " for c in message)
+    line = " ".join(line.split())
+    return line if len(line) <= _MAX_SENTENCE else f"{line[:_MAX_SENTENCE]}..."
+
+
 def unquoted(token: str) -> str:
     """A name without its quotes."""
     if len(token) >= 2 and token[0] == token[-1] == '"':
@@ -148,7 +168,8 @@ def unquoted(token: str) -> str:
     return token
 
 
-def _is_number(token: str, valid: Callable[[float], bool]) -> bool:
+def is_number(token: str, valid: Callable[[float], bool] = math.isfinite) -> bool:
+    """Whether a token is a number that is valid."""
     try:
         return "_" not in token and valid(float(token))  # Python reads 1_000 as a number
     except ValueError:

@@ -9,6 +9,7 @@ from xml.parsers import expat
 from xml.sax.saxutils import escape
 
 from equifactor.errors import FormatError, ModelError, brief
+from equifactor.io.tokens import sentence
 
 _MAX_DEPTH = 100  # elements within elements; network files have about five
 _FORBIDDEN = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # what no XML file can hold
@@ -36,7 +37,7 @@ class XmlElement:
 
     def error(self, message: str, line: int | None = None) -> FormatError:
         """An error at this element, to be raised by the caller."""
-        return FormatError(f"{self.where}:{self.line if line is None else line}: {message}")
+        return FormatError(f"{self.where}:{self.line if line is None else line}: {sentence(message)}")
 
     def all(self, *tags: str) -> Iterator[XmlElement]:
         """The elements directly in this one that have one of these tags, whatever their case."""

@@ -149,7 +149,7 @@ FAULTS = [  # which piece is replaced, by what, the line of the error, and the s
     ("xmlbif", 4, "<DEFINITION><FOR>b</FOR></DEFINITION>", 5, "expected one <TABLE> in <DEFINITION>, found 0"),
     ("xmlbif", 4, "<DEFINITION><FOR>b</FOR><FOR>a</FOR></DEFINITION>", 5, "one <FOR> in <DEFINITION>, found 2"),
     ("xmlbif", 3, definition("a", "b", "1 0 1 0"), 4, "without cycles, found 'a' -> 'b' -> 'a'"),
-    ("xmlbif", 2, "<VARIABLE TYPE='decision'><NAME>b</NAME></VARIABLE>", 3, "found decision: decisions are not supported"),
+    ("xmlbif", 2, "<VARIABLE TYPE='decision'><NAME>b</NAME></VARIABLE>", 3, "decisions are not supported"),
     ("xmlbif", 4, "", 3, "expected a distribution of 'b', found none"),
     ("xmlbif", 5, "</NETWORK>", 7, "expected XML, found a fault in it (no element found)"),
     ("xmlbif", 5, "</BIF>", 6, "expected XML, found a fault in it (mismatched tag)"),
