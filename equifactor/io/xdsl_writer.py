@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from equifactor.io.files import PathLike
 
 NAME, STATES, NUMBER = "equifactor_name", "equifactor_states", "equifactor_number"  # properties of nodes
+_COLUMNS = 8  # boxes in a row of the drawing
 
 
 def write_xdsl(graph: FactorGraph, path: PathLike) -> None:
@@ -40,7 +41,10 @@ def _text(graph: FactorGraph) -> Iterator[str]:
     order = _parents_first(writer.conditionals)
     for i in order:
         yield from writer.node(writer.conditionals[i], in_order=order == sorted(order))
-    yield "</nodes>\n</smile>\n"
+    yield f'</nodes>\n<extensions>\n<genie version="1.0" app="equifactor" name="{name}">\n'
+    for place, i in enumerate(order):
+        yield writer.box(i, place)
+    yield "</genie>\n</extensions>\n</smile>\n"
 
 
 class _XdslWriter:
@@ -79,6 +83,17 @@ class _XdslWriter:
         if not in_order:
             yield f'    <property id="{NUMBER}">{c.child}</property>\n'
         yield f"  </{kind}>\n"
+
+    def box(self, i: int, place: int) -> str:
+        """How GeNIe draws a node: its name in a box, the boxes in rows."""
+        row, column = divmod(place, _COLUMNS)
+        name = " ".join("".join(c if c.isprintable() else " " for c in self.variables[i]).split())
+        return (
+            f'  <node id="{self.ids[i]}">\n    <name>{as_xml(name or self.ids[i])}</name>\n'
+            '    <interior color="e5f6f7" />\n    <outline color="000080" />\n'
+            '    <font color="000000" name="Arial" size="8" />\n'
+            f"    <position>{140 * column} {100 * row} {140 * column + 100} {100 * row + 50}</position>\n  </node>\n"
+        )
 
     def _in_file_order(self, c: Conditional) -> Conditional:
         orders = [self.orders[i] for i in (*c.parents, c.child)]
