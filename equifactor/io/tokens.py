@@ -12,6 +12,7 @@ from equifactor.errors import FormatError, brief
 
 # An open quote runs to the end of the file: were it no match, each later one would be tried as the start of another.
 _QUOTED = r'"(?:[^"\\]|\\[\s\S])*+"?'
+_MAX_BYTES = 2**28  # The tokens of a file take about twenty times its size in memory.
 _MAX_SENTENCE = 400  # characters of an error
 
 
@@ -30,6 +31,8 @@ class TokenStream:
     """
 
     def __init__(self, data: bytes, where: str, comments: tuple[str, ...], brackets: str) -> None:
+        if len(data) > _MAX_BYTES:
+            raise FormatError(f"{where}: has more than 256 MiB of text; a model of that size belongs in a .uai file")
         try:
             self._text = data.decode("utf-8")
         except UnicodeDecodeError:  # older tools write the letters of western Europe as single bytes

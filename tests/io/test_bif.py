@@ -136,3 +136,10 @@ def test_what_is_no_network_is_refused(tmp_path, graph, message):
     with pytest.raises(ModelError, match=message):
         write_bif(graph, tmp_path / "a.bif")
     assert not (tmp_path / "a.bif").exists()
+
+
+def test_the_example_by_hand():
+    g = read_bif(Path(__file__).parents[2] / "examples" / "lawn.bif")
+    assert g.structure.state_names[3] == ("dry", "damp", "very wet")
+    sprinkler = np.exp(g.log_table(2))[..., 1]
+    np.testing.assert_allclose(sprinkler, [[0.2, 0], [0.7, 0], [0, 0], [0, 0]])
