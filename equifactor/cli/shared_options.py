@@ -30,7 +30,7 @@ EvidencePaths = Annotated[
         "--evidence",
         "-e",
         metavar="FILE",
-        help="UAI evidence: one file for all models, or one for each of them.",
+        help='UAI evidence: one file for all models, or one for each; or "HR=HIGH,CO=LOW" by name.',
     ),
 ]
 Sample = Annotated[
