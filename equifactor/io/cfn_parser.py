@@ -90,7 +90,8 @@ class CfnParser:
             else:
                 self._functions()
         self._skip_separators()
-        tokens.expect(end)
+        if tokens.peek() is not None:  # toulbar2 does not miss the last bracket, and its own examples lack it
+            tokens.expect(end)
         if tokens.peek() is not None:
             raise tokens.error("expected the end of the file, found more", tokens.at)
 

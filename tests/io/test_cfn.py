@@ -61,6 +61,10 @@ def test_variables_and_functions_without_names(tmp_path):
     np.testing.assert_array_equal(g.log_table(0), [[-1, -2], [-3, -4]])
 
 
+def test_the_last_bracket_may_be_missing(tmp_path):
+    assert read(tmp_path, EXAMPLE.rstrip().removesuffix("}")) == read(tmp_path, EXAMPLE)
+
+
 def test_maximisation(tmp_path):
     g = read(
         tmp_path,
