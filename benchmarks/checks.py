@@ -22,41 +22,19 @@ import numpy as np
 
 import equifactor as ef
 from benchmarks._venvs import SCRIPTS, environment, python_of
-from equifactor.factors.factor_rows import FactorRows
-from equifactor.factors.parity import Parity
-from equifactor.graph.pointers import ptr_of
-from equifactor.graph.structure import Structure
 from equifactor.solvers.messages.bp_engine import BpSettings
 from equifactor.solvers.messages.literal_engine import LiteralEngine
 
 _METHODS = {"sum": "product_sum", "max": "minimum_sum"}
 
 
-def regular_checks(bits: int, per_bit: int, per_check: int, seed: int = 0) -> np.ndarray:
-    """[m, k] bits of each check, at random, without a bit twice in a check."""
-    rng = np.random.default_rng(seed)
-    checks = rng.permutation(np.repeat(np.arange(bits), per_bit)).reshape(-1, per_check)
-    while True:
-        bad = np.flatnonzero((np.diff(np.sort(checks, axis=1), axis=1) == 0).any(axis=1))
-        if not len(bad):
-            return checks
-        mixed = np.unique(np.concatenate((bad, rng.integers(0, len(checks), 3 * len(bad) + 3))))
-        checks[mixed] = rng.permutation(checks[mixed].ravel()).reshape(-1, per_check)
-
-
-def code_graph(bits: int, checks: np.ndarray) -> ef.FactorGraph:
+def code_graph(code: ef.generators.LdpcCode) -> ef.FactorGraph:
     """The graph of a code and of what a noisy channel says of every bit."""
-    m, k = checks.shape
-    ratio = np.random.default_rng(1).normal(2.0, 2.0, bits)
-    rows = FactorRows(
-        np.repeat([0, Parity.number], [bits, m]),
-        ptr_of(np.repeat([1, k], [bits, m])), np.concatenate((np.arange(bits), checks.ravel())),
-        ptr_of(np.full(bits + m, 2)),
-        np.concatenate((np.stack((np.zeros(bits), -ratio), axis=1).ravel(), np.tile([0.0, -np.inf], m))),
-        np.zeros(bits + m + 1, np.int64), np.zeros(0, np.int64),
-        np.full(bits + m * k, 2),
-    )  # fmt: skip
-    return ef.FactorGraph.trusted(Structure.of_rows(np.full(bits, 2), rows), rows.log_values)
+    ratio = np.random.default_rng(1).normal(2.0, 2.0, code.n)
+    says = np.stack((np.zeros(code.n), -ratio), axis=1).ravel()
+    return ef.FactorGraph.trusted(
+        code.structure, np.concatenate((says, np.tile([0.0, -np.inf], len(code.check_ptr) - 1)))
+    )
 
 
 def rate(flat: ef.FlatGraph, semiring: str, sweeps: int) -> float:
@@ -91,13 +69,14 @@ def main() -> None:
     ldpc = python_of("ldpc", args.cache)
     for bits in args.bits:
         for per_check in (6, 30):
-            checks = regular_checks(bits, 3, per_check)
             start = time.process_time()
-            graph = code_graph(bits, checks)
+            code = ef.generators.LdpcCode.random(bits, bits - 3 * bits // per_check)
+            drawn = time.process_time()
+            graph = code_graph(code)
             built = time.process_time()
             flat = ef.compile(graph)
             print(
-                f"(3,{per_check}) of {bits:,} bits: structure {built - start:.2f} s, "
+                f"(3,{per_check}) of {bits:,} bits: drawn {drawn - start:.2f} s, structure {built - drawn:.2f} s, "
                 f"compiled {time.process_time() - built:.2f} s",
                 flush=True,
             )
@@ -105,7 +84,7 @@ def main() -> None:
                 ours = rate(flat, semiring, max(2, 2_000_000 // bits))
                 line = f"  {semiring}: {ours / 1e6:.0f} M messages/s"
                 if ldpc.exists():
-                    theirs = rate_of_ldpc(ldpc, checks, bits, semiring)
+                    theirs = rate_of_ldpc(ldpc, code.bits.reshape(-1, per_check), bits, semiring)
                     line += f", ldpc {theirs / 1e6:.1f} M messages/s, ratio {ours / theirs:.1f}"
                 print(line, flush=True)
     for k, ratio in ((3, 4.2), (5, 20.0)):

@@ -117,7 +117,7 @@ def solve(
     with clock.catch_interrupt(), _progress_bar(progress, str(method)) as report:
         context = SolveContext(clock=clock, seed=seed, device=device, dtype=dtype, progress=report)
         try:
-            estimates = _estimates(method, graphs, wanted, context)
+            estimates = estimates_of(method, graphs, wanted, context)
         except MemoryError:
             estimates = [Estimate(status=Status.TOO_LARGE, message=_NO_MEMORY) for _ in graphs]
     share = clock.seconds / max(1, len(graphs))
@@ -139,14 +139,14 @@ def parse_task(task: str) -> Task:
     return Task(name)
 
 
-def _estimates(method: Solver, graphs: list[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
+def estimates_of(method: Solver, graphs: list[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
     """Run the method on the graphs that can have an answer; the others are impossible by inspection.
 
     A method that knows tables only gets graphs of tables that are equal to those of other factors.
     """
     if not method.any_kind and any(g.structure.kinds is not None for g in graphs):
         lowered = lower_all(graphs, "max" if task is Task.MAP else "sum")
-        found = _estimates(method, [g.graph for g in lowered], task, context)
+        found = estimates_of(method, [g.graph for g in lowered], task, context)
         return [g.estimate(e) for g, e in zip(lowered, found, strict=True)]
     if not graphs or _is_plain(graphs):
         return _run(method, graphs, task, context) if graphs else []

@@ -161,21 +161,24 @@ class IterativeSolver(Solver, Generic[State]):
     def _iterate(self, state: State, num_graphs: int, context: SolveContext) -> Ending:
         residual = np.full(num_graphs, np.inf)
         clock, done, each, wait = context.clock, 0, 0.0, 1
-        while done < self.iterations and not clock.stopped:
+        left = clock.left
+        while done < self.iterations and left > 0.0:
             # The next look at the residual is after a number of iterations that does not depend on the clock, so that
             # the same call gives the same answer on a busy machine. It grows with what was done: the fixed cost of a
             # look is spread, and convergence is noticed an eighth late at most.
             look = min(done + wait, self.iterations)
-            while done < look and not clock.stopped and each < clock.left + _LATE_SECONDS:
+            while done < look and left > 0.0 and each < left + _LATE_SECONDS:
                 count = min(look - done, max(1, int(_BURST_SECONDS / max(each, 1e-9))))
                 start = clock.seconds  # It stands still while kernels compile.
                 residual = self.step(state, count)
                 each = (clock.seconds - start) / count
                 done += count
-                context.report(done, self.iterations, f"change {residual.max(initial=0.0):.1e}")
+                left = clock.left
+                if context.progress is not None:  # Small graphs feel the price of the note.
+                    context.report(done, self.iterations, f"change {residual.max(initial=0.0):.1e}")
             if done < look:
                 break
-            if not np.any(residual > self.tolerance):  # A graph that went to NaN is over, the others go on.
+            if not (residual > self.tolerance).any():  # A graph that went to NaN is over, the others go on.
                 break
             wait = max(1, min(2 * wait, done // 8))
         otherwise = context.clock.status or Status.TIME_LIMIT if done < self.iterations else Status.ITERATION_LIMIT

@@ -7,7 +7,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from equifactor.data import Instance
 from equifactor.errors import ClusterError
@@ -27,6 +27,15 @@ REFERENCE_LIMIT = 600.0  # seconds per instance for the solver whose answers are
 Known = Callable[[Instance, Task], Reference]
 
 log = logging.getLogger("equifactor")
+
+
+class RunOptions(TypedDict, total=False):
+    """How jobs are run: keyword arguments of `evaluate`, which says what they mean."""
+
+    processes: int
+    cluster: str | None
+    reuse: bool
+    progress: Progress | None
 
 
 def evaluate(
@@ -74,30 +83,22 @@ def evaluate(
     exact = make_jobs(instances, task, asked, reference_limit, seed, memory_limit)
     with RowStore(folder) as store:
         _note_old_rows(store)
-        known: Known = file_reference
-        if exact:
-            known = _computed(exact, store, processes=processes, cluster=cluster, reuse=reuse, progress=progress)
-        rows = complete(jobs, store, known, processes=processes, cluster=cluster, reuse=reuse, progress=progress)
+        options: RunOptions = {"processes": processes, "cluster": cluster, "reuse": reuse, "progress": progress}
+        known: Known = _computed(exact, store, **options) if exact else file_reference
+        rows = complete(jobs, store, known, **options)
         about = {"seed": seed, "processes": processes, "cluster": cluster is not None, "reference": reference}
         write_results(store.folder, rows, {**provenance(), **about})
     return rows
 
 
 def complete(
-    jobs: Sequence[Job],
-    store: RowStore,
-    known: Known = file_reference,
-    *,
-    processes: int = 1,
-    cluster: str | None = None,
-    reuse: bool = False,
-    progress: Progress | None = None,
+    jobs: Sequence[Job], store: RowStore, known: Known = file_reference, **options: Unpack[RunOptions]
 ) -> list[Row]:
     """The rows of the jobs with their scores, in their order: finished ones from the store, the others by running them.
 
     `known` gives the right answer of an instance for a task. The keyword arguments are those of `evaluate`.
     """
-    keys = _finish(jobs, store, processes=processes, cluster=cluster, reuse=reuse, progress=progress)
+    keys = _finish(jobs, store, **options)
     rows: list[Row] = []
     right, instance = Reference(None), None
     for job, key in zip(jobs, keys, strict=True):
@@ -108,22 +109,16 @@ def complete(
     return rows
 
 
-def _computed(
-    jobs: Sequence[Job],
-    store: RowStore,
-    *,
-    processes: int,
-    cluster: str | None,
-    reuse: bool,
-    progress: Progress | None,
-) -> Known:
+def _computed(jobs: Sequence[Job], store: RowStore, **options: Unpack[RunOptions]) -> Known:
     """The answers of these jobs as references; they are rows like others, so that a rerun finds them."""
+    progress = options.get("progress")
 
     def report(done: int, total: int | None, note: str) -> None:
         if progress is not None:
             progress(done, total, note and f"reference: {note}")
 
-    keys = _finish(jobs, store, processes=processes, cluster=cluster, reuse=reuse, progress=report)
+    options["progress"] = report
+    keys = _finish(jobs, store, **options)
     key_of = {job.instance: key for job, key in zip(jobs, keys, strict=True)}
     return lambda instance, task: computed_reference(task, store.with_answer(key_of[instance]))
 
@@ -139,10 +134,10 @@ def _finish(
     jobs: Sequence[Job],
     store: RowStore,
     *,
-    processes: int,
-    cluster: str | None,
-    reuse: bool,
-    progress: Progress | None,
+    processes: int = 1,
+    cluster: str | None = None,
+    reuse: bool = False,
+    progress: Progress | None = None,
 ) -> list[str]:
     """Run what the store does not hold; returns the key of each job's row. Jobs of equal content are run once."""
     known = store.without_version() if reuse else {}

@@ -15,6 +15,7 @@ from equifactor.factors.chain_kernels import (
     to_logs,
 )
 from equifactor.factors.clause import Clause
+from equifactor.factors.linear_group_kernels import COUNT, NOISY_OR, SPARSE, update_linear_group
 from equifactor.factors.parity import Parity
 from equifactor.factors.structured_kernels import update_structured
 from equifactor.graph.layout import ENTRY, MSG, SLOT, STATE
@@ -25,10 +26,11 @@ PARITY, CLAUSE = Parity.number, Clause.number
 
 
 @fast_kernel
-def update_all_structured(factors, slots, log_phi, rows, msg, total, zeros, q, out, is_max):
+def update_all_structured(factors, slots, log_phi, phi, rows, msg, total, zeros, q, out, is_max):
     """Fill `out` with the normalised log messages of all factors that are no tables; q is scratch.
 
-    rows are the fields of `KindRows`, the other arguments are those of `update_structured`.
+    phi [T] are linear values, the largest of each factor 1, which only sums read; rows are the fields of `KindRows`,
+    and the other arguments are those of `update_structured`.
     """
     kind, num_factors = rows[0], len(factors) - 1
     begin = rows[5]
@@ -41,6 +43,11 @@ def update_all_structured(factors, slots, log_phi, rows, msg, total, zeros, q, o
             done = _update_chains(
                 kind[begin], begin, end, factors, slots, log_phi, rows[1], rows[2], msg, total, zeros, q, out, is_max
             )  # fmt: skip
+        elif kind[begin] == NOISY_OR or kind[begin] == COUNT or kind[begin] == SPARSE:
+            update_linear_group(
+                begin, end, factors, slots, log_phi, phi, rows, msg, total, zeros, q, out, is_max
+            )  # fmt: skip
+            done = True
         if not done:
             for p in range(begin, end):
                 update_structured(factors, slots, log_phi, rows, p, msg, total, zeros, q, out, is_max)

@@ -7,20 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.errors import ModelError
+from equifactor.factors.factor_rows import by_kind
 from equifactor.factors.kinds import KINDS, kind_class, kind_name
 from equifactor.factors.structured_factor import TABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from equifactor.factors.factor_rows import FactorRows
-    from equifactor.typing import IntArray
-
-
-def by_kind(rows: FactorRows) -> Iterator[tuple[int, IntArray]]:
-    """Each kind that occurs, and the places of its factors."""
-    for number in np.unique(rows.kind).tolist():
-        yield number, np.flatnonzero(rows.kind == number)
 
 
 def check_kinds(rows: FactorRows) -> None:
@@ -39,8 +31,3 @@ def check_kinds(rows: FactorRows) -> None:
         if wrong is not None:
             a = int(places[wrong[0]])
             raise ModelError(f"factor {a}: {wrong[1]}", factor=a)
-
-
-def value_counts(rows: FactorRows) -> IntArray:
-    """[N] the number of log values of each factor."""
-    return np.diff(rows.value_ptr)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from equifactor.errors import ModelError
-from equifactor.factors.lowering import LoweredBuilder, add_tables, small
+from equifactor.factors.signed_literals import SignedLiterals
 from equifactor.factors.small_scopes import as_constants, without_small_scopes
 from equifactor.factors.structured_factor import (
-    StructuredFactor,
     check_signs,
     log_number,
     not_binary,
@@ -23,12 +22,12 @@ from equifactor.factors.structured_factor import (
 
 if TYPE_CHECKING:
     from equifactor.factors.factor_rows import FactorRows
-    from equifactor.factors.lowering import LoweredTables
-    from equifactor.typing import BoolArray, FloatArray, IntArray, Semiring
+    from equifactor.factors.lowering import LoweredBuilder
+    from equifactor.typing import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
-class Clause(StructuredFactor):
+class Clause(SignedLiterals):
     """At least one of its literals holds: 1 where one does; elsewhere 0, or `exp(-weight)` where a weight is given.
 
     Args:
@@ -74,7 +73,7 @@ class Clause(StructuredFactor):
     @classmethod
     def log_scores(cls, rows: FactorRows, states: IntArray) -> FloatArray:
         """[n, N] 0 where a literal holds, the value of the factor elsewhere."""
-        holding = rows.sum_of_edges((states == rows.words).T.astype(np.int64)).T
+        holding = cls.holding(rows, states)
         return np.where(holding > 0, 0.0, rows.log_values)
 
     @classmethod
@@ -105,31 +104,16 @@ class Clause(StructuredFactor):
         return lost.ravel()
 
     @classmethod
-    def with_states(cls, rows: FactorRows, new_state: IntArray, new_card: IntArray) -> FactorRows:
-        """Swapping the states of a variable negates its literal."""
-        return rows.with_words(rows.word_ptr, rows.words ^ new_state.reshape(-1, 2)[:, 0])
-
-    @classmethod
-    def with_slots(cls, rows: FactorRows, edge: IntArray) -> FactorRows:
-        """Signs move along with their variables."""
-        return replace(rows, scope_vars=rows.scope_vars[edge], card=rows.card[edge], words=rows.words[edge])
-
-    @classmethod
-    def lowered(cls, rows: FactorRows, semiring: Semiring) -> LoweredTables:
+    def add_chains(cls, builder: LoweredBuilder, rows: FactorRows) -> None:
         """A chain of "a literal has held so far"."""
-        builder = LoweredBuilder()
-        direct = small(rows)
-        add_tables(builder, cls, rows.take(np.flatnonzero(direct)))
-        long = rows.take(np.flatnonzero(~direct))
-        steps = np.full((len(long.card), 2, 2, 2), -np.inf)  # edge, held before, state, held after
+        steps = np.full((len(rows.card), 2, 2, 2), -np.inf)  # edge, held before, state, held after
         for x in (0, 1):
-            holds = long.words == x
+            holds = rows.words == x
             steps[holds, 0, x, 1] = 0.0
             steps[~holds, 0, x, 0] = 0.0
             steps[:, 1, x, 1] = 0.0
-        start = np.broadcast_to([0.0, -np.inf], (long.num_factors, 2))
-        builder.add_chain(long, steps, start, np.stack((long.log_values, np.zeros(long.num_factors)), axis=1))
-        return builder.finish()
+        start = np.broadcast_to([0.0, -np.inf], (rows.num_factors, 2))
+        builder.add_chain(rows, steps, start, np.stack((rows.log_values, np.zeros(rows.num_factors)), axis=1))
 
 
 def _weight(weight: object) -> float:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from equifactor.errors import ModelError
-from equifactor.factors.lowering import LoweredBuilder, add_tables, small
+from equifactor.factors.signed_literals import SignedLiterals
 from equifactor.factors.small_scopes import without_small_scopes
 from equifactor.factors.structured_factor import (
     StructuredFactor,
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from equifactor.factors.factor_rows import FactorRows
-    from equifactor.factors.lowering import LoweredTables
-    from equifactor.typing import BoolArray, FloatArray, IntArray, Semiring
+    from equifactor.factors.lowering import LoweredBuilder
+    from equifactor.typing import BoolArray, FloatArray, IntArray
 
 
-class Counting(StructuredFactor):
+class Counting(SignedLiterals):
     """The kind behind `Count`, `AtMost`, `AtLeast` and `Exactly`: they are stored alike."""
 
     kind = "count"
@@ -54,7 +54,7 @@ class Counting(StructuredFactor):
     @classmethod
     def log_scores(cls, rows: FactorRows, states: IntArray) -> FloatArray:
         """[n, N] the value of the number of literals that hold."""
-        holding = rows.sum_of_edges((states == rows.words).T.astype(np.int64)).T
+        holding = cls.holding(rows, states)
         return rows.log_values[rows.value_ptr[:-1] + holding]
 
     @classmethod
@@ -91,26 +91,13 @@ class Counting(StructuredFactor):
         return lost.ravel()
 
     @classmethod
-    def with_states(cls, rows: FactorRows, new_state: IntArray, new_card: IntArray) -> FactorRows:
-        """Swapping the states of a variable turns its sign."""
-        return rows.with_words(rows.word_ptr, rows.words ^ new_state.reshape(-1, 2)[:, 0])
-
-    @classmethod
-    def with_slots(cls, rows: FactorRows, edge: IntArray) -> FactorRows:
-        """Signs move along with their variables."""
-        return replace(rows, scope_vars=rows.scope_vars[edge], card=rows.card[edge], words=rows.words[edge])
-
-    @classmethod
-    def lowered(cls, rows: FactorRows, semiring: Semiring) -> LoweredTables:
+    def add_chains(cls, builder: LoweredBuilder, rows: FactorRows) -> None:
         """A chain of running counts; what lies on the last level stretch of the values is one state."""
-        builder = LoweredBuilder()
-        direct = small(rows)
-        add_tables(builder, cls, rows.take(np.flatnonzero(direct)))
-        long = rows.take(np.flatnonzero(~direct))
-        sizes = np.stack((long.arity, _caps(long)), axis=1)
+        caps = _caps(rows)
+        builder.expect(_chain_entries(rows.arity, caps).sum())
+        sizes = np.stack((rows.arity, caps), axis=1)
         for arity, cap in np.unique(sizes, axis=0).tolist():
-            _add_counts(builder, long.take(np.flatnonzero((sizes == (arity, cap)).all(axis=1))), cap)
-        return builder.finish()
+            _add_counts(builder, rows.take(np.flatnonzero((sizes == (arity, cap)).all(axis=1))), cap)
 
 
 @dataclass(frozen=True)
@@ -202,6 +189,15 @@ def _caps(rows: FactorRows) -> IntArray:
     caps = np.zeros(rows.num_factors, np.int64)
     np.maximum.at(caps, np.repeat(np.arange(rows.num_factors), rows.arity + 1), np.where(differs, place + 1, 0))
     return caps
+
+
+def _chain_entries(arity: IntArray, caps: IntArray) -> FloatArray:
+    """[N] how many entries the tables of each chain have, as a float because there may be very many."""
+    last = arity - 1.0
+    rising = np.minimum(caps, last)  # links at which the counter has one state more after than before
+    # A link from j + 1 to j + 2 states has 2 (j + 1) (j + 2) entries; the last table has no counter after it.
+    growing = 2.0 * rising * (rising + 1.0) * (rising + 2.0) / 3.0
+    return np.asarray(growing + (last - rising) * 2.0 * (rising + 1.0) ** 2 + 2.0 * (rising + 1.0))
 
 
 def _add_counts(builder: LoweredBuilder, rows: FactorRows, cap: int) -> None:

@@ -7,7 +7,7 @@ and no words.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
@@ -83,6 +83,12 @@ class FactorRows:
     def sum_of_edges(self, values: np.ndarray) -> np.ndarray:
         """[N] sums of what each edge has [e, ..]; 0 for a factor without variables."""
         return row_sums(values, self.scope_ptr)
+
+
+def by_kind(rows: FactorRows) -> Iterator[tuple[int, IntArray]]:
+    """Each kind that occurs, and the places of its factors."""
+    for number in np.unique(rows.kind).tolist():
+        yield number, np.flatnonzero(rows.kind == number)
 
 
 def row_sums(values: np.ndarray, ptr: IntArray) -> np.ndarray:

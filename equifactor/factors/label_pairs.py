@@ -13,13 +13,11 @@ import numpy as np
 
 from equifactor.errors import ModelError
 from equifactor.factors.factor_rows import FactorRows, merged
-from equifactor.factors.lowering import LoweredBuilder, add_tables
 from equifactor.factors.structured_factor import TABLE, StructuredFactor, edge_state_ptr, number_of_values
 from equifactor.graph.pointers import ptr_of
 
 if TYPE_CHECKING:
-    from equifactor.factors.lowering import LoweredTables
-    from equifactor.typing import FloatArray, IntArray, Semiring
+    from equifactor.typing import BoolArray, FloatArray, IntArray, Semiring
 
 
 class LabelPair(StructuredFactor):
@@ -132,11 +130,9 @@ class LabelPair(StructuredFactor):
         return moved.with_words(rows.word_ptr, rows.words[source])
 
     @classmethod
-    def lowered(cls, rows: FactorRows, semiring: Semiring) -> LoweredTables:
-        """The table over both variables."""
-        builder = LoweredBuilder()
-        add_tables(builder, cls, rows)
-        return builder.finish()
+    def fits_table(cls, rows: FactorRows, semiring: Semiring) -> BoolArray:
+        """The table over both variables, always."""
+        return np.ones(rows.num_factors, bool)
 
 
 def _as_tables(rows: FactorRows, members: IntArray, free: int | None, values: FloatArray) -> FactorRows:

@@ -6,12 +6,14 @@ factor itself; ln Z, marginals and the best score are those of the original grap
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.errors import ModelError
 from equifactor.graph.pointers import ptr_of
 
 if TYPE_CHECKING:
@@ -33,14 +35,29 @@ class LoweredTables:
 
 
 class LoweredBuilder:
-    """Collects blocks of equal-shaped tables and auxiliary variables."""
+    """Collects blocks of equal-shaped tables and auxiliary variables.
 
-    def __init__(self) -> None:
+    Args:
+        limit: how many entries all tables together may have; `ModelError` is raised before one more is made.
+        entries: how many of them there are already.
+    """
+
+    def __init__(self, limit: int, entries: int = 0) -> None:
+        self._limit, self._entries = limit, entries
         self._arity: list[IntArray] = []
         self._scopes: list[IntArray] = []
         self._tables: list[FloatArray] = []
         self._aux: list[IntArray] = []
         self._num_aux = 0
+
+    def expect(self, entries: float) -> None:
+        """Raise `ModelError` where so many more entries are too many; called before anything of that size is made."""
+        total = self._entries + entries
+        if total > self._limit:
+            raise ModelError(
+                f"written in tables, the factors have more than 2^{np.log2(self._limit):.0f} entries, at least "
+                f"2^{np.log2(total):.1f}; choose a solver that takes them as they are, such as bp"
+            )
 
     def auxiliary(self, card: IntArray) -> IntArray:
         """New variables of these cardinalities [n]; returns how scopes name them [n]."""
@@ -52,9 +69,13 @@ class LoweredBuilder:
     def add(self, scopes: IntArray, log_tables: FloatArray) -> None:
         """Factors with scopes [n, k] and log tables [n, d1, .., dk], or one table [d1, .., dk] for all of them."""
         count, arity = scopes.shape
+        shape = log_tables.shape[log_tables.ndim - arity :]
+        entries = count * math.prod(shape)
+        self.expect(entries)
+        self._entries += entries
         self._arity.append(np.full(count, arity, np.int64))
         self._scopes.append(scopes.ravel())
-        tables = np.broadcast_to(log_tables, (count, *log_tables.shape[log_tables.ndim - arity :]))
+        tables = np.broadcast_to(log_tables, (count, *shape))
         self._tables.append(np.asarray(tables, np.float64).ravel())
 
     def add_chain(self, rows: FactorRows, steps: FloatArray, start: FloatArray, end: FloatArray) -> None:
@@ -68,6 +89,7 @@ class LoweredBuilder:
         """
         if not rows.num_factors:
             return
+        self.expect(8 * len(rows.card) - 8 * rows.num_factors)  # two tables of 4 entries per factor, else of 8
         first, last = rows.scope_ptr[:-1], rows.scope_ptr[1:] - 1
         inner = np.ones(len(rows.card), bool)  # every edge but the last of its factor has an auxiliary variable
         inner[last] = False
@@ -98,6 +120,7 @@ def small(rows: FactorRows) -> BoolArray:
 
 def add_tables(builder: LoweredBuilder, cls: type[StructuredFactor], rows: FactorRows) -> None:
     """Every factor, all of them of one class, as its own table."""
+    builder.expect(np.exp2(rows.sum_of_edges(np.log2(rows.card))).sum() if rows.num_factors else 0)
     for group in by_shape(rows):
         members = rows.take(group)
         builder.add(members.scope_vars.reshape(len(group), -1), cls.tables(members))

@@ -10,7 +10,7 @@ import numpy as np
 
 from equifactor.errors import ModelError
 from equifactor.factors.factor_rows import row_any, row_sums
-from equifactor.factors.lowering import LoweredBuilder, add_tables, small
+from equifactor.factors.lowering import small
 from equifactor.factors.small_scopes import without_small_scopes
 from equifactor.factors.structured_factor import (
     StructuredFactor,
@@ -25,7 +25,7 @@ from equifactor.graph.pointers import ptr_of
 
 if TYPE_CHECKING:
     from equifactor.factors.factor_rows import FactorRows
-    from equifactor.factors.lowering import LoweredTables
+    from equifactor.factors.lowering import LoweredBuilder
     from equifactor.typing import BoolArray, FloatArray, IntArray, Semiring
 
 OFF, ON, IN_SCOPE = 0, 1, 2  # what is known of the effect: absent, present, or (2 + place) where it is in the scope
@@ -187,9 +187,8 @@ class NoisyOr(StructuredFactor):
         return moved.with_values(*_headed(leak, inhibitor[is_cause], rows.sum_of_edges(is_cause.astype(np.int64))))
 
     @classmethod
-    def lowered(cls, rows: FactorRows, semiring: Semiring) -> LoweredTables:
-        """For sums a chain of "some cause has fired so far"; it fires by chance, so maxima need the whole table."""
-        builder = LoweredBuilder()
+    def fits_table(cls, rows: FactorRows, semiring: Semiring) -> BoolArray:
+        """Small ones for sums, all for maxima: causes of a chain fire by chance, which a maximum notices."""
         size = rows.sum_of_edges(np.log2(rows.card))
         direct = small(rows) if semiring == "sum" else np.ones(rows.num_factors, bool)
         if direct.any() and size[direct].max() > np.log2(_MAX_TABLE):
@@ -197,9 +196,27 @@ class NoisyOr(StructuredFactor):
                 f"a noisy_or over {rows.arity.max()} variables has 2^{size.max():.0f} table entries, and MAP by this "
                 "solver needs the table; bp, local-search and others take the factor as it is"
             )
-        add_tables(builder, cls, rows.take(np.flatnonzero(direct)))
-        _add_chains(builder, rows.take(np.flatnonzero(~direct)))
-        return builder.finish()
+        return direct
+
+    @classmethod
+    def add_chains(cls, builder: LoweredBuilder, rows: FactorRows) -> None:
+        """Chains of "some cause has fired so far", with the effect, where it is in the scope, as the last link."""
+        is_effect = _effects(rows)
+        order = np.lexsort((is_effect, rows.row_of_edge))  # stable, so that causes keep their order
+        active, inhibitor = _signs(rows)[order], _inhibitor_of_edge(rows)[order]
+        is_effect = is_effect[order]
+        steps = np.full((len(order), 2, 2, 2), -np.inf)  # edge, fired before, state, fired after
+        edge = np.arange(len(order))
+        steps[edge, 0, 1 - active, 0] = 0.0
+        steps[edge, 1, 1 - active, 1] = np.where(is_effect, -np.inf, 0.0)
+        steps[edge, 0, active, 0] = np.where(is_effect, -np.inf, inhibitor)
+        steps[edge, 0, active, 1] = np.where(is_effect, -np.inf, log1mexp(inhibitor))
+        steps[edge, 1, active, 1] = 0.0
+        leak = rows.log_values[rows.value_ptr[:-1]]
+        known = rows.words[rows.word_ptr[:-1]]
+        end = np.stack((np.where(known == ON, -np.inf, 0.0), np.where(known == OFF, -np.inf, 0.0)), axis=1)
+        chained = replace(rows, scope_vars=rows.scope_vars[order])
+        builder.add_chain(chained, steps, np.stack((leak, log1mexp(leak)), axis=1), end)
 
 
 def log1mexp(x: FloatArray) -> FloatArray:
@@ -218,6 +235,11 @@ def _probabilities(values: object, what: str) -> FloatArray:
     if not np.all((numbers >= 0) & (numbers <= 1)):
         raise ModelError(f"the {what} of a noisy_or must be from 0 to 1, found {values!r}")
     return numbers
+
+
+def causes_of_edges(rows: FactorRows) -> tuple[IntArray, BoolArray, FloatArray]:
+    """[e] of each edge: the active state of its variable, whether that is the effect, and its log inhibitor, or 0."""
+    return _signs(rows), _effects(rows), _inhibitor_of_edge(rows)
 
 
 def _signs(rows: FactorRows) -> IntArray:
@@ -252,25 +274,3 @@ def _headed(head: np.ndarray, rest: np.ndarray, count: IntArray) -> tuple[IntArr
     is_head[ptr[:-1]] = True
     values[is_head], values[~is_head] = head, rest
     return ptr, values
-
-
-def _add_chains(builder: LoweredBuilder, rows: FactorRows) -> None:
-    """Chains along the causes, with the effect, where it is in the scope, as the last link."""
-    if not rows.num_factors:
-        return
-    is_effect = _effects(rows)
-    order = np.lexsort((is_effect, rows.row_of_edge))  # stable, so that causes keep their order
-    active, inhibitor = _signs(rows)[order], _inhibitor_of_edge(rows)[order]
-    is_effect = is_effect[order]
-    steps = np.full((len(order), 2, 2, 2), -np.inf)  # edge, fired before, state, fired after
-    edge = np.arange(len(order))
-    steps[edge, 0, 1 - active, 0] = 0.0
-    steps[edge, 1, 1 - active, 1] = np.where(is_effect, -np.inf, 0.0)
-    steps[edge, 0, active, 0] = np.where(is_effect, -np.inf, inhibitor)
-    steps[edge, 0, active, 1] = np.where(is_effect, -np.inf, log1mexp(inhibitor))
-    steps[edge, 1, active, 1] = 0.0
-    leak = rows.log_values[rows.value_ptr[:-1]]
-    known = rows.words[rows.word_ptr[:-1]]
-    end = np.stack((np.where(known == ON, -np.inf, 0.0), np.where(known == OFF, -np.inf, 0.0)), axis=1)
-    chained = replace(rows, scope_vars=rows.scope_vars[order])
-    builder.add_chain(chained, steps, np.stack((leak, log1mexp(leak)), axis=1), end)

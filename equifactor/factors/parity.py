@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.errors import ModelError
-from equifactor.factors.lowering import LoweredBuilder, add_tables, small
 from equifactor.factors.small_scopes import without_small_scopes
 from equifactor.factors.structured_factor import (
     StructuredFactor,
@@ -21,8 +20,8 @@ from equifactor.factors.structured_factor import (
 
 if TYPE_CHECKING:
     from equifactor.factors.factor_rows import FactorRows
-    from equifactor.factors.lowering import LoweredTables
-    from equifactor.typing import BoolArray, FloatArray, IntArray, Semiring
+    from equifactor.factors.lowering import LoweredBuilder
+    from equifactor.typing import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -110,20 +109,15 @@ class Parity(StructuredFactor):
         return replace(rows, scope_vars=rows.scope_vars[edge], card=rows.card[edge])
 
     @classmethod
-    def lowered(cls, rows: FactorRows, semiring: Semiring) -> LoweredTables:
+    def add_chains(cls, builder: LoweredBuilder, rows: FactorRows) -> None:
         """A chain of running parities."""
-        builder = LoweredBuilder()
-        direct = small(rows)
-        add_tables(builder, cls, rows.take(np.flatnonzero(direct)))
-        long = rows.take(np.flatnonzero(~direct))
         step = np.full((2, 2, 2), -np.inf)  # parity so far, state, parity after it
         for before in (0, 1):
             for x in (0, 1):
                 step[before, x, before ^ x] = 0.0
-        start = np.broadcast_to([0.0, -np.inf], (long.num_factors, 2))
-        steps = np.broadcast_to(step, (len(long.card), 2, 2, 2))
-        builder.add_chain(long, steps, start, long.log_values.reshape(-1, 2))
-        return builder.finish()
+        start = np.broadcast_to([0.0, -np.inf], (rows.num_factors, 2))
+        steps = np.broadcast_to(step, (len(rows.card), 2, 2, 2))
+        builder.add_chain(rows, steps, start, rows.log_values.reshape(-1, 2))
 
 
 def _turned(rows: FactorRows, turned: BoolArray) -> FactorRows:

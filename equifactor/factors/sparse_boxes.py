@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.graph.pointers import picked
+from equifactor.graph.pointers import picked, ptr_of
 
 if TYPE_CHECKING:
     from equifactor.factors.factor_rows import FactorRows
@@ -27,9 +27,10 @@ def add_selectors(builder: LoweredBuilder, rows: FactorRows) -> None:
         _, places = picked(one.word_ptr, np.array([0]))
         listed = one.words[places].reshape(-1, len(cards))
         default, values = one.log_values[0], one.log_values[1:]
+        builder.expect(len(listed) * (1 + cards.sum()))
         allowed = [np.arange(d) == listed[:, j, None] for j, d in enumerate(cards.tolist())]  # [listed, d] each
         if default > -np.inf:
-            boxes = _boxes(listed, cards)
+            boxes = _boxes(builder, listed, cards)
             allowed = [np.vstack(both) for both in zip(allowed, boxes, strict=True)]
             values = np.concatenate((values, np.full(len(boxes[0]), default)))
         if not len(values):  # nothing is listed and the rest is zero: one state that nothing fits
@@ -41,33 +42,30 @@ def add_selectors(builder: LoweredBuilder, rows: FactorRows) -> None:
             builder.add(np.array([[selector[0], variable]]), np.where(fits, 0.0, -np.inf)[None])
 
 
-def _boxes(listed: IntArray, cards: IntArray) -> list[BoolArray]:
+def _boxes(builder: LoweredBuilder, listed: IntArray, cards: IntArray) -> list[BoolArray]:
     """[boxes, d] for each variable the states that each box allows; together all that is not listed."""
-    order = np.lexsort(listed.T[::-1])
-    listed = listed[order]
-    fixed: list[IntArray] = []  # of each box its first states, then -1
-    leaves: list[tuple[int, BoolArray]] = []  # of each box the place and the states after them
-    groups = [np.arange(len(listed))]  # configurations that agree so far
+    if not len(listed):
+        return [np.ones((1, d), bool) for d in cards.tolist()]
+    listed = listed[np.lexsort(listed.T[::-1])]
+    begins = np.arange(len(listed)) == 0  # where configurations begin that agree in all variables so far
+    first: list[IntArray] = []  # for each place the first configurations that agree with its boxes before it
+    rest: list[BoolArray] = []  # and the states [boxes, d] that no configuration has there
     for j, d in enumerate(cards.tolist()):
-        following = []
-        for group in groups:
-            taken = np.bincount(listed[group, j], minlength=d) > 0
-            if not taken.all():
-                prefix = np.full(len(cards), -1)
-                if len(group):
-                    prefix[:j] = listed[group[0], :j]
-                fixed.append(prefix)
-                leaves.append((j, ~taken))
-            cuts = np.flatnonzero(np.diff(listed[group, j])) + 1
-            following += [piece for piece in np.split(group, cuts) if len(piece)]
-        groups = following
+        start = np.flatnonzero(begins)
+        builder.expect(d * len(start))
+        taken = np.zeros((len(start), d), bool)
+        taken[np.cumsum(begins) - 1, listed[:, j]] = True
+        has_rest = ~taken.all(axis=1)
+        first.append(start[has_rest])
+        rest.append(~taken[has_rest])
+        begins[1:] |= listed[1:, j] != listed[:-1, j]
+    ptr = ptr_of([len(own) for own in first])
+    owner = np.concatenate(first)
+    builder.expect(ptr[-1] * cards.sum())
     allowed = []
     for j, d in enumerate(cards.tolist()):
-        states = np.ones((len(fixed), d), bool)
-        for box, (prefix, (place, rest)) in enumerate(zip(fixed, leaves, strict=True)):
-            if prefix[j] >= 0:
-                states[box] = np.arange(d) == prefix[j]
-            elif place == j:
-                states[box] = rest
+        states = np.ones((ptr[-1], d), bool)  # free in the boxes that leave the listed ones before this place
+        states[ptr[j] : ptr[j + 1]] = rest[j]
+        states[ptr[j + 1] :] = np.arange(d) == listed[owner[ptr[j + 1] :], j, None]
         allowed.append(states)
     return allowed

@@ -9,16 +9,16 @@ import numpy as np
 
 from equifactor.errors import ModelError
 from equifactor.factors.factor_rows import row_sums
-from equifactor.factors.lowering import LoweredBuilder, add_tables, small
+from equifactor.factors.lowering import small
 from equifactor.factors.small_scopes import without_small_scopes
 from equifactor.factors.structured_factor import StructuredFactor, edge_state_ptr, log_number
-from equifactor.graph.pointers import picked, place_in_row, ptr_of, row_of
+from equifactor.graph.pointers import place_in_row, ptr_of, row_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from equifactor.factors.factor_rows import FactorRows
-    from equifactor.factors.lowering import LoweredTables
+    from equifactor.factors.lowering import LoweredBuilder
     from equifactor.typing import BoolArray, FloatArray, IntArray, Semiring
 
 _MAX_PAIR = 20.0  # log2 of the entries of the largest table over a pair that lowering makes
@@ -160,15 +160,16 @@ class SparseTable(StructuredFactor):
         return moved.with_words(rows.word_ptr, rows.words[source + old])
 
     @classmethod
-    def lowered(cls, rows: FactorRows, semiring: Semiring) -> LoweredTables:
+    def fits_table(cls, rows: FactorRows, semiring: Semiring) -> BoolArray:
+        """Where the table is small, or smaller than what stands for it otherwise."""
+        return small(rows) | _better_as_tables(rows)
+
+    @classmethod
+    def add_chains(cls, builder: LoweredBuilder, rows: FactorRows) -> None:
         """A selector whose states are the listed configurations and, where the default counts, boxes of the rest."""
         from equifactor.factors.sparse_boxes import add_selectors
 
-        builder = LoweredBuilder()
-        direct = small(rows) | _better_as_tables(rows)
-        add_tables(builder, cls, rows.take(np.flatnonzero(direct)))
-        add_selectors(builder, rows.take(np.flatnonzero(~direct)))
-        return builder.finish()
+        add_selectors(builder, rows)
 
 
 def _better_as_tables(rows: FactorRows) -> BoolArray:
@@ -217,10 +218,18 @@ def _with_listed(rows: FactorRows, kept: BoolArray) -> FactorRows:
 
 def _repeated(rows: FactorRows) -> tuple[int, str] | None:
     """The first factor that lists a configuration twice."""
-    for n in range(rows.num_factors):
-        _, words = picked(rows.word_ptr, np.array([n]))
-        listed = rows.words[words].reshape(-1, max(1, int(rows.arity[n])))
-        unique, count = np.unique(listed, axis=0, return_counts=True)
-        if len(unique) < len(listed):
-            return n, f"a sparse table lists configuration {unique[np.argmax(count)].tolist()} twice"
-    return None
+    owner, ptr = _row_of_listed(rows), _word_ptr(rows)
+    arity = np.diff(ptr)
+    bad = np.zeros(rows.num_factors, bool)
+    for k in np.unique(arity).tolist():
+        members = np.flatnonzero(arity == k)
+        listed = rows.words[ptr[members][:, None] + np.arange(k)]  # [listed, k]
+        keyed = np.column_stack((owner[members], listed))
+        keyed = keyed[np.lexsort(keyed.T[::-1])]
+        bad[keyed[1:, 0][(keyed[1:] == keyed[:-1]).all(axis=1)]] = True
+    if not bad.any():
+        return None
+    n = int(np.argmax(bad))
+    listed = rows.words[rows.word_ptr[n] : rows.word_ptr[n + 1]].reshape(-1, max(1, int(rows.arity[n])))
+    unique, count = np.unique(listed, axis=0, return_counts=True)
+    return n, f"a sparse table lists configuration {unique[np.argmax(count)].tolist()} twice"

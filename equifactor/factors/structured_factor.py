@@ -11,7 +11,7 @@ from equifactor.errors import ModelError
 
 if TYPE_CHECKING:
     from equifactor.factors.factor_rows import FactorRows
-    from equifactor.factors.lowering import LoweredTables
+    from equifactor.factors.lowering import LoweredBuilder
     from equifactor.typing import BoolArray, FloatArray, IntArray, Semiring
 
 TABLE = 0  # the number of the kind `table`
@@ -81,9 +81,26 @@ class StructuredFactor(ABC):
         """The factors with their scope in another order: the edge at place n [e] of the new rows was edge[n]."""
 
     @classmethod
-    @abstractmethod
-    def lowered(cls, rows: FactorRows, semiring: Semiring) -> LoweredTables:
+    def lower_into(cls, builder: LoweredBuilder, rows: FactorRows, semiring: Semiring) -> None:
         """Small tables, with auxiliary variables where they help; summed (or maximised) over these, the same factor."""
+        from equifactor.factors.lowering import add_tables
+
+        direct = cls.fits_table(rows, semiring)
+        add_tables(builder, cls, rows.take(np.flatnonzero(direct)))
+        if not direct.all():
+            cls.add_chains(builder, rows.take(np.flatnonzero(~direct)))
+
+    @classmethod
+    def fits_table(cls, rows: FactorRows, semiring: Semiring) -> BoolArray:
+        """[N] whether a factor is lowered to its own table; `ModelError` where that is the only way and too large."""
+        from equifactor.factors.lowering import small
+
+        return small(rows)
+
+    @classmethod
+    def add_chains(cls, builder: LoweredBuilder, rows: FactorRows) -> None:
+        """Small tables over auxiliary variables for factors that do not fit a table; most kinds make chains."""
+        raise NotImplementedError
 
     @classmethod
     def log_ranges(cls, rows: FactorRows) -> FloatArray:

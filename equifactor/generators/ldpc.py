@@ -15,7 +15,7 @@ from equifactor.factors.structured_factor import TABLE
 from equifactor.generators.argument_checks import check_size, choice, number_of_graphs, whole
 from equifactor.generators.building_blocks import one_or_many
 from equifactor.generators.channel import BurstyChannel, Decoder
-from equifactor.generators.parity_checks import COLUMN_WEIGHT, null_space, regular_checks
+from equifactor.generators.parity_checks import COLUMN_WEIGHT, matched_checks, null_space, regular_checks
 from equifactor.graph.pointers import ptr_of, row_of
 from equifactor.graph.structure import Structure
 
@@ -62,10 +62,35 @@ class LdpcCode:
             )
         check_size(COLUMN_WEIGHT * n)
         checks = regular_checks(n, num_checks, np.random.default_rng(whole("seed", seed, 0)))
+        return cls._of_edges(np.repeat(np.arange(n), COLUMN_WEIGHT), checks.ravel(), n)
+
+    @classmethod
+    def irregular(cls, bit_degrees: ArrayLike, check_degrees: ArrayLike, *, seed: int = 0) -> LdpcCode:
+        """A random code in which every bit is in so many checks [n] and every check has so many bits [m].
+
+        Edges are drawn at random and never repeated. The degrees are whole numbers above 0, and both sums are equal.
+
+        Examples:
+            >>> from equifactor import generators
+            >>> generators.LdpcCode.irregular([1, 1, 2, 2], [2, 4], seed=1).parity.sum(axis=1)
+            array([2, 4], dtype=uint64)
+        """
+        bits, checks = (_read_degrees(name, d) for name, d in (("bits", bit_degrees), ("checks", check_degrees)))
+        if bits.sum() != checks.sum():
+            raise OptionError(f"the bits have {bits.sum()} edges and the checks {checks.sum()}; both must be equal")
+        for name, most, others in (("bit", bits.max(), len(checks)), ("check", checks.max(), len(bits))):
+            if most > others:
+                raise OptionError(f"a {name} of degree {most} needs as many of the others, found {others}")
+        check_size(int(bits.sum()))
+        edges = matched_checks(bits, checks, np.random.default_rng(whole("seed", seed, 0)))
+        return cls._of_edges(*edges, len(bits))
+
+    @classmethod
+    def _of_edges(cls, bit: IntArray, check: IntArray, n: int) -> LdpcCode:
+        """The code of these edges (bit [e], ascending, and check [e]) over n bits."""
         code = cls.__new__(cls)
-        bit = np.repeat(np.arange(n), COLUMN_WEIGHT)
-        code.bits = bit[np.argsort(checks.ravel(), kind="stable")]
-        code.check_ptr = COLUMN_WEIGHT * n // num_checks * np.arange(num_checks + 1)
+        code.bits = bit[np.argsort(check, kind="stable")]
+        code.check_ptr = ptr_of(np.bincount(check))
         code.n = n
         return code
 
@@ -124,6 +149,14 @@ class LdpcCode:
         log_phi = np.hstack((evidence, np.broadcast_to(checks, (len(received), len(checks)))))
         graphs = one_or_many(self.structure, log_phi, stem, len(received))
         return graphs if isinstance(graphs, list) else [graphs]
+
+
+def _read_degrees(name: str, degrees: ArrayLike) -> IntArray:
+    """Degrees [n] that a user gave; raises `OptionError` where they are not whole numbers above 0."""
+    numbers = np.asarray(degrees)
+    if numbers.ndim != 1 or not numbers.size or numbers.dtype.kind not in "iu" or numbers.min() < 1:
+        raise OptionError(f"the degrees of the {name} are a list of whole numbers above 0, found {degrees!r:.60}")
+    return numbers.astype(np.int64)
 
 
 def _read_parity(parity: object) -> np.ndarray:

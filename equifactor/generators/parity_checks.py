@@ -1,12 +1,13 @@
-"""Regular low-density parity checks without repeated edges and with few 4-cycles, and their null space over GF(2)."""
+"""Low-density parity checks without repeated edges, the regular ones with few 4-cycles; null spaces over GF(2)."""
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from equifactor.errors import OptionError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 COLUMN_WEIGHT = 3  # checks per bit, as in the codes the decoding papers use
 _REPEAT = 1_000_000  # the cost of a repeated edge, which outweighs any number of 4-cycles
 _PATIENCE = 2_000  # the number of swaps without progress after which the 4-cycles that are left are accepted
+_ROUNDS = 1_000  # how often repeated edges are dealt anew before degrees are taken for impossible
 
 
 def regular_checks(n: int, num_checks: int, rng: np.random.Generator) -> IntArray:
@@ -24,55 +26,146 @@ def regular_checks(n: int, num_checks: int, rng: np.random.Generator) -> IntArra
 
     Starts from a random matching of bits and checks and swaps edges as long as repeated edges or 4-cycles
     (two bits that share two checks) are left and swaps still help. A random matching has a number of
-    4-cycles that does not grow with n, so the work is O(n) plus a bounded number of swaps; short codes must
-    keep some 4-cycles.
+    4-cycles that does not grow with n, so the work is sorting O(n log n) plus a bounded number of swaps; short codes
+    must keep some 4-cycles.
     """
     sockets = rng.permutation(np.repeat(np.arange(num_checks), COLUMN_WEIGHT * n // num_checks))
-    checks: list[list[int]] = sockets.reshape(n, COLUMN_WEIGHT).tolist()
-    used = Counter(pair for row in checks for pair in _pairs(row))
+    swaps = _Swaps(sockets.reshape(n, COLUMN_WEIGHT), num_checks)
     idle = 0
-    while bad := [i for i, row in enumerate(checks) if _cost(row, used)]:
-        repeats = any(len(set(checks[i])) < COLUMN_WEIGHT for i in bad)
+    bad = swaps.bad_at_first()
+    while bad:
+        repeats = any(len(set(swaps.row(i))) < COLUMN_WEIGHT for i in bad)
         # A repeated edge can always be swapped away (some bit does not meet that check), so this ends.
         if idle >= _PATIENCE and not repeats:
             break
         for i in bad:
-            idle = 0 if _try_swap(checks, used, i, rng) else idle + 1
-    return np.array(checks, np.int64)
+            idle = 0 if swaps.try_swap(i, rng) else idle + 1
+        bad = swaps.still_bad(bad)
+    return swaps.checks()
 
 
-def _pairs(row: list[int]) -> list[tuple[int, int]]:
-    return list(combinations(sorted(row), 2))
+def matched_checks(
+    bit_degrees: IntArray, check_degrees: IntArray, rng: np.random.Generator
+) -> tuple[IntArray, IntArray]:
+    """Random edges (bit [e], check [e]) with these degrees [n] and [m] of equal sums, and none of them twice.
+
+    Starts from a random matching; the checks of repeated edges are dealt anew together with those of some others
+    until none is left. Raises `OptionError` where that does not come about, as where a bit has more checks than there
+    are.
+    """
+    bit = np.repeat(np.arange(len(bit_degrees)), bit_degrees)
+    check = rng.permutation(np.repeat(np.arange(len(check_degrees)), check_degrees))
+    for _ in range(_ROUNDS):
+        key = bit * len(check_degrees) + check
+        order = np.argsort(key, kind="stable")
+        repeated = order[1:][key[order[1:]] == key[order[:-1]]]
+        if not len(repeated):
+            return bit, check
+        others = rng.integers(0, len(check), 3 * len(repeated) + 3)
+        mixed = np.unique(np.concatenate((repeated, others)))
+        check[mixed] = rng.permutation(check[mixed])
+    raise OptionError("no code was found in which every bit and every check has its degree and no edge is repeated")
 
 
-def _cost(row: list[int], used: Counter[tuple[int, int]]) -> int:
-    """The cost of one bit: the 4-cycles that it takes part in, and its repeated edges, which weigh far more."""
-    return sum(_REPEAT if a == b else used[a, b] - 1 for a, b in _pairs(row))
+class _Swaps:
+    """A matching of bits and checks under swaps: rows that have moved, and how many bits have each pair of checks.
 
+    The matching at first is kept in sorted arrays, and only what has been touched since in dictionaries.
+    """
 
-def _try_swap(checks: list[list[int]], used: Counter[tuple[int, int]], i: int, rng: np.random.Generator) -> bool:
-    """Swap a check of bit i with one of a random bit unless that is worse; True when it is better."""
-    j = int(rng.integers(len(checks)))
-    slot_i, slot_j = (int(s) for s in rng.integers(COLUMN_WEIGHT, size=2))
-    if i == j:
-        return False
-    rows = (checks[i], checks[j])
+    def __init__(self, checks: IntArray, num_checks: int) -> None:
+        self._checks, self._num_checks = checks, num_checks
+        ends = np.sort(checks, axis=1)
+        pairs = list(combinations(range(COLUMN_WEIGHT), 2))
+        keys = np.stack([ends[:, a] * num_checks + ends[:, b] for a, b in pairs], axis=1).ravel()
+        order = np.argsort(keys, kind="stable")
+        self._keys, self._bit_of_key = keys[order], order // len(pairs)
+        self._rows: dict[int, list[int]] = {}  # those that were looked at
+        self._used: dict[int, int] = {}  # of the pairs that were looked at, the number of bits that have them
+        self._moved: set[int] = set()
+        self._met: set[int] = set()  # bits that share a pair of checks with one that has moved
 
-    def replace(new_i: int, new_j: int) -> int:
-        """Put two checks in the two slots, keep the counts right, and return the cost of both bits."""
+    def row(self, i: int) -> list[int]:
+        """The checks of a bit."""
+        if i not in self._rows:
+            self._rows[i] = self._checks[i].tolist()
+        return self._rows[i]
+
+    def checks(self) -> IntArray:
+        """The checks of all bits [n, 3]."""
+        found = self._checks.copy()
+        for i in self._moved:
+            found[i] = self._rows[i]
+        return found
+
+    def bad_at_first(self) -> list[int]:
+        """The bits in 4-cycles or with repeated edges before any swap."""
+        shared = np.zeros(len(self._keys), bool)
+        same = self._keys[1:] == self._keys[:-1]
+        shared[1:] |= same
+        shared[:-1] |= same
+        shared |= self._keys // self._num_checks == self._keys % self._num_checks
+        return np.unique(self._bit_of_key[shared]).tolist()
+
+    def still_bad(self, bad: list[int]) -> list[int]:
+        """The same now, given what it was before the last swaps."""
+        met, self._met = self._met, set()
+        return sorted(i for i in {*bad, *self._moved, *met} if self._cost(self.row(i)))
+
+    def try_swap(self, i: int, rng: np.random.Generator) -> bool:
+        """Swap a check of bit i with one of a random bit unless that is worse; True when it is better."""
+        j = int(rng.integers(len(self._checks)))
+        slot_i, slot_j = (int(s) for s in rng.integers(COLUMN_WEIGHT, size=2))
+        if i == j:
+            return False
+        rows = (self.row(i), self.row(j))
+
+        def replace(new_i: int, new_j: int) -> int:
+            """Put two checks in the two slots, keep the counts right, and return the cost of both bits."""
+            for row in rows:
+                self._count(row, -1)
+            rows[0][slot_i], rows[1][slot_j] = new_i, new_j
+            for row in rows:
+                self._count(row, 1)
+            return self._cost(rows[0]) + self._cost(rows[1])
+
+        old = rows[0][slot_i], rows[1][slot_j]
+        before = self._cost(rows[0]) + self._cost(rows[1])
+        after = replace(old[1], old[0])
+        if after > before:
+            replace(*old)
+            return False
+        self._moved |= {i, j}
         for row in rows:
-            used.subtract(_pairs(row))
-        rows[0][slot_i], rows[1][slot_j] = new_i, new_j
-        for row in rows:
-            used.update(_pairs(row))
-        return sum(_cost(row, used) for row in rows)
+            self._met.update(*(self._first_bits(key) for key in self._pairs(row) if self._number(key) > 1))
+        return after < before
 
-    old = rows[0][slot_i], rows[1][slot_j]
-    before = sum(_cost(row, used) for row in rows)
-    after = replace(old[1], old[0])
-    if after > before:
-        replace(*old)
-    return after < before
+    def _pairs(self, row: list[int]) -> list[int]:
+        a, b, c = sorted(row)
+        return [a * self._num_checks + b, a * self._num_checks + c, b * self._num_checks + c]
+
+    def _first_bits(self, key: int) -> list[int]:
+        """The bits that had a pair of checks before any swap."""
+        first, last = np.searchsorted(self._keys, (key, key + 1))
+        found: list[int] = self._bit_of_key[first:last].tolist()
+        return found
+
+    def _number(self, key: int) -> int:
+        """How many bits have a pair of checks."""
+        if key not in self._used:
+            self._used[key] = len(self._first_bits(key))
+        return self._used[key]
+
+    def _count(self, row: list[int], step: int) -> None:
+        for key in self._pairs(row):
+            self._used[key] = self._number(key) + step
+
+    def _cost(self, row: list[int]) -> int:
+        """The cost of one bit: the 4-cycles that it takes part in, and its repeated edges, which weigh far more."""
+        return sum(
+            _REPEAT if key // self._num_checks == key % self._num_checks else self._number(key) - 1
+            for key in self._pairs(row)
+        )
 
 
 def null_space(parity: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], IntArray]:

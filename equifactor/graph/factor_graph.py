@@ -11,8 +11,9 @@ from equifactor.errors import ModelError, brief
 from equifactor.factors.structured_factor import StructuredFactor
 from equifactor.graph import display, inputs, observations
 from equifactor.graph.observations import StateNumbers
+from equifactor.graph.observing import conditioned
 from equifactor.graph.pointers import ptr_of
-from equifactor.graph.slicing import slice_tables
+from equifactor.graph.scores import assignment_log_scores, assignment_of
 from equifactor.graph.structure import MAX_AXES, Structure
 
 if TYPE_CHECKING:
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
 
     from equifactor.graph.inputs import Evidence, Factors, Variable, Variables
     from equifactor.typing import FloatArray, IntArray
-
-
-_SCORE_BLOCK = 2**21  # edges times assignments that are scored at once, which keeps the index array near 16 MB
 
 
 class FactorGraph:
@@ -163,7 +161,7 @@ class FactorGraph:
         """
         a, kinds = inputs.factor_number(factor, self.num_factors), self.structure.kinds
         if kinds is not None and kinds.kind[a]:
-            from equifactor.factors.sliced_rows import dense_table
+            from equifactor.factors.mixed_rows import dense_table
 
             return dense_table(self.structure.rows(self.log_phi).take(np.array([a])), a)
         if self.structure.arity[a] > MAX_AXES:
@@ -205,31 +203,7 @@ class FactorGraph:
         Raises `ModelError`, which names the choices, for a value that could mean two things, for a variable that is
         given twice, and for one that is already observed in another state.
         """
-        observed = np.full(self.num_vars, -1) if self.observed is None else self.observed.copy()
-        read = observations.checked_number if isinstance(evidence, StateNumbers) else observations.state_number
-        any_hard = False
-        soft: list[tuple[list[int], FloatArray]] = []
-        for i, value in observations.by_variable(self.structure, evidence, "evidence").items():
-            if observations.is_state(value):
-                state = read(self.structure, i, value)
-                if observed[i] not in (-1, state):
-                    name = self.structure.variable_name(i)
-                    raise ModelError(
-                        f"variable {name} is already observed in state {observed[i]}, not {state}", variable=i
-                    )
-                observed[i] = state
-                any_hard = True
-                continue
-            weights = observations.read_weights(self.structure, i, value)
-            if self.observed is None or self.observed[i] < 0:
-                soft.append(([i], weights))
-            else:  # a weight for a variable that is already fixed only scales
-                soft.append(([], weights[self.observed[i]]))
-        graph = self.with_factors(soft) if soft else self
-        if not any_hard:
-            return graph
-        structure, log_phi = slice_tables(graph.structure, graph.log_phi, observed)
-        return FactorGraph.trusted(structure, log_phi, observed, self.name)
+        return conditioned(self, evidence)
 
     def with_factor(self, scope: Sequence[Variable], table: ArrayLike, *, log: bool = False) -> FactorGraph:
         """The graph times one more factor; cost O(T), so add many at once by `with_factors`."""
@@ -294,41 +268,10 @@ class FactorGraph:
         `-inf` where a table is zero or the assignment disagrees with the evidence. Cost O(N E).
         """
         if isinstance(assignment, Mapping):
-            assignment = self._assignment_of(assignment)
+            assignment = assignment_of(self, assignment)
         x = observations.read_assignments(self.structure, assignment)
-        rows = np.atleast_2d(x)
-        block = max(1, _SCORE_BLOCK // max(1, self.structure.num_edges))
-        blocks = [self._log_scores(rows[n : n + block]) for n in range(0, len(rows), block)]
-        scores = np.concatenate(blocks) if blocks else np.zeros(0)
-        return float(scores[0]) if x.ndim == 1 else scores
-
-    def _log_scores(self, x: IntArray) -> FloatArray:
-        s = self.structure
-        if s.kinds is not None:
-            from equifactor.factors.sliced_rows import log_scores
-
-            return self._unless_observed(x, log_scores(s.rows(self.log_phi), x))
-        # Offsets within the tables are differences of a running integer sum: exact, and right for arity 0.
-        running = np.zeros((len(x), s.num_edges + 1), np.int64)
-        np.cumsum(x[:, s.scope_vars] * s.stride, axis=1, out=running[:, 1:])
-        entry = s.table_ptr[:-1] + running[:, s.scope_ptr[1:]] - running[:, s.scope_ptr[:-1]]
-        # Summed row by row in memory, an assignment has the same score to the last bit alone or among others.
-        return self._unless_observed(x, self.log_phi[np.ascontiguousarray(entry)].sum(axis=1))
-
-    def _unless_observed(self, x: IntArray, scores: FloatArray) -> FloatArray:
-        """The scores [N], -inf where an assignment [N, V] disagrees with the evidence."""
-        if self.observed is not None:
-            scores[np.any((self.observed >= 0) & (self.observed != x), axis=1)] = -np.inf
-        return scores
-
-    def _assignment_of(self, states: Mapping[Variable, int | str]) -> IntArray:
-        x = np.full(self.num_vars, -1) if self.observed is None else self.observed.copy()
-        for i, value in observations.by_variable(self.structure, states, "an assignment").items():
-            x[i] = observations.state_number(self.structure, i, value)
-        if np.any(x < 0):
-            i = int(np.argmax(x < 0))
-            raise ModelError(f"the assignment leaves variable {self.structure.variable_name(i)} open")
-        return x
+        found = assignment_log_scores(self, np.atleast_2d(x))
+        return float(found[0]) if x.ndim == 1 else found
 
     # ---- how it looks -----------------------------------------------------------------------------------
 

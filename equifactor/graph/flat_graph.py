@@ -169,8 +169,6 @@ class FlatGraph(Generic[Array]):
         """The same graph as torch tensors; potentials in `dtype`, indices in int64."""
         import torch
 
-        self.require_tables("a graph of tensors")
-
         def tensor(values: Any) -> torch.Tensor:
             # numpy arrays here are read-only; torch wants to own what it may write to
             values = values if isinstance(values, torch.Tensor) else torch.tensor(values)
@@ -180,10 +178,13 @@ class FlatGraph(Generic[Array]):
             "var_ptr", "var_of_state", "state_of_edge_state", "edge_of_edge_state", "var_of_edge",
             "factor_of_edge", "graph_of_var", "graph_of_factor", "factor_of_entry",
         )  # fmt: skip
-        moved = {name: tensor(getattr(self, name)) for name in arrays}
+        moved: dict[str, Any] = {name: tensor(getattr(self, name)) for name in arrays}
         log_phi = tensor(self.log_phi).to(getattr(torch, dtype))
         groups = tuple(replace(g, factors=tensor(g.factors)) for g in self.groups)
-        return FlatGraph(**{**vars(self), **moved, "log_phi": log_phi, "groups": groups, "cache": {}})
+        # The words of other factors stay as they are: the first message through them lays out index tensors.
+        structured = tuple(replace(g, factors=tensor(g.factors)) for g in self.structured)
+        moved |= {"log_phi": log_phi, "groups": groups, "structured": structured}
+        return FlatGraph(**{**vars(self), **moved, "cache": {}})
 
     def require_tables(self, what: str) -> None:
         """Raise `ModelError` where some factor is no table; `what` says who asks, as the subject of the sentence."""

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.errors import ModelError
-from equifactor.factors.checks import by_kind
+from equifactor.factors.factor_rows import by_kind
 from equifactor.factors.kinds import kind_class
+from equifactor.factors.lowering import LoweredBuilder
 from equifactor.factors.structured_factor import TABLE
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.marginals import Marginals
-from equifactor.graph.pointers import join_ptr, ptr_of
 from equifactor.graph.structure import Structure
 
 if TYPE_CHECKING:
@@ -75,35 +74,24 @@ def lower(graph: FactorGraph, semiring: Semiring = "sum") -> LoweredGraph:
         return LoweredGraph(graph, graph)
     rows = s.rows(graph.log_phi)
     tables = rows.take(np.flatnonzero(rows.kind == TABLE))
-    scope_ptrs, scopes, log_tables, aux = [tables.scope_ptr], [tables.scope_vars], [tables.log_values], [s.card]
-    num_vars = s.num_vars
+    builder = LoweredBuilder(_MAX_ENTRIES, len(tables.log_values))
     for number, places in by_kind(rows):
-        if number == TABLE:
-            continue
-        part = kind_class(number).lowered(rows.take(places), semiring)
-        scope_ptrs.append(part.scope_ptr)
-        scopes.append(np.where(part.scope_vars < 0, num_vars - 1 - part.scope_vars, part.scope_vars))
-        log_tables.append(part.log_tables)
-        aux.append(part.aux_card)
-        num_vars += len(part.aux_card)
-        if sum(map(len, log_tables)) > _MAX_ENTRIES:
-            raise ModelError(
-                f"written in tables, the factors have more than 2^{np.log2(_MAX_ENTRIES):.0f} entries; choose a solver "
-                "that takes them as they are, such as bp"
-            )
-    factors_ptr = ptr_of([len(ptr) - 1 for ptr in scope_ptrs])
-    card = np.concatenate(aux)
+        if number != TABLE:
+            kind_class(number).lower_into(builder, rows.take(places), semiring)
+    new = builder.finish()
+    card = np.concatenate((s.card, new.aux_card))
+    new_scopes = np.where(new.scope_vars < 0, s.num_vars - 1 - new.scope_vars, new.scope_vars)
     structure = Structure.build(
         card,
-        join_ptr(scope_ptrs, factors_ptr),
-        np.concatenate(scopes),
+        np.concatenate((tables.scope_ptr, tables.scope_ptr[-1] + new.scope_ptr[1:])),
+        np.concatenate((tables.scope_vars, new_scopes)),
         variable_names=_names(s, len(card)),
         state_names=None if s.state_names is None else (*s.state_names, *[None] * (len(card) - s.num_vars)),
     )
     observed = None
     if graph.observed is not None:
         observed = np.concatenate((graph.observed, np.full(len(card) - s.num_vars, -1)))
-    lowered = FactorGraph.trusted(structure, np.concatenate(log_tables), observed, graph.name)
+    lowered = FactorGraph.trusted(structure, np.concatenate((tables.log_values, new.log_tables)), observed, graph.name)
     return LoweredGraph(lowered, graph)
 
 

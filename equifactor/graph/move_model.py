@@ -5,10 +5,11 @@ The kernels that walk over these arrays are in `equifactor.numerics.moves`. This
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from equifactor.graph.move_kinds import KindMoves, StructuredMoves
 from equifactor.graph.pointers import ptr_of
 
 if TYPE_CHECKING:
@@ -36,25 +37,31 @@ class MoveArrays(NamedTuple):
     slots: IntArray  # [H, 3] Factor, variable and stride of each slot, factor after factor.
     factors: IntArray  # [K+1, 2] First slot and first table entry of each factor of arity above two.
     table: FloatArray  # The entries of the factors of arity above two.
+    kinds: tuple[Any, ...] | None = None  # The fields of a `KindMoves`; None in a graph of tables.
 
 
 class MoveState(NamedTuple):
     """One assignment and the sums that moves keep up to date; for C assignments every array has a first axis [C]."""
 
     x: IntArray  # [V] The assignment.
-    local: FloatArray  # [X] The sum of the factors around a variable at each of its states, all others held fixed.
-    at: IntArray  # [K] The table entry at which each factor of arity above two stands.
+    local: FloatArray  # [X] The sum of the factors around a variable at each of its states, once `look` was called.
+    at: IntArray  # [K + C + 2 N] The table entry at which each factor of arity above two stands; words of other kinds.
+    kept: FloatArray  # [X] The part of `local` that moves keep up to date; in a graph of tables that is `local` itself.
 
     @classmethod
     def zeros(cls, arrays: MoveArrays, *count: int) -> MoveState:
         """Space for one assignment, or for `count` of them; `rebuild` fills the sums."""
-        num_vars, num_factors = len(arrays.var_ptr) - 1, len(arrays.factors) - 1
-        x, at = np.zeros((*count, num_vars), np.int64), np.zeros((*count, num_factors), np.int64)
-        return cls(x, np.zeros((*count, len(arrays.unary))), at)
+        num_vars, num_words = len(arrays.var_ptr) - 1, len(arrays.factors) - 1
+        if arrays.kinds is not None:
+            kinds = KindMoves(*arrays.kinds)
+            num_words += len(kinds.clause_values) + 2 * len(kinds.base)
+        x, at = np.zeros((*count, num_vars), np.int64), np.zeros((*count, num_words), np.int64)
+        local = np.zeros((*count, len(arrays.unary)))
+        return cls(x, local, at, local if arrays.kinds is None else np.zeros_like(local))
 
     def of(self, n: int) -> MoveState:
         """The n-th of several assignments, as views."""
-        return MoveState(self.x[n], self.local[n], self.at[n])
+        return MoveState(self.x[n], self.local[n], self.at[n], self.kept[n])
 
 
 class MoveModel:
@@ -75,16 +82,23 @@ class MoveModel:
         constant: the sum of the factors without variables, which `arrays` leave out.
         penalty: what a zero costs.
         possible_score: the probability of an assignment is zero exactly where its score is below this.
+        highest_score: no assignment scores more; one that scores as much is the best.
         smallest_gain: a difference of scores below this may be rounding.
+        has_zeros: whether some assignment may be impossible.
+        num_structured: N, the number of factors that are no tables.
     """
 
     def __init__(self, flat: FlatGraph[np.ndarray]) -> None:
         from equifactor.graph.layout import ENTRY, layout_of
 
         self.flat = flat
-        flat.require_tables("a search over changes of variables")
-        layout = layout_of(flat)
-        log_phi, self.penalty, self.possible_score = _finite_tables(flat.log_phi, layout.factors[:, ENTRY])
+        entry_ptr = layout_of(flat).factors[:, ENTRY]
+        structured = StructuredMoves(flat) if flat.structured else None
+        if structured is not None:
+            entry_ptr = entry_ptr[: 1 + sum(group.num_factors for group in flat.groups)]
+        log_phi, self.penalty, self.possible_score, self.highest_score = _finite_tables(
+            flat.log_phi[: entry_ptr[-1]], entry_ptr, structured
+        )
         unary = np.zeros(flat.num_states)
         self.constant = 0.0
         for group in flat.groups:
@@ -95,9 +109,12 @@ class MoveModel:
                 unary += np.bincount(at, log_phi[group.entries], flat.num_states)
         high = _high_factors(flat, log_phi)
         arc_ptr, arcs, pair = _arcs(flat, log_phi, high)
-        self.arrays = MoveArrays(np.asarray(flat.var_ptr), unary, arc_ptr, arcs, pair, **high._asdict())
+        kinds = None if structured is None else tuple(structured.finish(self.penalty, len(high.factors) - 1))
+        self.arrays = MoveArrays(np.asarray(flat.var_ptr), unary, arc_ptr, arcs, pair, **high._asdict(), kinds=kinds)
         self.card: IntArray = np.diff(flat.var_ptr)
-        largest = self.penalty if flat.has_zeros else float(np.abs(log_phi).max(initial=0.0))
+        self.num_structured = 0 if structured is None else len(structured.low)
+        self.has_zeros = flat.has_zeros if structured is None else structured.can_vanish or flat.has_zeros
+        largest = self.penalty if self.has_zeros else float(np.abs(log_phi).max(initial=0.0))
         self.smallest_gain = max(1e-9, 1e-12 * largest)
 
     def random_assignment(self, rng: np.random.Generator) -> IntArray:
@@ -122,25 +139,28 @@ class _HighFactors(NamedTuple):
     table: FloatArray
 
 
-def _finite_tables(log_phi: FloatArray, entry_ptr: IntArray) -> tuple[FloatArray, float, float]:
+def _finite_tables(
+    log_phi: FloatArray, entry_ptr: IntArray, structured: StructuredMoves | None
+) -> tuple[FloatArray, float, float, float]:
     """Tables without -inf, the penalty of a zero, and a score between those of possible and of impossible assignments.
 
     A possible assignment scores at least the sum of the lowest positive entries, an impossible one at most the sum of
-    the highest entries less one penalty.
+    the highest entries less one penalty. The sum of the highest entries comes last.
     """
-    if not len(log_phi):
-        return log_phi, _NEVER, -_NEVER / 2
+    if not len(log_phi) and structured is None:
+        return log_phi, _NEVER, -_NEVER / 2, 0.0
     zero = np.isneginf(log_phi)
     starts = entry_ptr[:-1]
-    low = np.minimum.reduceat(np.where(zero, np.inf, log_phi), starts)
-    high = np.maximum.reduceat(log_phi, starts)
+    low = np.minimum.reduceat(np.where(zero, np.inf, log_phi), starts) if len(starts) else np.zeros(0)
+    high = np.maximum.reduceat(log_phi, starts) if len(starts) else np.zeros(0)
     low, high = np.where(np.isinf(low), 0.0, low), np.where(np.isinf(high), 0.0, high)  # A table may hold zeros only.
-    spread = float(np.sum(high - low))
+    spread, lowest = float(np.sum(high - low)), float(low.sum())
+    if structured is not None:
+        spread, lowest = spread + float(np.sum(structured.high - structured.low)), lowest + float(structured.low.sum())
     penalty = _NEVER + 2.0 * spread
-    possible = float(low.sum()) - penalty / 4
     if zero.any():
         log_phi = np.where(zero, np.repeat(low, np.diff(entry_ptr)) - penalty, log_phi)
-    return log_phi, penalty, possible
+    return log_phi, penalty, lowest - penalty / 4, lowest + spread
 
 
 def _high_factors(flat: FlatGraph[np.ndarray], log_phi: FloatArray) -> _HighFactors:

@@ -206,7 +206,7 @@ def _without_states(s: Structure, possible: BoolArray) -> Structure:
 
 def _without_structured_states(graph: FactorGraph, possible: BoolArray) -> FactorGraph:
     """The graph over the states that are left, where its factors are of several kinds."""
-    from equifactor.factors.renumbered_rows import with_states
+    from equifactor.factors.mixed_rows import with_states
 
     s = graph.structure
     new_state = np.where(possible, np.cumsum(possible) - 1, -1)

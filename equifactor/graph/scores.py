@@ -1,4 +1,4 @@
-"""The scores of many graphs at once, with one assignment for each."""
+"""Scores: of many assignments of one graph, and of many graphs with one assignment for each."""
 
 from __future__ import annotations
 
@@ -7,13 +7,55 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.errors import ModelError
+from equifactor.graph import observations
 from equifactor.graph.pointers import join_ptr, ptr_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from equifactor.graph.factor_graph import FactorGraph
-    from equifactor.typing import IntArray
+    from equifactor.graph.inputs import Variable
+    from equifactor.typing import FloatArray, IntArray
+
+
+_SCORE_BLOCK = 2**21  # edges times assignments that are scored at once, which keeps the index array near 16 MB
+
+
+def assignment_log_scores(graph: FactorGraph, x: IntArray) -> FloatArray:
+    """[N] the log scores of assignments [N, V], -inf where one disagrees with the evidence."""
+    block = max(1, _SCORE_BLOCK // max(1, graph.structure.num_edges))
+    blocks = [_block_log_scores(graph, x[n : n + block]) for n in range(0, len(x), block)]
+    scores = np.concatenate(blocks) if blocks else np.zeros(0)
+    if graph.observed is not None:
+        scores[np.any((graph.observed >= 0) & (graph.observed != x), axis=1)] = -np.inf
+    return scores
+
+
+def assignment_of(graph: FactorGraph, states: Mapping[Variable, int | str]) -> IntArray:
+    """[V] the assignment that a user gave by variable; observed variables may be left out."""
+    x = np.full(graph.num_vars, -1) if graph.observed is None else graph.observed.copy()
+    for i, value in observations.by_variable(graph.structure, states, "an assignment").items():
+        x[i] = observations.state_number(graph.structure, i, value)
+    if np.any(x < 0):
+        i = int(np.argmax(x < 0))
+        raise ModelError(f"the assignment leaves variable {graph.structure.variable_name(i)} open")
+    return x
+
+
+def _block_log_scores(graph: FactorGraph, x: IntArray) -> FloatArray:
+    s = graph.structure
+    if s.kinds is not None:
+        from equifactor.factors.mixed_rows import log_scores
+
+        return log_scores(s.rows(graph.log_phi), x)
+    # Offsets within the tables are differences of a running integer sum: exact, and right for arity 0.
+    running = np.zeros((len(x), s.num_edges + 1), np.int64)
+    np.cumsum(x[:, s.scope_vars] * s.stride, axis=1, out=running[:, 1:])
+    entry = s.table_ptr[:-1] + running[:, s.scope_ptr[1:]] - running[:, s.scope_ptr[:-1]]
+    # Summed row by row in memory, an assignment has the same score to the last bit alone or among others.
+    scores: FloatArray = graph.log_phi[np.ascontiguousarray(entry)].sum(axis=1)
+    return scores
 
 
 def batch_log_scores(graphs: Sequence[FactorGraph], assignments: Sequence[IntArray]) -> list[float]:

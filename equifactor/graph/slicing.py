@@ -25,7 +25,7 @@ def slice_tables(structure: Structure, log_phi: FloatArray, observed: IntArray) 
     """
     s = structure
     if s.kinds is not None:
-        from equifactor.factors.sliced_rows import slice_rows
+        from equifactor.factors.mixed_rows import slice_rows
 
         rows = slice_rows(s.rows(log_phi), observed)
         names = {"variable_names": s.variable_names, "state_names": s.state_names}

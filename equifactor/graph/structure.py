@@ -89,7 +89,7 @@ class Structure:
         state_names: Sequence[Sequence[str] | None] | None = None,
     ) -> Structure:
         """The structure of factors of any kinds; everything is checked as by `build`, and what each kind asks for."""
-        from equifactor.factors.checks import check_kinds, value_counts
+        from equifactor.factors.checks import check_kinds
 
         if not rows.kind.any():
             names = {"variable_names": variable_names, "state_names": state_names}
@@ -101,7 +101,7 @@ class Structure:
         tables = np.flatnonzero(rows.kind == 0)
         scopes = rows.take(tables)
         check_kinds(rows)
-        sizes = value_counts(rows)
+        sizes = np.diff(rows.value_ptr)
         sizes[tables] = _table_sizes(card, scopes.scope_ptr, scopes.scope_vars)
         variables = _check_variable_names(variable_names, len(card))
         states = _check_state_names(state_names, card)

@@ -13,7 +13,6 @@ words.py                        the words of a small text, with line numbers for
 numbers.py, number_kernels.py   the numbers of a large text, in bulk
 dense_tables.py                 tables of formats that list only some entries
 clause_rows.py                  clauses as flat arrays, and the factors that they are
-written_tables.py               factors of other kinds as the tables that a format can hold
 decimals.py                     potentials as text that reads back to the same logarithm
 """
 

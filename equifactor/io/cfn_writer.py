@@ -15,11 +15,11 @@ from equifactor.errors import ModelError
 from equifactor.factors.clause import Clause
 from equifactor.factors.sparse_table import SparseTable
 from equifactor.factors.structured_factor import TABLE
+from equifactor.graph.dense_graph import with_tables
 from equifactor.io.conditionals import identifiers
 from equifactor.io.evidence import evidence_as_factors
 from equifactor.io.files import write_text
 from equifactor.io.wcsp_writer import MAX_COST, clauses_as_sparse, default_scale, max_per_table
-from equifactor.io.written_tables import with_tables
 
 if TYPE_CHECKING:
     from equifactor.graph.factor_graph import FactorGraph

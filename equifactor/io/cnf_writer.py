@@ -8,10 +8,10 @@ import numpy as np
 
 from equifactor.errors import ModelError
 from equifactor.factors.clause import Clause
+from equifactor.graph.dense_graph import with_tables
 from equifactor.io.decimals import BLOCK, decimals
 from equifactor.io.evidence import evidence_as_factors
 from equifactor.io.files import write_text
-from equifactor.io.written_tables import with_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

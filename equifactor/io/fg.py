@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.graph.dense_graph import with_tables
 from equifactor.io.decimals import BLOCK, decimals
 from equifactor.io.dense_tables import DenseTables
 from equifactor.io.evidence import evidence_as_factors
 from equifactor.io.files import label, read_bytes, split_name, write_text
 from equifactor.io.words import Words
-from equifactor.io.written_tables import with_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

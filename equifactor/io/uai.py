@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 
 from equifactor.errors import FormatError, ModelError
+from equifactor.graph.dense_graph import with_tables
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.structure import Structure
 from equifactor.io.decimals import decimals
@@ -29,7 +30,6 @@ from equifactor.io.evidence import evidence_as_factors
 from equifactor.io.files import PathLike, label, read_bytes, split_name, write_text
 from equifactor.io.numbers import TokenError, locate, open_tokens
 from equifactor.io.words import shown
-from equifactor.io.written_tables import with_tables
 
 if TYPE_CHECKING:
     from equifactor.typing import FloatArray, IntArray

@@ -13,12 +13,12 @@ from equifactor.factors.clause import Clause
 from equifactor.factors.factor_rows import merged
 from equifactor.factors.sparse_table import SparseTable
 from equifactor.factors.structured_factor import TABLE
+from equifactor.graph.dense_graph import with_tables
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.structure import Structure
 from equifactor.io.decimals import BLOCK
 from equifactor.io.evidence import evidence_as_factors
 from equifactor.io.files import write_text
-from equifactor.io.written_tables import with_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

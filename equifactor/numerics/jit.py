@@ -20,7 +20,7 @@ from equifactor.clock import Pause
 # What loops over floating-point numbers need in order to vectorise: fused multiply-adds, division without Python's
 # test for zero, minima and maxima without NaN (no kernel makes one). Sums keep their order: results are repeatable.
 FLAGS = ("contract", "nsz", "arcp", "nnan")
-_FAST: dict[str, Any] = {"error_model": "numpy", "fastmath": {*FLAGS}}
+FAST_OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": {*FLAGS}}
 
 
 class _Announcer(event.Listener):
@@ -53,17 +53,17 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def fast_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """A `kernel` for arithmetic: vectorises, and is exact to rounding instead of bit for bit."""
-    return _compiled(function, _FAST)
+    return _compiled(function, FAST_OPTIONS)
 
 
 def reordering_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """A `fast_kernel` whose sums may be taken in any order: dot products."""
-    return _compiled(function, {**_FAST, "fastmath": {*_FAST["fastmath"], "reassoc"}})
+    return _compiled(function, {**FAST_OPTIONS, "fastmath": {*FAST_OPTIONS["fastmath"], "reassoc"}})
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
     """A part of a fast kernel, copied into its callers: a call would pass seven words per array."""
-    compiled: Callable[..., Any] = numba.njit(**_FAST, inline="always")(function)
+    compiled: Callable[..., Any] = numba.njit(**FAST_OPTIONS, inline="always")(function)
     return compiled
 
 

@@ -11,6 +11,7 @@ its references counted each time, which made block moves over factors of three v
 from equifactor.graph.move_model import MoveArrays, MoveState
 from equifactor.numerics.fastmath import get, put
 from equifactor.numerics.jit import fast_kernel, inlined
+from equifactor.numerics.kind_moves import add_kinds, move_kinds
 
 TO, BASE = 0, 1  # columns of `arcs`: the neighbour, and where the table of the pair begins
 FACTOR, VARIABLE, STRIDE = 0, 1, 2  # columns of `slots`
@@ -36,15 +37,15 @@ def states_of(var_ptr, i):
 
 @inlined
 def rebuild_inline(arrays, state):
-    """Fill `state.local` and `state.at` from the assignment and return its score without the constant.
+    """Fill `state.kept` and `state.at` from the assignment and return its score without the constant.
 
     The cost is the number of states of all neighbours of all variables.
     """
     var_ptr, unary, arc_ptr, arcs, pair = arrays.var_ptr, arrays.unary, arrays.arc_ptr, arrays.arcs, arrays.pair
     slots, factors, table = arrays.slots, arrays.factors, arrays.table
-    x, local, at = state.x, state.local, state.at
-    local[:] = unary
-    score = 0.0
+    x, kept, at = state.x, state.kept, state.at
+    kept[:] = unary
+    score = add_kinds(arrays.kinds, var_ptr, x, kept, at)
     for i in range(len(x)):
         score += unary[var_ptr[i] + x[i]]
         for r in range(arc_ptr[i], arc_ptr[i + 1]):
@@ -53,7 +54,7 @@ def rebuild_inline(arrays, state):
                 first, card = states_of(var_ptr, j)
                 row = arcs[r, BASE] + x[i] * card
                 for y in range(card):
-                    put(local, first + y, get(local, first + y) + get(pair, row + y))
+                    put(kept, first + y, get(kept, first + y) + get(pair, row + y))
                 if i < j:
                     score += pair[row + x[j]]
     for p in range(len(factors) - 1):
@@ -67,7 +68,7 @@ def rebuild_inline(arrays, state):
             first, card = states_of(var_ptr, j)
             row = entry - x[j] * stride
             for y in range(card):
-                local[first + y] += table[row + y * stride]
+                kept[first + y] += table[row + y * stride]
     return score
 
 
@@ -79,10 +80,17 @@ def rebuild(arrays, state):
 
 @inlined
 def move(arrays, state, i, b):
-    """Put variable i into state b and bring `local` of its neighbours up to date."""
+    """Put variable i into state b and bring `kept` and `at` up to date."""
+    move_kinds(arrays, state, i, b)
+    move_in_tables(arrays, state, i, b)
+
+
+@inlined
+def move_in_tables(arrays, state, i, b):
+    """`move`, as far as tables are concerned."""
     var_ptr, arc_ptr, arcs, pair = arrays.var_ptr, arrays.arc_ptr, arrays.arcs, arrays.pair
     high_ptr, high, slots, factors, table = arrays.high_ptr, arrays.high, arrays.slots, arrays.factors, arrays.table
-    x, local, at = state.x, state.local, state.at
+    x, kept, at = state.x, state.kept, state.at
     a = x[i]
     for r in range(arc_ptr[i], arc_ptr[i + 1]):
         base = arcs[r, BASE]
@@ -90,7 +98,7 @@ def move(arrays, state, i, b):
             first, card = states_of(var_ptr, arcs[r, TO])
             old, new = base + a * card, base + b * card
             for y in range(card):
-                put(local, first + y, get(local, first + y) + (get(pair, new + y) - get(pair, old + y)))
+                put(kept, first + y, get(kept, first + y) + (get(pair, new + y) - get(pair, old + y)))
     for r in range(high_ptr[i], high_ptr[i + 1]):
         s = high[r]
         p = slots[s, FACTOR]
@@ -101,6 +109,6 @@ def move(arrays, state, i, b):
                 first, card = states_of(var_ptr, j)
                 row = at[p] - x[j] * stride
                 for y in range(card):
-                    local[first + y] += table[row + shift + y * stride] - table[row + y * stride]
+                    kept[first + y] += table[row + shift + y * stride] - table[row + y * stride]
         at[p] += shift
     x[i] = b

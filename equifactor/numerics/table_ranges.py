@@ -36,7 +36,7 @@ def message_floor(flat: FlatGraph[Any]) -> Any:
         ranges = array.nan_to_num(table_ranges(flat, group), nan=0.0, posinf=0.0, neginf=0.0)
         widest = array.clip(array.amax(ranges), widest, None)
     for other in flat.structured:
-        widest = array.clip(array.asarray(structured_ranges(flat, other).max()), widest, None)
+        widest = array.clip(_structured_width(flat, other), widest, None)
     return -_TIMES_WIDTH * widest
 
 
@@ -62,6 +62,20 @@ def structured_ranges(flat: FlatGraph[Any], group: StructuredGroup) -> FloatArra
         group.card,
     )  # fmt: skip
     return kind_class(group.kind).log_ranges(rows)
+
+
+def _structured_width(flat: FlatGraph[Any], group: StructuredGroup) -> Any:
+    """The widest range in a group of factors that are no tables: an array or a tensor []."""
+    if isinstance(flat.log_phi, np.ndarray):
+        return structured_ranges(flat, group).max()
+    import torch
+
+    if flat.log_phi.device.type != "cuda" or not torch.cuda.is_current_stream_capturing():
+        return flat.log_phi.new_tensor(float(structured_ranges(flat, group).max()))
+    # While a CUDA graph is captured nobody can look at the values: the widest that factors of their size can be.
+    values = flat.log_phi[group.entries].detach().nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+    longest = max(int(np.diff(group.edge_ptr).max()), int(group.words.max(initial=1)))
+    return 2.0 * longest * values.abs().amax() + 100.0
 
 
 def _functions_for(values: Any) -> Any:

@@ -3,6 +3,9 @@
 relabelling.py          `Relabelling`, one element of the symmetry group
 relabelled_graph.py     `relabel`, and where table entries and messages move
 compared_factors.py     factors as what they say, however they are stated
+parity_systems.py       parities, and what of them no relabelling of states can change
+binary_elimination.py   linear algebra over the numbers 0 and 1
+comparable_graph.py     a graph as tables that say the same up to relabelling
 colour_refinement.py    colours of nodes that no relabelling can change
 coloured_graph.py       the nodes that colours leave open, ordered canonically
 canonical_forms.py      `canonical_form` and `graph_hash`

@@ -13,7 +13,8 @@ from equifactor.graph.pointers import row_of
 from equifactor.graph.structure import Structure
 from equifactor.symmetry.colour_refinement import bits, refine
 from equifactor.symmetry.coloured_graph import canonical_order, coloured_graph
-from equifactor.symmetry.compared_factors import normal_factors, tables_that_say_the_same, with_small_tables
+from equifactor.symmetry.comparable_graph import comparable, first_states, with_swaps
+from equifactor.symmetry.compared_factors import normal_factors, with_small_tables
 from equifactor.symmetry.relabelled_graph import relabel
 from equifactor.symmetry.relabelling import Relabelling
 
@@ -31,25 +32,31 @@ def canonical_form(graph: FactorGraph, *, digits: int | None = None) -> FactorGr
             across the edge of a rounding step still does: to compare two graphs use `isomorphism(.., tolerance=..)`.
 
     Factors count as what they say, however they are stated: a small one of another kind than a table is its table, and
-    a large one (above 2^12 entries) is a count, a noisy-or or a sparse table. Of parities and pairs of labels those
-    with tables above 2^16 entries raise `ModelError`.
+    a large one (above 2^12 entries) is a parity, a count, a noisy-or or a sparse table. Pairs of labels with tables
+    above 2^16 entries raise `ModelError`.
 
     The representative may change from one release of this package or of igraph to the next.
     Cost: a few O(T k) passes where the graph has no symmetries of its own; a search by BLISS over the nodes that
     look alike otherwise, exponential in the worst case, milliseconds to seconds for real models.
     """
     plain = _without_names(with_small_tables(graph), digits)
-    if plain.structure.kinds is None:
+    same = comparable(plain)
+    if same.tables is plain:
         return relabel(plain, canonical_relabelling(plain))
-    r = canonical_relabelling(tables_that_say_the_same(plain))
+    r = canonical_relabelling(same.tables)
     s = plain.structure
-    own = _in_order(s, r.variables[: s.num_vars], r.factors[: s.num_factors], r.states[: s.state_ptr[-1]])
+    states = same.own_states(r.states, s.state_ptr)
+    own = _in_order(s, r.variables[: s.num_vars], r.factors[: s.num_factors], states)
+    if same.parities is not None:
+        turned = same.parities.turns_after(first_states(own) == 1)
+        swapped, _ = same.parities.swaps(turned, own.factors[same.parities.factors])
+        own = with_swaps(own, swapped)
     return normal_factors(relabel(plain, own))
 
 
 def graph_hash(graph: FactorGraph, *, digits: int | None = None) -> str:
     """The SHA-256 of the canonical form in hexadecimal: equal exactly for isomorphic graphs; see `canonical_form`."""
-    plain = tables_that_say_the_same(_without_names(with_small_tables(graph), digits))
+    plain = comparable(_without_names(with_small_tables(graph), digits)).tables
     g = relabel(plain, canonical_relabelling(plain))
     s = g.structure
     observed = np.full(s.num_vars, -1) if g.observed is None else g.observed

@@ -5,6 +5,7 @@ and over auxiliary ones that say the same up to relabelling:
 
     count, clause   c, one of two sides, and n, a number of variables: the values by n as seen from each side, and for
                     each variable which of its states is on which side. The two sides may be exchanged.
+    parity          h, and which variables there are; parity_systems.py has the rest
     noisy_or        h, the inhibitor of each cause in its active state, and which variable is the effect
     sparse          s, one of the listed configurations, and the state of each variable in it
 
@@ -20,11 +21,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.errors import ModelError
-from equifactor.factors.checks import by_kind
 from equifactor.factors.clause import Clause
 from equifactor.factors.count import Counting
-from equifactor.factors.factor_rows import FactorRows, merged
-from equifactor.factors.kinds import kind_class, kind_name
+from equifactor.factors.factor_rows import FactorRows, by_kind, merged
+from equifactor.factors.kinds import KINDS, kind_class, kind_name
 from equifactor.factors.label_pairs import LabelPair
 from equifactor.factors.lowering import by_shape
 from equifactor.factors.noisy_or import IN_SCOPE, ON, NoisyOr, log1mexp
@@ -36,13 +36,11 @@ from equifactor.graph.pointers import ptr_of
 from equifactor.graph.structure import Structure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from equifactor.typing import FloatArray, IntArray
+    from equifactor.typing import BoolArray, FloatArray, IntArray
 
 MAX_TABLE = 2**12  # entries up to which a factor of another kind is compared by its table
-MAX_ONLY_TABLE = 2**16  # the same for a kind that has no other form
-_MARK = 1000.0  # what tables of auxiliary variables say in whole multiples of, far from values that matter
+MAX_ONLY_TABLE = 2**16  # the same where there is no other form
+MARK = 1000.0  # what tables of auxiliary variables say in whole multiples of, far from values that matter
 
 
 def with_small_tables(graph: FactorGraph) -> FactorGraph:
@@ -53,59 +51,45 @@ def with_small_tables(graph: FactorGraph) -> FactorGraph:
     """
     if graph.structure.kinds is None:
         return graph
+    rows = graph.structure.rows(graph.log_phi)
+    bits = rows.sum_of_edges(np.log2(rows.card))
+    only_table = np.isin(rows.kind, [n for n in range(1, len(KINDS)) if issubclass(kind_class(n), LabelPair)])
+    return _with_tables(graph, (rows.kind != TABLE) & (only_table | (bits <= np.log2(MAX_TABLE))))
+
+
+def with_tables_at(graph: FactorGraph, factors: IntArray) -> FactorGraph:
+    """The graph with tables in place of these factors; raises `ModelError` where one is too large."""
+    chosen = np.zeros(graph.num_factors, bool)
+    chosen[factors] = True
+    return _with_tables(graph, chosen)
+
+
+def _with_tables(graph: FactorGraph, chosen: BoolArray) -> FactorGraph:
+    """The graph with tables in place of the chosen factors [F], and counts in place of clauses and of constants."""
     s = graph.structure
     rows = s.rows(graph.log_phi)
+    bits = np.where(chosen, rows.sum_of_edges(np.log2(rows.card)), 0.0)
+    if bits.max(initial=0.0) > np.log2(MAX_ONLY_TABLE):
+        a = int(np.argmax(bits))
+        raise ModelError(
+            f"factor {a} is a {kind_name(int(rows.kind[a]))} over {rows.arity[a]} variables with a table of "
+            f"2^{bits[a]:.0f} entries; models are compared up to 2^{np.log2(MAX_ONLY_TABLE):.0f} of them",
+            factor=a,
+        )
     parts = []
     for number, places in by_kind(rows):
-        some = rows.take(places)
-        if number == TABLE:
-            parts.append((places, some))
-            continue
-        bits = some.sum_of_edges(np.log2(some.card))
-        only_table = issubclass(kind_class(number), (LabelPair, Parity))
-        small = bits <= np.log2(MAX_ONLY_TABLE if only_table else MAX_TABLE)
-        if only_table and not small.all():
-            a = int(np.argmax(bits))
-            raise ModelError(
-                f"factor {places[a]} is a {kind_name(number)} over {some.arity[a]} variables with a table of "
-                f"2^{bits[a]:.0f} entries; models are compared up to 2^{np.log2(MAX_ONLY_TABLE):.0f} of them",
-                factor=int(places[a]),
-            )
-        own, large = np.flatnonzero(small), np.flatnonzero(~small)
-        for shape in by_shape(some.take(own)):
-            parts.append((places[own[shape]], _as_tables(some.take(own[shape]), number)))
-        left = some.take(large)
-        parts.append((places[large], _as_counts(left) if number == Clause.number else left))
+        own, left = places[chosen[places]], places[~chosen[places]]
+        for shape in by_shape(rows.take(own)):
+            parts.append((own[shape], _as_tables(rows.take(own[shape]), number)))
+        others = rows.take(left)
+        if number == Parity.number:
+            level = others.log_values[::2] == others.log_values[1::2]
+            parts.append((left[level], _level_counts(others.take(np.flatnonzero(level)))))
+            left, others = left[~level], others.take(np.flatnonzero(~level))
+        parts.append((left, _as_counts(others) if number == Clause.number else others))
     changed = merged(parts)
     structure = Structure.of_rows(s.card, changed, variable_names=s.variable_names, state_names=s.state_names)
     return FactorGraph.trusted(structure, changed.log_values, graph.observed, graph.name)
-
-
-def tables_that_say_the_same(graph: FactorGraph, tolerance: float = 0.0) -> FactorGraph:
-    """The graph with auxiliary variables and tables, behind its own, in place of what `with_small_tables` left.
-
-    Two graphs are isomorphic exactly when these are, and every isomorphism of these is one of theirs. Configurations
-    of sparse tables within the tolerance of the default count as the default.
-    """
-    s = graph.structure
-    if s.kinds is None:
-        return graph
-    rows = s.rows(graph.log_phi)
-    new = _NewTables(s.num_vars, s.num_factors)
-    encode: dict[int, Callable[[_NewTables, int, FactorRows], None]] = {
-        Counting.number: _encode_count,
-        NoisyOr.number: _encode_noisy_or,
-        SparseTable.number: lambda new, a, row: _encode_sparse(new, a, _without_default(row, tolerance)),
-    }
-    for a in np.flatnonzero(s.kinds.kind != TABLE).tolist():
-        encode[int(s.kinds.kind[a])](new, a, rows.take(np.array([a])))
-    tables = np.flatnonzero(s.kinds.kind == TABLE)
-    all_tables = merged([(tables, rows.take(tables)), new.rows()])
-    card = np.concatenate((s.card, new.card))
-    observed = np.full(len(card), -1)
-    observed[: s.num_vars] = -1 if graph.observed is None else graph.observed
-    observed[new.tags] = 0
-    return FactorGraph.trusted(Structure.of_rows(card, all_tables), all_tables.log_values, observed)
 
 
 def normal_factors(graph: FactorGraph) -> FactorGraph:
@@ -114,18 +98,15 @@ def normal_factors(graph: FactorGraph) -> FactorGraph:
     if s.kinds is None:
         return graph
     rows = s.rows(graph.log_phi)
-    normal = {
-        TABLE: lambda row: row,
-        Counting.number: _normal_count,
-        NoisyOr.number: _normal_noisy_or,
-        SparseTable.number: _normal_sparse,
-    }
-    alone = [(np.array([a]), rows.take(np.array([a]))) for a in range(s.num_factors)]
-    changed = merged([(place, normal[int(row.kind[0])](row)) for place, row in alone])
+    normal = {Counting.number: _normal_count, NoisyOr.number: _normal_noisy_or, SparseTable.number: _normal_sparse}
+    has_choice = np.isin(rows.kind, list(normal))
+    others = np.flatnonzero(~has_choice)
+    alone = [(np.array([a]), rows.take(np.array([a]))) for a in np.flatnonzero(has_choice).tolist()]
+    changed = merged([(others, rows.take(others)), *((place, normal[int(row.kind[0])](row)) for place, row in alone)])
     return FactorGraph.trusted(Structure.of_rows(s.card, changed), changed.log_values, graph.observed, graph.name)
 
 
-class _NewTables:
+class NewTables:
     """Auxiliary variables and tables that take the place of factors or come behind all of them."""
 
     def __init__(self, num_vars: int, num_factors: int) -> None:
@@ -150,8 +131,12 @@ class _NewTables:
     def add(self, first: int, others: IntArray, tables: list[FloatArray]) -> None:
         """A table for one variable with each of the others."""
         for other, table in zip(others.tolist(), tables, strict=True):
-            self._add(self._next_factor, [first, other], table)
-            self._next_factor += 1
+            self.append([first, other], table)
+
+    def append(self, scope: list[int], table: FloatArray) -> None:
+        """One more table behind all others."""
+        self._add(self._next_factor, scope, table)
+        self._next_factor += 1
 
     def _add(self, place: int, scope: list[int], table: FloatArray) -> None:
         self._places.append(place)
@@ -172,43 +157,53 @@ class _NewTables:
         return np.array(self._places, np.int64), rows
 
 
-def _encode_count(new: _NewTables, factor: int, row: FactorRows) -> None:
+def encode_count(new: NewTables, factor: int, row: FactorRows) -> None:
+    """A count, or a clause, as in the table above."""
     side, number = new.variable(2), new.variable(int(row.arity[0]) + 1)
-    values, steps = row.log_values, _MARK * np.arange(row.arity[0] + 1)
+    values, steps = row.log_values, MARK * np.arange(row.arity[0] + 1)
     new.replace(factor, [side, number], np.stack((values, values[::-1])))
     new.add(side, np.array([number]), [np.stack((steps, steps))])
     positive = np.where(np.eye(2), -np.inf, 0.0)  # side 0 has the states that are counted
     new.add(side, row.scope_vars, [positive if sign else positive[::-1] for sign in row.words.tolist()])
 
 
-def _encode_noisy_or(new: _NewTables, factor: int, row: FactorRows) -> None:
+def encode_level(new: NewTables, factor: int, row: FactorRows) -> None:
+    """A count whose values are all the same: it has a scope and no sides."""
+    head = new.variable(1)
+    new.replace(factor, [head], row.log_values[:1])
+    new.add(head, row.scope_vars, [np.full(2, 5 * MARK)] * len(row.scope_vars))
+
+
+def encode_noisy_or(new: NewTables, factor: int, row: FactorRows) -> None:
+    """A noisy-or, as in the table above."""
     head = new.variable(2)
     known = min(int(row.words[0]), IN_SCOPE)
-    new.replace(factor, [head], np.array([row.log_values[0], _MARK * (1 + known)]))
+    new.replace(factor, [head], np.array([row.log_values[0], MARK * (1 + known)]))
     active = row.words[1:]
     is_effect = np.arange(len(active)) == row.words[0] - IN_SCOPE
-    tables = np.full((len(active), 2, 2), _MARK)
+    tables = np.full((len(active), 2, 2), MARK)
     tables[:, 0] = 0.0
     tables[np.flatnonzero(~is_effect), 0, active[~is_effect]] = row.log_values[1:]
-    tables[is_effect, 1] = 2 * _MARK
-    tables[np.flatnonzero(is_effect), 0, active[is_effect]] = 3 * _MARK
+    tables[is_effect, 1] = 2 * MARK
+    tables[np.flatnonzero(is_effect), 0, active[is_effect]] = 3 * MARK
     new.add(head, row.scope_vars, list(tables))
 
 
-def _encode_sparse(new: _NewTables, factor: int, row: FactorRows) -> None:
+def encode_sparse(new: NewTables, factor: int, row: FactorRows) -> None:
+    """A sparse table, as in the table above."""
     selector = new.variable(len(row.log_values))
     new.replace(factor, [selector], row.log_values)
     listed = row.words.reshape(-1, row.arity[0])
     tables = []
     for k, d in enumerate(row.card.tolist()):
         table = np.full((len(listed) + 1, d), -np.inf)
-        table[0] = _MARK  # of all that is not listed
+        table[0] = MARK  # of all that is not listed
         table[1 + np.arange(len(listed)), listed[:, k]] = 0.0
         tables.append(table)
     new.add(selector, row.scope_vars, tables)
 
 
-def _without_default(row: FactorRows, tolerance: float) -> FactorRows:
+def without_default(row: FactorRows, tolerance: float) -> FactorRows:
     """A sparse table without configurations that have its default value."""
     default, values = row.log_values[0], row.log_values[1:]
     kept = (values != default) & ~(np.isfinite(values) & (np.abs(values - max(default, -1e300)) <= tolerance))
@@ -220,6 +215,8 @@ def _without_default(row: FactorRows, tolerance: float) -> FactorRows:
 def _normal_count(row: FactorRows) -> FactorRows:
     """Of the two sides the one with the lesser values; where both have the same, that of the first one's state 1."""
     values, turned = row.log_values, row.log_values[::-1]
+    if (values == values[0]).all():
+        return row.with_words(row.word_ptr, np.ones_like(row.words))
     differ = np.flatnonzero(values != turned)
     if (turned[differ[0]] < values[differ[0]]) if len(differ) else row.words[0] == 0:
         return row.with_values(row.value_ptr, turned.copy()).with_words(row.word_ptr, 1 - row.words)
@@ -237,7 +234,7 @@ def _normal_noisy_or(row: FactorRows) -> FactorRows:
 
 def _normal_sparse(row: FactorRows) -> FactorRows:
     """Configurations in order, without those of the default value."""
-    row = _without_default(row, 0.0)
+    row = without_default(row, 0.0)
     listed = row.words.reshape(-1, row.arity[0])
     order = np.lexsort(listed.T[::-1])
     values = np.concatenate((row.log_values[:1], row.log_values[1:][order]))
@@ -250,6 +247,14 @@ def _as_counts(rows: FactorRows) -> FactorRows:
     values = np.zeros(value_ptr[-1])
     values[value_ptr[:-1]] = rows.log_values
     return rows.as_kind(Counting.number).with_values(value_ptr, values)
+
+
+def _level_counts(rows: FactorRows) -> FactorRows:
+    """Parities for which even and odd are the same as counts for which all numbers are."""
+    value_ptr = ptr_of(rows.arity + 1)
+    values = np.repeat(rows.log_values[::2], rows.arity + 1)
+    words = np.ones(len(rows.scope_vars), np.int64)
+    return rows.as_kind(Counting.number).with_values(value_ptr, values).with_words(rows.scope_ptr, words)
 
 
 def _as_tables(rows: FactorRows, number: int) -> FactorRows:

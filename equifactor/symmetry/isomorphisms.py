@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.errors import ModelError, OptionError, SolveError
-from equifactor.graph.factor_graph import as_graphs
+from equifactor.graph.factor_graph import FactorGraph, as_graphs
 from equifactor.graph.pointers import place_in_row
 from equifactor.symmetry.canonical_forms import canonical_relabelling
 from equifactor.symmetry.colour_refinement import bits, refine
-from equifactor.symmetry.compared_factors import tables_that_say_the_same, with_small_tables
+from equifactor.symmetry.comparable_graph import comparable, first_states, with_swaps
+from equifactor.symmetry.compared_factors import with_small_tables
 from equifactor.symmetry.relabelled_graph import entry_places, relabel
 from equifactor.symmetry.relabelling import Relabelling
 
 if TYPE_CHECKING:
-    from equifactor.graph import FactorGraph
     from equifactor.graph.structure import Structure
     from equifactor.symmetry.colour_refinement import HashArray
+    from equifactor.symmetry.comparable_graph import ComparableGraph
+    from equifactor.symmetry.parity_systems import ParitySystem
     from equifactor.typing import FloatArray
 
 
@@ -46,22 +48,37 @@ def isomorphism(g: FactorGraph, h: FactorGraph, tolerance: float = 0.0) -> Relab
     g, h = as_graphs((g, h))
     if not (isinstance(tolerance, Real) and 0 <= tolerance < np.inf):
         raise OptionError(f"the tolerance must be a number >= 0, found {tolerance!r}")
-    if g.structure.kinds is None and h.structure.kinds is None:
-        return _isomorphism_of_tables(g, h, float(tolerance))
+    tolerance = float(tolerance)
     if (g.num_vars, g.num_factors) != (h.num_vars, h.num_factors):
         return None
-    same_g, same_h = (tables_that_say_the_same(with_small_tables(x), float(tolerance)) for x in (g, h))
-    r = _isomorphism_of_tables(same_g, same_h, float(tolerance))
-    return None if r is None else _own_part(r, g.structure, h.structure)
+    plain = [with_small_tables(x) for x in (g, h)]
+    exact = _with_equal_values(*plain, tolerance) if tolerance else plain
+    same_g, same_h = (comparable(p, e, tolerance) for p, e in zip(plain, exact, strict=True))
+    r = _isomorphism_of_tables(same_g.tables, same_h.tables, tolerance)
+    if r is None or (same_g.tables is g and same_h.tables is h):
+        return r
+    own = _own_part(r, same_g, g.structure, h.structure)
+    return _turned_right(own, same_g.parities, same_h.parities)
 
 
-def _own_part(r: Relabelling, s: Structure, t: Structure) -> Relabelling:
+def _own_part(r: Relabelling, same: ComparableGraph, s: Structure, t: Structure) -> Relabelling:
     """What a relabelling of tables that say the same does to the graphs themselves, from structure s to t."""
     variables, factors = r.variables[: s.num_vars], r.factors[: s.num_factors]
     by_new = np.lexsort((variables[s.scope_vars], factors[s.factor_of_edge]))
     slots = np.empty(s.num_edges, np.int64)
     slots[by_new] = place_in_row(t.scope_ptr)[np.lexsort((t.scope_vars, t.factor_of_edge))]
-    return Relabelling(variables, factors, slots, r.states[: s.state_ptr[-1]], s.scope_ptr, s.state_ptr)
+    states = same.own_states(r.states, s.state_ptr)
+    return Relabelling(variables, factors, slots, states, s.scope_ptr, s.state_ptr)
+
+
+def _turned_right(r: Relabelling, g: ParitySystem | None, h: ParitySystem | None) -> Relabelling | None:
+    """The relabelling with the states of free variables swapped so that every parity is turned as it is in h."""
+    if g is None or h is None:
+        return r
+    place = np.searchsorted(h.factors, r.factors[g.factors])
+    turned = g.turns_after(first_states(r) == 1)
+    swapped, all_met = g.swaps(turned ^ h.turned[place], g.factors)
+    return with_swaps(r, swapped) if all_met else None
 
 
 def _isomorphism_of_tables(g: FactorGraph, h: FactorGraph, tolerance: float) -> Relabelling | None:
@@ -119,6 +136,17 @@ def _values(a: FloatArray, b: FloatArray, tolerance: float) -> tuple[HashArray, 
     numbers = np.zeros(len(both), np.uint64)  # group 0: the true zeros
     numbers[finite] = group[np.searchsorted(sorted_values, both[finite])]
     return numbers[: len(a)], numbers[len(a) :]
+
+
+def _with_equal_values(g: FactorGraph, h: FactorGraph, tolerance: float) -> list[FactorGraph]:
+    """Both graphs with the least value of its group in place of every value."""
+    numbers = np.concatenate(_values(g.log_phi, h.log_phi, tolerance))
+    both = np.concatenate((g.log_phi, h.log_phi))
+    least = np.full(int(numbers.max(initial=0)) + 1, np.inf)
+    np.minimum.at(least, numbers, both)
+    split = len(g.log_phi)
+    parts = ((g, least[numbers[:split]]), (h, least[numbers[split:]]))
+    return [FactorGraph.trusted(x.structure, values, x.observed) for x, values in parts]
 
 
 def _moved_values(g: FactorGraph, h: FactorGraph, r: Relabelling, values: HashArray) -> HashArray:

@@ -114,8 +114,7 @@ def _first_edge_states(flat: FlatGraph[Any], s: Structure) -> IntArray:
 
 def _rows(graph: FactorGraph, r: Relabelling) -> FactorRows:
     """The relabelled factors of a graph that has other kinds than tables."""
-    from equifactor.factors.checks import by_kind
-    from equifactor.factors.factor_rows import merged
+    from equifactor.factors.factor_rows import by_kind, merged
     from equifactor.factors.kinds import kind_class
     from equifactor.factors.structured_factor import TABLE
 

@@ -48,6 +48,7 @@ def uai_per_graph(
 
 def expected_log_score(flat: Flat, probabilities: Float[Tensor, " X"]) -> Float[Tensor, " G"]:
     """E[sum_a log f_a(x_a)] of independent variables: each table contracted with its variables' beliefs; cost O(T)."""
+    flat.require_tables("training for MAP")
     on_edges = probabilities.index_select(0, flat.state_of_edge_state)
     score = probabilities.new_zeros(flat.num_graphs)
     for group in flat.groups:

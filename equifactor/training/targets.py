@@ -18,9 +18,9 @@ from equifactor.clock import Clock
 from equifactor.errors import FormatError, OptionError
 from equifactor.fleet import fleet_at
 from equifactor.graph import FactorGraph
+from equifactor.graph.dense_graph import with_tables
 from equifactor.graph.reduction import ReducedGraph, without_impossible_states
 from equifactor.io.files import write_bytes
-from equifactor.io.written_tables import with_tables
 from equifactor.result import Task
 
 if TYPE_CHECKING:

@@ -188,7 +188,7 @@ def _prepared(
     network.to(device=processes.device, dtype=split.training.torch_dtype)
     for part in (split.training, split.validation):
         for plan in part.plans(settings.batch_size):
-            network.check(part.batch(plan).flat)
+            network.accept(part.batch(plan).flat)
     identity = {
         "kind": network.kind, "network": dataclasses.asdict(network.config), "task": task.value, "data": split.text,
         "contents": split.contents(),

@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
-import numpy as np
+import time
+import tracemalloc
 
-from equifactor import AtMost, Clause, FactorGraph, NoisyOr, Parity, SparseTable, lower, solve
+import numpy as np
+import pytest
+
+from equifactor import (
+    AtMost,
+    Clause,
+    Count,
+    FactorGraph,
+    ModelError,
+    NoisyOr,
+    Parity,
+    Potts,
+    SparseTable,
+    lower,
+    solve,
+)
+from equifactor.factors import count, sparse_boxes
+from equifactor.factors.lowering import LoweredBuilder
 
 
 def test_a_chain_of_tables_for_long_factors() -> None:
@@ -38,3 +56,53 @@ def test_impossible_evidence_is_found_through_tables() -> None:
     g = FactorGraph([2] * 30, [(range(30), AtMost(1)), ([5, 6], [[1, 1], [1, 1]])]).condition({3: 1, 4: 1})
     for task in ("PR", "MAR", "MAP"):
         assert solve(g, task, "exact").status == "zero-probability"
+
+
+def test_what_is_too_large_is_refused_before_it_is_made() -> None:
+    k = 20_000
+    listed = np.arange(3000)[:, None] * np.ones(100, int)
+    graphs = [
+        FactorGraph([2] * k, [(range(k), Count(np.arange(k + 1.0)))]),
+        FactorGraph([10**5] * 2, [([0, 1], Potts(1.0))]),
+        FactorGraph([3000] * 100, [(range(100), SparseTable(listed, np.zeros(3000)))]),
+    ]
+    for graph, size in zip(graphs, ("42.3", "33.2", "29.7"), strict=True):
+        start = time.perf_counter()
+        tracemalloc.start()
+        with pytest.raises(ModelError, match=rf"more than 2\^28 entries, at least 2\^{size}; choose a solver"):
+            lower(graph)
+        assert tracemalloc.get_traced_memory()[1] < 2**26
+        tracemalloc.stop()
+        assert time.perf_counter() - start < 5
+
+
+def test_sizes_are_foretold_to_the_entry() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        k = int(rng.integers(7, 20))
+        values = np.where(np.arange(k + 1) < rng.integers(0, k + 2), rng.normal(size=k + 1), 1.0)
+        graph = FactorGraph([2] * k, [(range(k), Count(values, rng.integers(0, 2, k)))])
+        rows = graph.structure.rows(graph.log_phi)
+        foretold = count._chain_entries(rows.arity, count._caps(rows)).sum()
+        assert lower(graph).graph.structure.num_entries == foretold
+
+
+def test_boxes_hold_what_is_not_listed() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(60):
+        cards = rng.integers(1, 4, int(rng.integers(1, 6)))
+        listed = np.unique(rng.integers(0, cards, (int(rng.integers(0, 12)), len(cards))), axis=0)
+        boxes = sparse_boxes._boxes(LoweredBuilder(2**20), listed, cards)
+        states = np.indices(cards).reshape(len(cards), -1).T
+        inside = np.all([allowed[:, states[:, j]] for j, allowed in enumerate(boxes)], axis=0).sum(axis=0)
+        is_listed = (states[:, None] == listed).all(axis=2).any(axis=1)
+        np.testing.assert_array_equal(inside, ~is_listed)
+
+
+def test_many_configurations_take_no_time() -> None:
+    rng = np.random.default_rng(0)
+    listed = np.unique(rng.integers(0, 4, (20_000, 10)), axis=0)
+    graph = FactorGraph([4] * 10, [(range(10), SparseTable(listed, rng.normal(size=len(listed)), 0.5))])
+    start = time.perf_counter()
+    sparse_boxes.add_selectors(LoweredBuilder(2**28), graph.structure.rows(graph.log_phi))
+    assert time.perf_counter() - start < 3  # 0.1 s; a loop over boxes took 7 s

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from equifactor.errors import OptionError
 from equifactor.generators import LdpcCode
 from equifactor.generators.parity_checks import null_space
 
@@ -31,6 +35,56 @@ def test_regular_without_repeated_edges(size: tuple[int, int]) -> None:
 @pytest.mark.parametrize("size", [(96, 48), (200, 100), (1000, 500)])
 def test_long_codes_have_no_four_cycles(size: tuple[int, int]) -> None:
     assert four_cycles(LdpcCode.random(*size, seed=1)) == 0
+
+
+@pytest.mark.parametrize("per_check", [6, 30])
+def test_a_million_bits_take_seconds(per_check: int) -> None:
+    n = 1_000_000
+    start = time.process_time()
+    code = LdpcCode.random(n, n - 3 * n // per_check, seed=1)
+    assert time.process_time() - start < 5
+    assert set(np.diff(code.check_ptr).tolist()) == {per_check}
+    assert set(np.bincount(code.bits).tolist()) == {3}
+    checks = code.bits.reshape(-1, per_check)
+    assert (np.diff(checks, axis=1) > 0).all()
+
+
+def test_codes_of_a_seed_stay_what_they_were() -> None:
+    digest = hashlib.sha256()
+    for n, k, seed in ((12, 6, 2), (20, 8, 3), (96, 48, 5), (200, 180, 7)):
+        digest.update(LdpcCode.random(n, k, seed=seed).bits.astype(">i8").tobytes())
+    assert digest.hexdigest() == "06bd983d98cdf9422303c74dacae8284728fc195b0cf3a9ba5f61eddcffa7e19"
+
+
+def test_irregular_codes_have_their_degrees() -> None:
+    rng = np.random.default_rng(0)
+    for seed in range(20):
+        bits = rng.choice([1, 2, 3, 6], 40)
+        edges = int(bits.sum())
+        checks = np.full(edges // 5, 5)
+        checks[: edges - checks.sum()] += 1
+        code = LdpcCode.irregular(bits, checks, seed=seed)
+        np.testing.assert_array_equal(code.parity.sum(axis=0), bits)
+        np.testing.assert_array_equal(code.parity.sum(axis=1), checks)
+        np.testing.assert_array_equal(code.bits, LdpcCode.irregular(bits, checks, seed=seed).bits)
+    full = LdpcCode.irregular([3] * 4, [4] * 3)  # only one is possible, and the repair has to find it
+    assert full.parity.all()
+
+
+@pytest.mark.parametrize(
+    ("bits", "checks", "sentence"),
+    [
+        ([2, 2], [3], "the bits have 4 edges and the checks 3"),
+        ([2, 2], [4], "a bit of degree 2 needs as many of the others, found 1"),
+        ([1, 1], [3, -1], "the degrees of the checks are a list of whole numbers above 0"),
+        ([1.5, 1.5], [3], "the degrees of the bits are a list of whole numbers above 0"),
+        ([], [], "the degrees of the bits are a list"),
+        ([3, 3, 1, 1, 1], [4, 4, 1], "no code was found"),
+    ],
+)
+def test_refuses_degrees(bits: list, checks: list, sentence: str) -> None:
+    with pytest.raises(OptionError, match=sentence):
+        LdpcCode.irregular(bits, checks)
 
 
 @given(seed=st.integers(0, 1000), rows=st.integers(1, 6), cols=st.integers(1, 9))

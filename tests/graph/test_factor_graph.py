@@ -228,7 +228,7 @@ class TestScore:
     def test_blocks_do_not_show(self, monkeypatch: pytest.MonkeyPatch, rain: FactorGraph) -> None:
         x = assignments(rain)
         whole = rain.log_score(x)
-        monkeypatch.setattr("equifactor.graph.factor_graph._SCORE_BLOCK", 1)
+        monkeypatch.setattr("equifactor.graph.scores._SCORE_BLOCK", 1)
         np.testing.assert_array_equal(rain.log_score(x), whole)
 
     def test_mapping_by_name_with_evidence(self, rain: FactorGraph) -> None:

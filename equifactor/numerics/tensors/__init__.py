@@ -4,6 +4,7 @@ Symbols: msg_fv [S] factor-to-variable and msg_vf [S] variable-to-factor log mes
 True zeros are -inf and stay so: leave-one-out sums count infinities instead of subtracting them.
 """
 
+from equifactor.numerics.tensors.structured_tensors import PairTables, StructuredTensors, structured_of
 from equifactor.numerics.tensors.tensor_beliefs import (
     bethe_log_z,
     count_empty,
@@ -24,6 +25,8 @@ from equifactor.numerics.tensors.tensor_messages import (
 )
 
 __all__ = [
+    "PairTables",
+    "StructuredTensors",
     "bethe_log_z",
     "change_per_graph",
     "count_empty",
@@ -35,6 +38,7 @@ __all__ = [
     "max_states",
     "probabilities",
     "reduce_tables",
+    "structured_of",
     "sum_of_other_factors",
     "variable_log_beliefs",
     "with_messages",

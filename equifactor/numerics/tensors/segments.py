@@ -24,14 +24,14 @@ def segment_logsumexp(values: Tensor, index: Tensor, count: int) -> Tensor:
     """out[n] = ln sum exp of values [N] (or [N, H]) whose index is n; -inf where all are."""
     top = segment_max(values.detach(), index, count)
     top = torch.where(torch.isneginf(top), 0.0, top)
-    return _safe_log(segment_sum((values - top[index]).exp(), index, count)) + top
+    return safe_log(segment_sum((values - top[index]).exp(), index, count)) + top
 
 
 def logsumexp(values: Tensor, axis: int) -> Tensor:
     """ln sum exp along an axis; where all are -inf the result is -inf and the gradient 0 (torch's own gives NaN)."""
     top = values.detach().amax(axis, keepdim=True)
     top = torch.where(torch.isneginf(top), 0.0, top)
-    return _safe_log((values - top).exp().sum(axis)) + top.squeeze(axis)
+    return safe_log((values - top).exp().sum(axis)) + top.squeeze(axis)
 
 
 def finite(log_total: Tensor) -> Tensor:
@@ -39,7 +39,7 @@ def finite(log_total: Tensor) -> Tensor:
     return torch.where(torch.isneginf(log_total), 0.0, log_total)
 
 
-def _safe_log(total: Tensor) -> Tensor:
+def safe_log(total: Tensor) -> Tensor:
     """ln of a number >= 0 whose gradient at 0 is 0 instead of 0 times infinity."""
     positive = total > 0
     return torch.where(positive, torch.where(positive, total, 1.0).log(), -torch.inf)

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from equifactor.graph import FlatGraph
 from equifactor.numerics.tensors.segments import finite, logsumexp, segment_logsumexp, segment_max, segment_sum
+from equifactor.numerics.tensors.structured_tensors import structured_of, structured_scores
 from equifactor.numerics.tensors.tensor_messages import sum_of_other_factors, with_messages
 
 Flat = FlatGraph[Tensor]
@@ -49,6 +50,8 @@ def log_scores(g: Flat, states: Int[Tensor, " V"]) -> Float[Tensor, " G"]:
         table = group.table(g.log_phi).reshape(group.num_factors, -1)
         entries = table.gather(1, picked[:, None]).squeeze(1)
         score = score + segment_sum(entries, g.graph_of_factor[group.factors], g.num_graphs)
+    for factors, values in structured_scores(g, states):
+        score = score + segment_sum(values, g.graph_of_factor[factors], g.num_graphs)
     return score
 
 
@@ -70,6 +73,10 @@ def bethe_log_z(g: Flat, msg_fv: Float[Tensor, " S"]) -> Float[Tensor, " G"]:
         belief = with_messages(group, g.log_phi, msg_vf)
         log_z_a = logsumexp(belief.reshape(group.num_factors, -1), -1)
         graph = g.graph_of_factor[group.factors]
+        log_z = log_z + segment_sum(log_z_a, graph, g.num_graphs)
+        empty = empty + count_empty(log_z_a, graph, g.num_graphs)
+    for own in structured_of(g):
+        log_z_a, graph = own.log_totals(g.log_phi, msg_vf, "sum"), g.graph_of_factor[own.group.factors]
         log_z = log_z + segment_sum(log_z_a, graph, g.num_graphs)
         empty = empty + count_empty(log_z_a, graph, g.num_graphs)
     # A factor without support makes Z zero; its variables then hold +inf from (1 - d_i) ln 0. NaN stays NaN.

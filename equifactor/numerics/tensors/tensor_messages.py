@@ -11,6 +11,7 @@ from torch import Tensor
 from equifactor.graph import FlatGraph
 from equifactor.graph.flat_graph import FactorGroup
 from equifactor.numerics.tensors.segments import logsumexp, segment_max, segment_sum
+from equifactor.numerics.tensors.structured_tensors import StructuredTensors, structured_of
 from equifactor.typing import Semiring
 
 Flat = FlatGraph[Tensor]
@@ -23,6 +24,8 @@ def first_messages(g: Flat, semiring: Semiring = "sum") -> Float[Tensor, " S"]:
         for d in group.shape:
             table = group.table(g.log_phi) if len(group.shape) == 1 else g.log_phi.new_zeros(group.num_factors, d)
             blocks.append(_normalized(table, semiring).reshape(-1))
+    for own in structured_of(g):
+        blocks.append(own.normalized(g.log_phi.new_zeros(own.kind.num_states), semiring))
     return torch.cat(blocks) if blocks else g.log_phi.new_zeros(0)
 
 
@@ -32,7 +35,7 @@ def sum_of_other_factors(g: Flat, msg_fv: Float[Tensor, " S"]) -> Float[Tensor, 
     Not normalised: together with `bethe_log_z` the constants matter. Cost O(S).
     """
     state = g.state_of_edge_state
-    if not g.has_zeros:
+    if not g.has_zeros and not g.structured:
         return segment_sum(msg_fv, state, g.num_states).index_select(0, state) - msg_fv
     zero = torch.isneginf(msg_fv)
     finite = torch.where(zero, 0.0, msg_fv)
@@ -42,9 +45,19 @@ def sum_of_other_factors(g: Flat, msg_fv: Float[Tensor, " S"]) -> Float[Tensor, 
     return torch.where(zeros_of_others > 0.5, -torch.inf, others)
 
 
-def marginalize_tables(g: Flat, msg_vf: Float[Tensor, " S"], semiring: Semiring = "sum") -> Float[Tensor, " S"]:
-    """Normalised factor-to-variable messages: reduce `log_phi + sum_{j != i} m_{j->a}` over the others' states."""
+def marginalize_tables(
+    g: Flat,
+    msg_vf: Float[Tensor, " S"],
+    semiring: Semiring = "sum",
+    kinds: Sequence[StructuredTensors] | None = None,
+) -> Float[Tensor, " S"]:
+    """Normalised factor-to-variable messages: reduce `log_phi + sum_{j != i} m_{j->a}` over the others' states.
+
+    `kinds` are the `structured_of` the graph, for callers with many steps to go.
+    """
     blocks = [_normalized(b, semiring).reshape(-1) for b in _reduced(g.groups, g.log_phi, msg_vf, semiring)]
+    for own in structured_of(g) if kinds is None else kinds:
+        blocks.append(own.normalized(own.messages(g.log_phi, msg_vf, semiring), semiring))
     return torch.cat(blocks) if blocks else msg_vf.new_zeros(0)
 
 

@@ -10,18 +10,22 @@ from equifactor.options import option
 from equifactor.registry import parse_solver, register
 from equifactor.result import Estimate, Status, Task
 from equifactor.solver import SolveContext, Solver
+from equifactor.solvers.auto.table_forms import completed, cost_in_words, has_kinds, table_forms
 from equifactor.solvers.elimination.brute import BruteForce
 from equifactor.solvers.elimination.exact import Exact
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
+    from equifactor.graph.lowered_graph import LoweredGraph
 
 _FEW_STATES = 2**14  # Up to this many joint states, enumeration answers before the kernels of elimination are loaded.
 _MOST = 0.75  # Exact is stopped after this share of the time left, whatever its estimate: someone must give an answer.
 _SHARE = 2 / 3  # Exact may take this share of its time by its own estimate.
 _QUICK = 0.1  # Exact MAP is preceded by bounds when it takes more seconds than this.
 _BEFORE = 0.25  # Bounds get this share of the time of exact MAP: they often prove an assignment sooner.
+_FEW_ENTRIES = 2**22  # Search and bounds on tables in place of other factors pay up to this many entries.
+_NATIVE_SHARE = 0.4  # Search among factors as they are gets this share of the time where there are such tables.
 _UNLIMITED = 60.0  # Exact may take this many seconds when there is no deadline.
 
 
@@ -34,6 +38,7 @@ class Auto(Solver):
     The message says what was chosen and why. MAP without a proof goes on to the time limit, or for `seconds`.
     """
 
+    any_kind = True
     exact_on = "trees"  # It is exact wherever it picks exact, but that depends on the limits.
     symmetries = frozenset()  # Search and dual bounds follow the order of the model.
 
@@ -43,63 +48,73 @@ class Auto(Solver):
 
     def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
         """Plan once for neighbours that share a structure; what exact refuses goes to the portfolio of the task."""
-        from equifactor.solvers.elimination.exact_batch import same_structure
-
         answers: list[Estimate] = []
         rest: list[int] = []  # These graphs are for the portfolio; a place is held for them in `answers`.
         reasons: list[str] = []
+        forms = table_forms(graphs, task)
         start = 0
         for stop in range(1, len(graphs) + 1):
-            if stop < len(graphs) and same_structure(graphs[start], graphs[stop]):
+            if stop < len(graphs) and _alike(forms[start], forms[stop]):
                 continue
-            group = graphs[start:stop]
-            found = self._exact(group, task, replace(context, clock=context.clock.part(_MOST)))
-            for n, answer in enumerate([found] * len(group) if isinstance(found, str) else found):
+            part = replace(context, clock=context.clock.part(_MOST))
+            found = self._exact(graphs[start:stop], forms[start:stop], task, part)
+            for n, answer in enumerate([found] * (stop - start) if isinstance(found, str) else found):
                 if isinstance(answer, str):
                     rest.append(start + n)
                     reasons.append(answer)
                     answer = Estimate(status=Status.TIME_LIMIT)
                 answers.append(answer)
             start = stop
-        if rest:
-            for n, estimate in zip(
-                rest, self._portfolio([graphs[n] for n in rest], reasons, task, context), strict=True
-            ):
-                answers[n] = estimate
+        if rest and task is Task.MAP:
+            for n, why in zip(rest, reasons, strict=True):
+                seconds = self.seconds if context.clock.time_limit is None else context.clock.left
+                answers[n] = self._best_assignment(graphs[n], forms[n], why, seconds, context)
+        elif rest:
+            for n, answer in zip(rest, self._sums([graphs[n] for n in rest], reasons, task, context), strict=True):
+                answers[n] = answer
         return answers
 
-    def _exact(self, group: Sequence[FactorGraph], task: Task, context: SolveContext) -> Sequence[Estimate | str] | str:
-        """Exact answers for graphs of one structure, or why there are none, for one graph or for all."""
+    def _exact(
+        self,
+        group: Sequence[FactorGraph],
+        forms: Sequence[LoweredGraph | str],
+        task: Task,
+        context: SolveContext,
+    ) -> Sequence[Estimate | str] | str:
+        """Exact answers for graphs whose tables have one structure, or why there are none, for one graph or for all."""
         states = group[0].num_joint_states
         if states * len(group) <= _FEW_STATES:
             brute = BruteForce()
             return _unless_stopped(brute.run(group, task, context), brute, f"there are {states:,} joint states")
+        lowered = [form for form in forms if not isinstance(form, str)]
+        if not lowered:
+            return str(forms[0])
+        tables, cost = [form.graph for form in lowered], cost_in_words(lowered[0])
         solver = Exact(memory_limit=self.memory_limit)
-        plan = solver.plan(group[0], task, context)
+        plan = solver.plan(tables[0], task, context)
         if plan.impossible:
-            return solver.run(group, task, context)
+            return _back(solver.run(tables, task, context), lowered)
         budget = _UNLIMITED if context.clock.time_limit is None else _SHARE * context.clock.left
         if not plan.finished:
-            return f"no elimination order within {self.memory_limit:g} GiB was found, given up at width {plan.width}"
+            limit = f"{self.memory_limit:g} GiB"
+            return f"{cost}no elimination order within {limit} was found, given up at width {plan.width}"
         if not plan.fits(self.memory_limit, task):
-            return f"exact would need {plan.cost_of(task)}"
+            return f"{cost}exact would need {plan.cost_of(task)}"
         if plan.seconds(task) * len(group) > budget:
-            return f"exact would take about {plan.seconds(task) * len(group):.2g} s"
+            return f"{cost}exact would take about {plan.seconds(task) * len(group):.2g} s"
         if task is Task.MAP and len(group) == 1 and plan.seconds(task) > _QUICK:
-            why = f"exact would take about {plan.seconds(task):.2g} s"
-            estimate = self._search(group[0], why, _BEFORE * plan.seconds(task), context)
+            why = f"{cost}exact would take about {plan.seconds(task):.2g} s"
+            estimate = self._best_assignment(group[0], lowered[0], why, _BEFORE * plan.seconds(task), context)
             if estimate.status is Status.OPTIMAL or context.clock.stopped:
                 return [estimate]
         estimates = (
-            [solver.run_plan(group[0], plan, task, context)] if len(group) == 1 else solver.run(group, task, context)
+            [solver.run_plan(tables[0], plan, task, context)] if len(group) == 1 else solver.run(tables, task, context)
         )
-        return _unless_stopped(estimates, solver, f"it needs {plan.cost_of(task)}")
+        return _unless_stopped(_back(estimates, lowered), solver, f"{cost}it needs {plan.cost_of(task)}")
 
-    def _portfolio(
+    def _sums(
         self, graphs: Sequence[FactorGraph], reasons: list[str], task: Task, context: SolveContext
     ) -> list[Estimate]:
-        if task is Task.MAP:
-            return [self._best_assignment(g, why, context) for g, why in zip(graphs, reasons, strict=True)]
         from equifactor.solvers.auto.sum_portfolio import FAILED, LEARNED, estimates, with_bounds
 
         answers = []
@@ -109,23 +124,55 @@ class Auto(Solver):
             answers.append(_say(estimate, parse_solver(spec), f"{why}, and {FAILED}" if spec == LEARNED else why))
         return answers
 
-    def _best_assignment(self, graph: FactorGraph, why: str, context: SolveContext) -> Estimate:
-        seconds = self.seconds if context.clock.time_limit is None else context.clock.left
-        return self._search(graph, why, seconds, context)
+    def _best_assignment(
+        self, graph: FactorGraph, form: LoweredGraph | str, why: str, seconds: float, context: SolveContext
+    ) -> Estimate:
+        """MAP in at most `seconds`: factors as they are first, then, where tables are few enough, the portfolio."""
+        if not has_kinds(graph) and not isinstance(form, str):
+            return self._search(form, None, why, seconds, context)
+        from equifactor.solvers.auto.native_search import native_best
 
-    def _search(self, graph: FactorGraph, why: str, seconds: float, context: SolveContext) -> Estimate:
-        """MAP by the portfolio, for at most `seconds`."""
+        in_tables = not isinstance(form, str) and form.graph.structure.num_entries <= _FEW_ENTRIES
+        share = _NATIVE_SHARE if in_tables else 1.0
+        end = context.clock.seconds + seconds
+        native = native_best(graph, share * seconds, self.gap, context)
+        finished = native.status in (Status.OPTIMAL, Status.ZERO_PROBABILITY) or context.clock.stopped
+        if finished or isinstance(form, str) or not in_tables:
+            return _say(native, "search", why)
+        return self._search(form, native, why, end - context.clock.seconds, context)
+
+    def _search(
+        self, form: LoweredGraph, known: Estimate | None, why: str, seconds: float, context: SolveContext
+    ) -> Estimate:
+        """MAP by the portfolio on tables, for at most `seconds`, beginning with what is known."""
         from equifactor.solvers.auto.map_portfolio import MapPortfolio, without_cheap_variables
 
-        shrunk = without_cheap_variables(graph)
+        shrunk = without_cheap_variables(form.graph)
         if shrunk is None:
-            return zero_by_exclusion(graph)
+            return zero_by_exclusion(form.original)
         if not shrunk.graph.num_vars:
-            estimate = shrunk.optimum()
+            estimate = form.estimate(shrunk.optimum())
             late = context.clock.status  # The answer is the same, but whoever set a deadline wants to know.
             estimate = estimate if late is None else replace(estimate, status=late)
             return _say(estimate, "elimination", "every variable was cheap to eliminate")
-        return _say(MapPortfolio(shrunk, context, self.gap).solve(seconds), "search with bounds", why)
+        portfolio = MapPortfolio(shrunk, context, self.gap)
+        if known is not None and known.assignment is not None:
+            whole = completed(form, known.assignment, context)
+            if whole is not None:
+                portfolio.offer(whole, known.upper_bound)
+        return _say(form.estimate(portfolio.solve(seconds)), "search with bounds", why)
+
+
+def _alike(form: LoweredGraph | str, other: LoweredGraph | str) -> bool:
+    """Whether the tables of two graphs have one structure."""
+    from equifactor.solvers.elimination.exact_batch import same_structure
+
+    return not isinstance(form, str) and not isinstance(other, str) and same_structure(form.graph, other.graph)
+
+
+def _back(estimates: Sequence[Estimate], forms: Sequence[LoweredGraph]) -> list[Estimate]:
+    """The estimates over the variables of the graphs before they were written in tables."""
+    return [form.estimate(estimate) for form, estimate in zip(forms, estimates, strict=True)]
 
 
 def _unless_stopped(estimates: Sequence[Estimate], solver: Solver, why: str) -> list[Estimate | str]:

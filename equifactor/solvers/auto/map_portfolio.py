@@ -10,10 +10,9 @@ from equifactor.graph import compile
 from equifactor.graph.move_model import MoveModel
 from equifactor.result import Estimate, Status
 from equifactor.solvers.auto.branch_worker import LEAST_FALL, PLAIN_STALL_SWEEPS, PLAIN_SWEEPS, BranchWorker
+from equifactor.solvers.auto.native_search import max_product
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 from equifactor.solvers.elimination.shrink import ShrunkGraph, shrink
-from equifactor.solvers.messages.bp_engine import BpSettings, new_engine
-from equifactor.solvers.messages.sequential_decoding import sequential_states
 from equifactor.solvers.optimise.ascent import VariableAscent
 from equifactor.solvers.optimise.cycle_ascent import CycleAscent
 from equifactor.solvers.optimise.local_search import LocalSearch
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 
     Worker = Literal["search", "dual", "branching"]
 
-_BP_ITERATIONS = 200  # Max-product makes at most this many iterations.
-_BP_BURST = 20  # The clock is looked at after this many iterations of max-product.
 _CYCLE_STALL_SWEEPS = 300  # The fall of a bound with cycles is measured over this many sweeps.
 _ROUNDING = 1e-12  # A bound whose fall is no more than this share of itself has stalled too: it is rounding.
 _PATIENCE = 400  # The search counts as done after this many phases without success.
@@ -112,15 +109,13 @@ class MapPortfolio:
 
     def _start(self) -> IntArray:
         """The better decoding of damped max-product messages."""
-        settings = BpSettings("max", "parallel", 0.5, 1e-6, self.context.seed)
-        engine = new_engine(self.flat, settings, self.context, "numba")
-        change = np.inf
-        for _ in range(_BP_ITERATIONS // _BP_BURST):
-            if change <= settings.tolerance or self.context.clock.stopped:
-                break
-            change = float(engine.sweep(_BP_BURST).max(initial=0.0))
-        decodings = [engine.answers().states, sequential_states(self.flat, engine.messages())]
-        return max(decodings, key=self.shrunk.graph.log_score)
+        return max(max_product(self.flat, self.context)[0], key=self.shrunk.graph.log_score)
+
+    def offer(self, assignment: IntArray, bound: float | None) -> None:
+        """Take an assignment [V] of the graph before it was shrunk, of positive probability, and an upper bound."""
+        self._offer([self.shrunk.states(assignment)])
+        if bound is not None:
+            self.bound = min(self.bound, bound)
 
     def _turn(self, left: float) -> None:
         """Let the worker go on that has had the least time for its weight."""

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.errors import ModelError
 from equifactor.result import Estimate, Status, Task
+from equifactor.solvers.auto.table_forms import has_kinds, run_any_kind, table_forms
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
@@ -52,14 +54,26 @@ def estimates(graphs: Sequence[FactorGraph], task: Task, context: SolveContext) 
     failed = [n for n, (estimate, _) in enumerate(found) if _failed(estimate)]
     if not learned or not failed or context.clock.stopped:
         return found
-    answers = parse_solver(LEARNED).run([graphs[n] for n in failed], task, context)
-    for n, answer in zip(failed, answers, strict=True):
+    for n, answer in zip(failed, _learned([graphs[n] for n in failed], task, context), strict=True):
         bp, spec = found[n]
         if answer.status in (Status.CONVERGED, Status.ITERATION_LIMIT):
             found[n] = replace(answer, log_z=bp.log_z), LEARNED  # The answer for ln Z is that of the task PR.
         else:  # It was cut short, or too large after all. BP answers, but whoever set a deadline wants to know.
             found[n] = replace(bp, status=context.clock.status or bp.status), spec
     return found
+
+
+def _learned(graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
+    """The answers of the network; `too-large` where it needs tables that do not fit."""
+    from equifactor.registry import parse_solver
+
+    network = parse_solver(LEARNED)
+    if not network.any_kind and any(map(has_kinds, graphs)):
+        forms = table_forms(graphs, task)
+        lowered = [form.graph for form in forms if not isinstance(form, str)]
+        if len(lowered) < len(forms) or not _fits(lowered, context):
+            return [Estimate(status=Status.TOO_LARGE) for _ in graphs]
+    return run_any_kind(network, graphs, task, context)
 
 
 def _fits(graphs: Sequence[FactorGraph], context: SolveContext) -> bool:
@@ -99,11 +113,21 @@ def _merit(answer: tuple[Estimate, str]) -> tuple[bool, float]:
 
 def with_bounds(estimate: Estimate, graph: FactorGraph, context: SolveContext) -> Estimate:
     """The same estimate of ln Z with a lower bound by mean field and an upper one by reweighting."""
+    lower, upper = _bound("meanfield", graph, context), _bound("trw", graph, context)
+    return replace(
+        estimate,
+        lower_bound=None if lower is None else lower.lower_bound,
+        upper_bound=None if upper is None else upper.upper_bound,
+    )
+
+
+def _bound(name: str, graph: FactorGraph, context: SolveContext) -> Estimate | None:
+    """ln Z by a solver that bounds it; None where time is up, or where it needs tables that are too large."""
     from equifactor.registry import parse_solver
 
-    lower = upper = None
-    if not context.clock.stopped:
-        lower = parse_solver("meanfield").run([graph], Task.PR, context)[0].lower_bound
-    if not context.clock.stopped:
-        upper = parse_solver("trw").run([graph], Task.PR, context)[0].upper_bound
-    return replace(estimate, lower_bound=lower, upper_bound=upper)
+    if context.clock.stopped:
+        return None
+    try:
+        return run_any_kind(parse_solver(name), [graph], Task.PR, context)[0]
+    except ModelError:
+        return None

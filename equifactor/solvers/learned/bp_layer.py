@@ -21,8 +21,16 @@ from jaxtyping import Float
 from torch import Tensor
 
 from equifactor.errors import ModelError, OptionError
+from equifactor.factors.kinds import kind_name
 from equifactor.numerics import tensors
-from equifactor.numerics.tensors.segments import finite, logsumexp, segment_logsumexp, segment_max, segment_sum
+from equifactor.numerics.tensors.segments import (
+    finite,
+    logsumexp,
+    safe_log,
+    segment_logsumexp,
+    segment_max,
+    segment_sum,
+)
 from equifactor.solvers.learned.wiring import Flat, Wiring, wire
 from equifactor.typing import Semiring
 
@@ -33,7 +41,7 @@ class Beliefs(NamedTuple):
     """What `beliefs` returns; everything but the last two carries a gradient."""
 
     log_probabilities: Float[Tensor, " X"]  # The log belief of every variable state, -inf where impossible.
-    log_factors: Float[Tensor, " T"]  # The log belief of every table entry, in flat order.
+    log_factors: Float[Tensor, " T"]  # The log belief of every table entry, or other log value, in flat order.
     log_z: Float[Tensor, " G"]  # The Bethe ln Z; for `max` the log score of the best assignment.
     change: Float[Tensor, " G"]  # The largest change of a message in the last step, in probability.
     iterations: int
@@ -45,7 +53,13 @@ class Beliefs(NamedTuple):
 
     @property
     def factors(self) -> Float[Tensor, " T"]:
-        """The joint marginals of the variables of each factor."""
+        """The joint marginals of the variables of each factor.
+
+        For factors that are no tables, the derivative of ln Z in each of their log values: the probability of an even
+        number of ones, of a violated clause, of each number of ones, of each listed configuration and of all others, of
+        equal labels; for a truncated linear factor the mean distance in reach and the probability of the limit. A
+        noisy-or has none, and 0 here.
+        """
         return self.log_factors.exp()
 
 
@@ -63,8 +77,9 @@ def beliefs(
 
     Args:
         flat: structure of one graph or a batch, `compile(graphs).to(device, dtype)`; its own potentials are not used.
-        log_phi: potentials in flat order, `-inf` for true zeros; tables written one after the other in the graphs' own
-            order become this by `tables[torch.tensor(flat.entry_order)]`.
+        log_phi: potentials in flat order, `-inf` for true zeros; of factors that are no tables their log values.
+            Tables written one after the other in the graphs' own order become this by
+            `tables[torch.tensor(flat.entry_order)]`.
         damping: share of the old log message that is kept.
         iterations: steps; on a tree with damping 0 as many as its diameter are exact.
         tolerance: `implicit` stops when no message changes by more, in probability.
@@ -162,7 +177,27 @@ def _factor_beliefs(flat: Flat, msg_fv: Tensor, semiring: Semiring) -> tuple[Ten
         blocks.append((log_b - finite(total)[:, None]).reshape(-1))
         log_z_a = log_b.amax(-1) if semiring == "max" else total
         log_z = log_z + segment_sum(log_z_a, flat.graph_of_factor[group.factors], flat.num_graphs)
+    for own in tensors.structured_of(flat, fixed=False):
+        log_z_a, log_b = _structured_beliefs(own, flat.log_phi, msg_vf, semiring)
+        blocks.append(log_b)
+        log_z = log_z + segment_sum(log_z_a, flat.graph_of_factor[own.group.factors], flat.num_graphs)
     return torch.cat(blocks) if blocks else msg_fv.new_zeros(0), log_z
+
+
+def _structured_beliefs(
+    own: tensors.StructuredTensors, log_phi: Tensor, msg_vf: Tensor, semiring: Semiring
+) -> tuple[Tensor, Tensor]:
+    """ln Z_a [N] of factors that are no tables, and the logs [t] of its derivatives in their log values."""
+    log_z_a = own.log_totals(log_phi, msg_vf, semiring)
+    if kind_name(own.group.kind) == "noisy_or":  # Its derivatives have either sign.
+        return log_z_a, torch.full_like(log_phi[own.group.entries], -torch.inf)
+    wanted = torch.is_grad_enabled() and log_z_a.requires_grad
+    with torch.inference_mode(False), torch.enable_grad():
+        values = log_phi.clone() if wanted else log_phi.detach().clone().requires_grad_()
+        total = own.log_totals(values, msg_vf if wanted else msg_vf.detach().clone(), semiring)
+        total = torch.where(torch.isneginf(total), 0.0, total)
+        (slope,) = torch.autograd.grad(total.sum(), values, create_graph=wanted)
+        return log_z_a, safe_log(slope[own.group.entries])
 
 
 def _log_z(flat: Flat, msg_fv: Tensor, semiring: Semiring) -> Float[Tensor, " G"]:

@@ -143,4 +143,5 @@ class FENBPSolver(NeuralBP):
     appendix C an upper one. Any cardinality and arity. Cost of a step: BP plus 5,000 multiplications per edge state.
     """
 
+    any_kind = True
     network_class = FENBP

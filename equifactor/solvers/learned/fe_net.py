@@ -18,6 +18,7 @@ from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkSt
 from equifactor.solvers.learned.wiring import Wiring
 
 _LOWEST = -1e3  # The number that features show for a true zero.
+_NOTHING = -1e8  # What channels through a factor are held above.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +125,8 @@ class FENet(Network):
             log_phi, sent = log_phi.clamp_min(_LOWEST), sent.clamp_min(_LOWEST)
         y = y + sent[:, None] * self.gamma
         q = wiring.reduce(y, log_phi=log_phi[:, None] * self.beta)
+        if wiring.kinds:  # A noisy-or whose causes surely fail excludes a state by itself.
+            q = q.clamp_min(_NOTHING)
         return squash(wiring.centred(q))
 
     def log_beliefs(self, state: NetworkState) -> Float[Tensor, " X"]:
@@ -171,4 +174,5 @@ class FENetSolver(NeuralBP):
     lower bound and appendix C an upper one. Any cardinality and arity.
     """
 
+    any_kind = True
     network_class = FENet

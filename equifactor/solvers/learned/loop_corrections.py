@@ -40,6 +40,7 @@ class LoopIndex:
     """Index arrays of all loops of a batch; S_L states of loop corners, S2 edge states of `Wiring`."""
 
     groups: tuple[FactorGroup, ...]
+    pairs: tensors.PairTables  # Tables of pair factors of other kinds; their entries come after log_phi.
     entries: tuple[tuple[Tensor, ...], ...]  # [N, d_k, d_{k+1}] in log_phi, for each group and side.
     state: Tensor  # [S_L] the variable state.
     corner: Tensor  # [S_L] the corner of a loop, from 0.
@@ -103,16 +104,17 @@ def loops_of(wiring: Wiring) -> Loops | None:
     index: LoopIndex | None = flat.cache["loops"]
     if index is None or wiring.is_over():
         return None
-    joint = [_joint(wiring, group, sides) for group, sides in zip(index.groups, index.entries, strict=True)]
+    log_phi = torch.cat((wiring.log_phi, index.pairs.values(wiring.kinds, wiring.log_phi)))
+    joint = [_joint(wiring, log_phi, group, sides) for group, sides in zip(index.groups, index.entries, strict=True)]
     return Loops(index, torch.cat(joint))
 
 
-def _joint(wiring: Wiring, group: FactorGroup, sides: tuple[Tensor, ...]) -> Tensor:
+def _joint(wiring: Wiring, log_phi: Tensor, group: FactorGroup, sides: tuple[Tensor, ...]) -> Tensor:
     """[N d_1 .. d_L] the pair tables around each loop, added up; with zeros each less its largest entry, and finite."""
     length = len(group.shape)
     total: Any = 0.0
     for k, entries in enumerate(sides):
-        table = wiring.log_phi[entries]  # [N, d_k, d_{k+1}]
+        table = log_phi[entries]  # [N, d_k, d_{k+1}]
         if wiring.has_zeros:
             table = (table - finite(table.detach().amax((1, 2), keepdim=True))).clamp_min(wiring.floor)
         here, after = k, (k + 1) % length
@@ -125,7 +127,8 @@ def _joint(wiring: Wiring, group: FactorGroup, sides: tuple[Tensor, ...]) -> Ten
 
 def _index(flat: Flat, wiring: Wiring) -> LoopIndex | None:
     """Search the loops and lay out their corners, slot after slot as in a FlatGraph."""
-    places = _places(flat, wiring)
+    own = tensors.PairTables(wiring.kinds)
+    places = _places(flat, wiring, own)
     var_ptr = _numpy(flat.var_ptr)
     pairs = Pairs(places.variables, np.diff(var_ptr), _numpy(flat.graph_of_var))
     rings = find_rings(pairs, wiring.clock)
@@ -158,6 +161,7 @@ def _index(flat: Flat, wiring: Wiring) -> LoopIndex | None:
     corners = [np.repeat(np.arange(e.start, e.stop), d) for g in groups for e, d in zip(g.edges, g.shape, strict=True)]
     return LoopIndex(
         groups=tuple(groups),
+        pairs=own,
         entries=tuple(entries),
         state=_tensor(states, flat),
         corner=_tensor(np.concatenate(corners), flat),
@@ -188,7 +192,7 @@ class _Places(NamedTuple):
         return self.table[side][:, None, None] + np.where(straight, x * after + y, y * here + x)
 
 
-def _places(flat: Flat, wiring: Wiring) -> _Places:
+def _places(flat: Flat, wiring: Wiring, own_pairs: tensors.PairTables) -> _Places:
     """The places of all pair factors of a batch."""
     var_of_edge = _numpy(flat.var_of_edge)
     variables, table, block = [np.zeros((0, 2), np.int64)], [np.zeros(0, np.int64)], [np.zeros((0, 2), np.int64)]
@@ -200,6 +204,11 @@ def _places(flat: Flat, wiring: Wiring) -> _Places:
             variables.append(np.stack([var_of_edge[e] for e in group.edges], 1))
             table.append(group.entries.start + n * math.prod(group.shape))
             block.append(np.stack([own.slots[j].start + n * group.shape[j] for j in (0, 1)], 1))
+    if len(own_pairs.edges):
+        variables.append(var_of_edge[own_pairs.edges])
+        table.append(flat.num_entries + own_pairs.start)
+        first_state = np.searchsorted(_numpy(flat.edge_of_edge_state), np.arange(flat.num_edges))
+        block.append(first_state[own_pairs.edges] - wiring.first)
     return _Places(*(np.concatenate(parts) for parts in (variables, table, block)))
 
 

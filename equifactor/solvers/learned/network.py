@@ -87,9 +87,15 @@ class Network(nn.Module, ABC):
     def check(self, flat: Flat) -> None:
         """Raise `ModelError` with one sentence where the network cannot take the graphs."""
 
+    def accept(self, flat: Flat) -> None:
+        """Raise `ModelError` where the network cannot take the graphs, or takes tables only and they have others."""
+        if not self.solver_class.any_kind:
+            flat.require_tables(self.kind)
+        self.check(flat)
+
     def begin(self, flat: Flat, semiring: Semiring, clock: Clock | None = None) -> NetworkState:
         """Check the graphs and start on them, as far as the clock allows."""
-        self.check(flat)
+        self.accept(flat)
         return self.start(wire(flat, semiring, clock))
 
     def forward(

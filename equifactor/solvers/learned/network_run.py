@@ -118,6 +118,8 @@ class NetworkRun:
             return bound
         from equifactor.solvers.optimise.ascent import VariableAscent
 
+        if self.compiled.structured:  # Dual ascent takes tables only.
+            return bound
         ascent = VariableAscent(self.compiled, _numpy(messages))
         for _ in range(passes):
             if self.context.clock.stopped:

@@ -22,7 +22,7 @@ class Replay:
     """
 
     def __init__(self, network: Network, flat: Flat, semiring: Semiring = "sum", steps: int | None = None) -> None:
-        network.check(flat)
+        network.accept(flat)
         self.network, self.semiring, self.steps = network, semiring, steps
         # The captured graph reads this copy, which must live as long.
         self.flat = replace(flat, log_phi=flat.log_phi.clone())

@@ -35,7 +35,7 @@ class Wiring:
 
     flat: Flat
     semiring: Semiring
-    groups: tuple[FactorGroup, ...]  # Factors of arity 2 and more; slots and edges count from the first of them.
+    groups: tuple[FactorGroup, ...]  # Tables of arity 2 and more; slots and edges count from the first of them.
     card: int | None  # The number of states of every edge, None where they differ.
     unary: Float[Tensor, " X"]  # The sum of the messages of unary factors.
     unary_seen: Float[Tensor, " S2"]  # The sum of the messages of unary factors, at each edge state.
@@ -53,6 +53,8 @@ class Wiring:
     var_of_edge: Tensor  # [E] the variable of all edges, unary factors included.
     all_groups: tuple[FactorGroup, ...]
     floor: Tensor  # [] log messages are held above it, true zeros aside.
+    kinds: tuple[tensors.StructuredTensors, ...] = ()  # The factors that are no tables; their edge states come last.
+    first: int = 0  # How many edge states belong to unary factors.
     loops: Loops | None = None  # Short loops, for networks that look at them.
     clock: Clock | None = None  # What may stop the run; None in training.
 
@@ -77,9 +79,18 @@ class Wiring:
         return torch.where(count > 0.5, -torch.inf, total)
 
     def reduce(self, msg_vf: Float[Tensor, " S2 *H"], semiring: Semiring | None = None, log_phi: Any = None) -> Tensor:
-        """Factor-to-variable messages [S2, *H] (Eq. 3) of `log_phi` (the tables of the graph), not normalised."""
-        tables = self.log_phi if log_phi is None else log_phi
-        return tensors.reduce_tables(self.groups, tables, msg_vf, semiring or self.semiring, zeros=self.has_zeros)
+        """Factor-to-variable messages [S2, *H] (Eq. 3) of `log_phi` (the tables of the graph), not normalised.
+
+        Those of factors that are no tables are right up to a constant per edge, the same for both semirings.
+        """
+        tables, of = self.log_phi if log_phi is None else log_phi, semiring or self.semiring
+        if not self.kinds:
+            return tensors.reduce_tables(self.groups, tables, msg_vf, of, zeros=self.has_zeros)
+        blocks = [kind.messages(tables, msg_vf, of, first=self.first, scaled_by=self.semiring) for kind in self.kinds]
+        if self.groups:
+            own = msg_vf[: self.kinds[0].group.states.start - self.first]
+            blocks.insert(0, tensors.reduce_tables(self.groups, tables, own, of, zeros=self.has_zeros))
+        return torch.cat(blocks)
 
     def normalize(self, log_values: Float[Tensor, " S2 *H"], semiring: Semiring | None = None) -> Tensor:
         """Messages [S2, *H] whose states add up to 1 (sum) or have largest 1 (max) on each edge, channel by channel."""
@@ -184,13 +195,17 @@ class Wiring:
 
 def wire(flat: Flat, semiring: Semiring, clock: Clock | None = None) -> Wiring:
     """Look at a compiled batch once; every step of a network uses the result."""
+    if flat.structured:  # These may have zeros that no log value shows, such as a noisy-or without a leak.
+        flat = replace(flat, has_zeros=True)
     larger = [g for g in flat.groups if len(g.shape) >= 2]
-    first = larger[0].slots[0].start if larger else flat.num_edge_states
-    first_edge = larger[0].edges[0].start if larger else flat.num_edges
+    first = min(
+        [g.slots[0].start for g in larger] + [g.states.start for g in flat.structured] or [flat.num_edge_states]
+    )
+    first_edge = min([g.edges[0].start for g in larger] + [g.edges.start for g in flat.structured] or [flat.num_edges])
     # Groups are in the order of their arity, so what is left out is a prefix.
     groups = tuple(replace(g, slots=_shift(g.slots, first), edges=_shift(g.edges, first_edge)) for g in larger)
     unary_messages = tensors.first_messages(flat, semiring)[:first]
-    cards = {d for g in larger for d in g.shape}
+    cards = {d for g in larger for d in g.shape}.union(*(g.card.tolist() for g in flat.structured))
     unary = segment_sum(unary_messages, flat.state_of_edge_state[:first], flat.num_states)
     return Wiring(
         flat=flat,
@@ -214,6 +229,8 @@ def wire(flat: Flat, semiring: Semiring, clock: Clock | None = None) -> Wiring:
         all_groups=flat.groups,
         floor=message_floor(flat) if flat.has_zeros else flat.log_phi.new_full((), -torch.inf),
         clock=clock,
+        kinds=tensors.structured_of(flat),
+        first=first,
     )
 
 

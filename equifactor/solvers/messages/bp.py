@@ -7,19 +7,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from equifactor.graph.lowered_graph import lower
 from equifactor.numerics.table_ranges import structured_ranges, table_ranges
 from equifactor.options import option
 from equifactor.registry import register
 from equifactor.result import Estimate, Task
 from equifactor.solver import ALL_SYMMETRIES, Ending, IterativeSolver, SolveContext
 from equifactor.solvers.elimination.impossibility import zero_or_lost
-from equifactor.solvers.messages.bp_engine import BpEngine, BpSettings, Schedule, engine_name, new_engine
+from equifactor.solvers.messages.bp_engine import BpEngine, BpSettings, Schedule, new_engine
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from equifactor.graph import FactorGraph, FlatGraph
+    from equifactor.graph import FlatGraph
     from equifactor.typing import FloatArray, Semiring
 
 
@@ -46,14 +43,6 @@ class BeliefPropagation(IterativeSolver[BpEngine]):
         super().__post_init__()
         if self.schedule != "parallel" or self.decode != "argmax":  # these go through the factors in some order
             object.__setattr__(self, "symmetries", ALL_SYMMETRIES - {"global"})
-
-    def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
-        """The Numba engine takes factors of any kind; the torch engine gets equal graphs of tables."""
-        if engine_name(self.engine, context) == "numba" or all(g.structure.kinds is None for g in graphs):
-            return super().run(graphs, task, context)
-        lowered = [lower(g, "max" if task is Task.MAP else "sum") for g in graphs]
-        found = super().run([g.graph for g in lowered], task, context)
-        return [g.estimate(e) for g, e in zip(lowered, found, strict=True)]
 
     def init(self, flat: FlatGraph[np.ndarray], task: Task, context: SolveContext) -> BpEngine:
         """The engine with its first messages: unary factors send their tables, all others uniform messages."""

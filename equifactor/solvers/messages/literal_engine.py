@@ -66,7 +66,7 @@ class LiteralEngine:
             sign_of_edge=self.blocks.sign_of_edge,
             number=self._numbers(),
         )
-        self.total = np.zeros((2, flat.num_vars))
+        self.total = np.zeros(2 * flat.num_vars)
         self.general: NumbaEngine | None = None
 
     def _numbers(self) -> FloatArray:

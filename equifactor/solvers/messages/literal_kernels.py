@@ -44,7 +44,8 @@ def sweep_literals(count, literals, total, damping, is_max, change, check):
     Args:
         count: number of sweeps.
         literals: factors and messages.
-        total: [2, V] scratch for the sum into each variable, before and after.
+        total: [2V] scratch for the sums into each variable, before and after, side by side: on large graphs the time
+            goes into fetching them from memory, and so one fetch brings both.
         damping: share of the old log ratio that is kept.
         is_max: max-product instead of sum-product.
         change: [G] raised to the largest undamped movement in probability of the last sweep, when `check` is set.
@@ -59,20 +60,27 @@ def sweep_literals(count, literals, total, damping, is_max, change, check):
     for b in range(len(blocks)):
         longest = max(longest, blocks[b, ARITY])
     work = np.zeros((longest + 1) * ROWS * LANES)
-    now, after = total[0], total[1]
-    after[:] = unary
+    after = 0
+    _fill(total, after, unary)
     for e in range(len(lam)):
-        i = get(var_of_edge, e)
-        put(after, i, get(after, i) + get(lam, e))
+        i = 2 * get(var_of_edge, e) + after
+        put(total, i, get(total, i) + get(lam, e))
     for n in range(count):
-        now, after = after, now
-        if not is_max and _largest(now) + _largest(lam) > LIMIT:
+        after = 1 - after
+        if not is_max and _largest(total[1 - after :: 2]) + _largest(lam) > LIMIT:
             return n
-        after[:] = unary
+        _fill(total, after, unary)
         want = check and n == count - 1
         for b in range(len(blocks)):
-            _update_block(literals, blocks[b], now, after, work, damping, is_max, change, want)
+            _update_block(literals, blocks[b], total, after, work, damping, is_max, change, want)
     return count
+
+
+@fast_kernel
+def _fill(total, side, unary):
+    """Begin one of the two sums of all variables."""
+    for i in range(len(unary)):
+        put(total, 2 * i + side, get(unary, i))
 
 
 @reordering_kernel
@@ -80,12 +88,12 @@ def _largest(values):
     """The largest absolute value."""
     top = 0.0
     for n in range(len(values)):
-        top = max(top, abs(get(values, n)))
+        top = max(top, abs(values[n]))
     return top
 
 
 @fast_kernel
-def _update_block(literals, block, now, after, work, damping, is_max, change, want):
+def _update_block(literals, block, total, after, work, damping, is_max, change, want):
     """Messages of a block, LANES factors at a time: read, updated, written and added to the next sums."""
     lam, var_of_edge, sign_of_edge = literals.lam, literals.var_of_edge, literals.sign_of_edge
     number, graph_of_factor = literals.number, literals.graph_of_factor
@@ -99,7 +107,8 @@ def _update_block(literals, block, now, after, work, damping, is_max, change, wa
         for s in range(arity):
             first, at = edge + s * count + start, s * ROWS * LANES
             for f in range(lanes):
-                put(work, at + f, get(now, get(var_of_edge, first + f)) - get(lam, first + f))
+                i = 2 * get(var_of_edge, first + f) + 1 - after
+                put(work, at + f, get(total, i) - get(lam, first + f))
             if is_clause:
                 for f in range(lanes):
                     put(work, at + f, get(work, at + f) * get(sign_of_edge, first + f))
@@ -129,8 +138,8 @@ def _update_block(literals, block, now, after, work, damping, is_max, change, wa
             for f in range(lanes):
                 new = get(work, at + f)
                 put(lam, first + f, new)
-                i = get(var_of_edge, first + f)
-                put(after, i, get(after, i) + new)
+                i = 2 * get(var_of_edge, first + f) + after
+                put(total, i, get(total, i) + new)
 
 
 @inlined

@@ -33,6 +33,7 @@ class MeanField(GraphSolver):
     """
 
     tasks = (Task.MAR, Task.PR)
+    any_kind = True
     symmetries = frozenset()  # sweeps go through the variables in the order of the model
 
     iterations: int = option(500, "most sweeps per start", low=0)
@@ -94,14 +95,20 @@ class ProductField:
     """One graph as the arrays of the kernels; a field is a product q [X] of one distribution per variable."""
 
     def __init__(self, flat: FlatGraph[np.ndarray]) -> None:
-        from equifactor.graph.layout import layout_of, slots_around
+        from equifactor.factors.expectation_kernels import field_sums
+        from equifactor.factors.structured_kernels import NOISY_OR, kind_rows_of
+        from equifactor.graph.layout import kinds_of, layout_of, slots_around
         from equifactor.numerics.jit import plain
         from equifactor.solvers.messages.meanfield_kernels import SplitTables
 
         self.flat = flat
         layout = layout_of(flat)
         self.layout, self.around = plain(layout), plain(slots_around(layout))
-        self.has_zeros = flat.has_zeros
+        self.kinds = kind_rows_of(flat)
+        kinds = kinds_of(flat)
+        self.sums = None if kinds is None else plain(field_sums(layout, kinds, flat.log_phi))
+        # A noisy-or is zero where its effect has no cause, which none of its numbers shows.
+        self.has_zeros = flat.has_zeros or any(group.kind == NOISY_OR for group in flat.structured)
         zero = np.isneginf(flat.log_phi)
         self.tables = plain(SplitTables(np.where(zero, 0.0, flat.log_phi), zero.astype(np.float64)))
 
@@ -139,13 +146,14 @@ class ProductField:
         """One pass over all variables, in place; the largest change of a probability."""
         from equifactor.solvers.messages.meanfield_kernels import sweep_mean_field
 
-        return float(sweep_mean_field(self.layout, self.around, self.tables, q, penalty, hard))
+        graph = self.layout, self.around
+        return float(sweep_mean_field(*graph, self.tables, self.kinds, self.sums, q, penalty, hard))
 
     def bound(self, q: FloatArray) -> float:
         """Lower bound on ln Z from a field."""
         from equifactor.solvers.messages.meanfield_kernels import evidence_lower_bound
 
-        return float(evidence_lower_bound(self.layout, self.tables, q))
+        return float(evidence_lower_bound(self.layout, self.tables, self.kinds, self.sums, q))
 
     def cut(self, q: FloatArray) -> FloatArray:
         """The field without its negligible probabilities."""

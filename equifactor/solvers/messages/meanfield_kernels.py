@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from equifactor.factors.expectation_kernels import begin_sums, join_slot
+from equifactor.factors.expected_log_kernels import expect_structured, expected_log
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, Layout, SlotsAround
 from equifactor.numerics.factor_messages import first_entry, step
 from equifactor.numerics.jit import fast_kernel, inlined
@@ -24,16 +26,19 @@ class SplitTables(NamedTuple):
 
 
 @fast_kernel
-def sweep_mean_field(layout, around, tables, q, penalty, hard):
+def sweep_mean_field(layout, around, tables, kinds, field, q, penalty, hard):
     """q_i = softmax of the expected log of its factors minus `penalty` per expected violation; returns the change.
 
     With `hard`, states with any expected violation get probability 0, unless all have one; then the state with the
-    least gets probability 1. Variables take turns by number. Cost O(T k) for arity k.
+    least gets probability 1. Variables take turns by number. Cost O(T k) for arity k; factors that are no tables cost
+    as much as their messages, a count over k variables O(k sqrt(k)) mostly.
 
     Args:
         layout: the index arrays of the graph.
         around: all slots around each variable.
         tables: the potentials as `SplitTables`.
+        kinds: the fields of `KindRows`, or None where all factors are tables.
+        field: the fields of `FieldSums`, or None.
         q: [X] probabilities, updated in place.
         penalty: price of an expected violation.
         hard: whether violations are forbidden instead.
@@ -48,13 +53,24 @@ def sweep_mean_field(layout, around, tables, q, penalty, hard):
     gain, harm = np.empty(widest), np.empty(widest)
     at = np.empty(max(1, layout.max_arity), np.int64)
     change = 0.0
+    if kinds is not None:
+        for p in range(kinds[5], len(factors) - 1):
+            begin_sums(factors, slots, finite, zero, kinds, field, p, q)
     for i in range(len(var_ptr) - 1):
         d = var_ptr[i + 1] - var_ptr[i]
         gain[:d] = 0.0
         harm[:d] = 0.0
         for r in range(around_ptr[i], around_ptr[i + 1]):
             s = around_slots[r]
-            _expect(factors, slots, finite, zero, factor_of_slot[s], s, q, at, gain, harm)
+            p = factor_of_slot[s]
+            is_table = True
+            if kinds is not None:
+                is_table = kinds[0][p] == 0
+                if not is_table:
+                    join_slot(factors, slots, finite, zero, kinds, field, p, s, q, -1)
+                    expect_structured(factors, slots, finite, zero, kinds, field, p, s, q, gain, harm)
+            if is_table:
+                _expect(factors, slots, finite, zero, p, s, q, at, gain, harm)
         least = harm[0]
         for x in range(1, d):
             least = min(least, harm[x])
@@ -76,6 +92,12 @@ def sweep_mean_field(layout, around, tables, q, penalty, hard):
             new = gain[x] / mass
             change = max(change, abs(new - q[var_ptr[i] + x]))
             q[var_ptr[i] + x] = new
+        if kinds is not None:
+            for r in range(around_ptr[i], around_ptr[i + 1]):
+                s = around_slots[r]
+                p = factor_of_slot[s]
+                if kinds[0][p] != 0:
+                    join_slot(factors, slots, finite, zero, kinds, field, p, s, q, 1)
     return change
 
 
@@ -111,14 +133,22 @@ def _expect(factors, slots, finite, zero, p, s, q, at, gain, harm):
 
 
 @fast_kernel
-def evidence_lower_bound(layout, tables, q):
+def evidence_lower_bound(layout, tables, kinds, field, q):
     """Sum of expected logs plus entropies, a lower bound on ln Z; -inf where a zero entry has any probability."""
     layout, tables = Layout(*layout), SplitTables(*tables)
     factors, slots = layout.factors, layout.slots
     finite, zero = tables
     at = np.empty(max(1, layout.max_arity), np.int64)
     bound = 0.0
-    for p in range(len(factors) - 1):
+    num_tables = len(factors) - 1
+    if kinds is not None:
+        num_tables = kinds[5]
+        for p in range(num_tables, len(factors) - 1):
+            expected = expected_log(factors, slots, finite, zero, kinds, field, p, q)
+            if expected == -math.inf:
+                return -math.inf
+            bound += expected
+    for p in range(num_tables):
         first = factors[p, SLOT]
         k = factors[p + 1, SLOT] - first
         first_entry(slots, first, k, at)

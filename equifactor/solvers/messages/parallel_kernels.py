@@ -60,7 +60,7 @@ def sweep_parallel(count, layout, tables, lanes, kinds, state, damping, floor, c
             _max_messages(factors, slots, tables.log_phi, msg, total, zeros, q, out, state.at, state.before)
             if kinds is not None:
                 update_all_structured(
-                    layout.factors, layout.slots, tables.log_phi, kinds, msg, total, zeros, q, out, True
+                    layout.factors, layout.slots, tables.log_phi, tables.log_phi, kinds, msg, total, zeros, q, out, True
                 )  # fmt: skip
             new_, scratch_ = out[start:], q[start:]
         else:
@@ -83,7 +83,7 @@ def sweep_parallel(count, layout, tables, lanes, kinds, state, damping, floor, c
                 _repair(factors, slots, tables.log_phi, state)
             if kinds is not None:
                 update_all_structured(
-                    layout.factors, layout.slots, tables.log_phi, kinds, msg, total, zeros, out, q, False
+                    layout.factors, layout.slots, tables.log_phi, linear.phi, kinds, msg, total, zeros, out, q, False
                 )  # fmt: skip
             new_, scratch_ = q[start:], out[start:]
         if check and n == count - 1:

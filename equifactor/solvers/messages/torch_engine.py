@@ -34,6 +34,7 @@ class TorchEngine:
         self.flat = flat.to(context.device, context.dtype)
         self.floor = message_floor(self.flat)  # It is that of the tables as rounded to the float type.
         self.compiled = flat
+        self.kinds = tensors.structured_of(self.flat)
         self.msg_fv = tensors.first_messages(self.flat, settings.semiring)
 
     def sweep(self, count: int) -> FloatArray:
@@ -42,7 +43,7 @@ class TorchEngine:
 
         for _ in range(count):
             msg_vf = tensors.sum_of_other_factors(self.flat, self.msg_fv)
-            new = tensors.marginalize_tables(self.flat, msg_vf, self.settings.semiring)
+            new = tensors.marginalize_tables(self.flat, msg_vf, self.settings.semiring, self.kinds)
             new = tensors.hold_above(new, self.floor)
             old, self.msg_fv = self.msg_fv, tensors.damp(new, self.msg_fv, self.settings.damping)
         if self.settings.tolerance == 0:
@@ -62,10 +63,12 @@ class TorchEngine:
 
         log_b_v = tensors.variable_log_beliefs(self.flat, self.msg_fv)
         # A bound is on the model that was given, not on its tables as rounded to single precision.
-        log_phi = torch.tensor(self.compiled.log_phi, device=self.msg_fv.device)
+        exact = replace(self.flat, log_phi=torch.tensor(self.compiled.log_phi, device=self.msg_fv.device))
+        # Factors of a thousand variables leave single precision no digits behind the point of ln Z.
+        wide = exact if self.flat.structured else self.flat
         return BpAnswers(
             probabilities=tensors.probabilities(self.flat, log_b_v).double().cpu().numpy(),
             states=tensors.max_states(self.flat, log_b_v).cpu().numpy(),
-            log_z=tensors.bethe_log_z(self.flat, self.msg_fv).double().cpu().numpy(),
-            upper_bound=upper_bound_of(replace(self.flat, log_phi=log_phi), self.msg_fv.double()).cpu().numpy(),
+            log_z=tensors.bethe_log_z(wide, self.msg_fv.to(wide.log_phi.dtype)).double().cpu().numpy(),
+            upper_bound=upper_bound_of(exact, self.msg_fv.double()).cpu().numpy(),
         )

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from equifactor.typing import FloatArray, IntArray
 
 LARGEST = 1e200  # Sums of log entries no larger than this cannot overflow, however many sweeps there are.
+_LARGEST_TABLE = 8  # A noisy-or over no more variables than this is written out as a table.
 _TOO_LARGE = f"A table has log entries beyond {LARGEST:g}, whose sums may overflow: use smaller units."
 
 
@@ -32,10 +33,13 @@ class TreeReweighted(IterativeSolver["Reweighting"]):
     Random forests of the factor graph, of any arity, cover every factor; rho_a is the share of them that hold factor a.
     Messages pass through tables f_a^(1/rho_a) and count rho_a times at their variables [Wainwright05]. The model is
     then a geometric mean of one tree-structured model per forest at *any* messages, so by Hoelder's inequality ln Z is
-    at most the mean of the forests' ln Z, each computed exactly. Cost O(T) per iteration and per forest.
+    at most the mean of the forests' ln Z, each computed exactly. A noisy-or over more than eight variables has no such
+    power and stays as it is, which is above its power. Cost O(T) per iteration and per forest, that of the messages for
+    factors that are no tables.
     """
 
     tasks = (Task.MAR, Task.PR)
+    any_kind = True
     symmetries = ALL_SYMMETRIES - {"global", "local variable"}  # forests are drawn over the edges in their order
     exact_on = "trees"
 
@@ -50,7 +54,7 @@ class TreeReweighted(IterativeSolver["Reweighting"]):
     def _run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
         if np.any((np.abs(graph.log_phi) > LARGEST) & (graph.log_phi > -np.inf)):
             return Estimate(status=Status.NON_FINITE, message=_TOO_LARGE)
-        return super().run([graph], task, context)[0]
+        return super().run([_with_powers(graph)], task, context)[0]
 
     def init(self, flat: FlatGraph[np.ndarray], task: Task, context: SolveContext) -> Reweighting:
         """Draw the forests; messages start uniform."""
@@ -76,10 +80,23 @@ class TreeReweighted(IterativeSolver["Reweighting"]):
         ]  # fmt: skip
 
 
+def _with_powers(graph: FactorGraph) -> FactorGraph:
+    """The graph with small noisy-ors as tables, whose powers are tables."""
+    from equifactor.factors.as_tables import with_tables
+    from equifactor.factors.noisy_or import NoisyOr
+
+    kinds = graph.structure.kinds
+    if kinds is None:
+        return graph
+    small = np.diff(graph.structure.scope_ptr) <= _LARGEST_TABLE
+    return with_tables(graph, small & (kinds.kind == NoisyOr.number))
+
+
 class Reweighting:
     """Messages [S], updated in place, and the forests that weight them."""
 
     def __init__(self, flat: FlatGraph[np.ndarray], least: int, damping: float, seed: int) -> None:
+        from equifactor.factors.structured_kernels import kind_rows_of
         from equifactor.graph.layout import ENTRY, SLOT, layout_of, tables_of
         from equifactor.numerics.factor_messages import message_state
         from equifactor.numerics.jit import plain
@@ -87,11 +104,12 @@ class Reweighting:
 
         self.flat = flat
         self.layout = layout_of(flat)
+        self.kinds = kind_rows_of(flat)
         arity = np.diff(self.layout.factors[:, SLOT])
         self.forests, count = draw_forests(self.layout, arity, least, seed)
         self.rho = np.where(arity > 1, count / len(self.forests), 1.0)  # [F] in flat order
         size = np.diff(self.layout.factors[:, ENTRY])
-        self.tables, self.phi = tables_of(flat.with_log_phi(flat.log_phi / np.repeat(self.rho, size)))
+        self.tables, self.phi = tables_of(flat.with_log_phi(flat.log_phi / np.repeat(self._shares(), size)))
         msg = first_messages(flat, self.layout, False)
         for group in flat.groups:
             if len(group.shape) == 1:
@@ -102,6 +120,23 @@ class Reweighting:
         self.orders = self.layout.order.copy(), self.layout.order[::-1].copy()
         self.sweeps = 0
 
+    def _shares(self) -> FloatArray:
+        """[F] what to divide log values by for f_a^(1/rho_a), or for something above it: the bound stays one.
+
+        A power of a noisy-or is none, but for the absence of its effect, which is a product. Its values are at most 1,
+        so that it is above its own power and takes its place.
+        """
+        from equifactor.factors.noisy_or_kernels import OFF
+        from equifactor.factors.structured_kernels import NOISY_OR
+
+        if self.kinds is None:
+            return self.rho
+        kind, word_ptr, words = self.kinds[:3]
+        is_noisy_or = np.flatnonzero(kind == NOISY_OR)
+        shares = self.rho.copy()
+        shares[is_noisy_or[words[word_ptr[is_noisy_or]] != OFF]] = 1.0
+        return shares
+
     def sweep(self, count: int) -> FloatArray:
         """Sweep over all factors `count` times, there and back in turn; [G] change of the last sweep."""
         from equifactor.solvers.messages.schedule_kernels import sweep_in_order
@@ -111,7 +146,7 @@ class Reweighting:
         for _ in range(count):
             change[:] = 0.0
             order = self.orders[self.sweeps % 2]
-            sweep_in_order(layout, tables, self.phi, None, self.rho, state, self.damping, -np.inf, order, change)
+            sweep_in_order(layout, tables, self.phi, self.kinds, self.rho, state, self.damping, -np.inf, order, change)
             self.sweeps += 1
         return change
 
@@ -139,7 +174,7 @@ class Reweighting:
         size_b_v, ignored = np.empty_like(log_b_v), np.empty_like(self.state.zeros)
         add_up_weighted(layout, self.rho, np.where(np.isneginf(msg), 0.0, np.abs(msg)), size_b_v, ignored)
         for forest in self.forests:
-            forest_log_z(plain(forest), layout, self.tables.log_phi, msg, log_b_v, size_b_v, log_z, error)
+            forest_log_z(plain(forest), layout, self.kinds, self.tables.log_phi, msg, log_b_v, size_b_v, log_z, error)
         log_z /= len(self.forests)
         error /= len(self.forests)
         for group in flat.groups:

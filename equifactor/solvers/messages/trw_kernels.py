@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from equifactor.factors.structured_kernels import SPARSE, TRUNCATED_LINEAR, KindRows, structured_messages
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, VAR, Layout
 from equifactor.numerics.factor_messages import NEG_INF, first_entry, log_add, step
 from equifactor.numerics.jit import fast_kernel, inlined, kernel
@@ -33,6 +34,7 @@ def choose_forest(order, layout):
     factors, slots = layout.factors, layout.slots
     parent = np.arange(len(layout.var_ptr) - 1)
     chosen = np.zeros(len(factors) - 1, np.bool_)
+    met = np.full(len(parent), -1)  # the last factor that met each tree
     for p in order:
         first, last = factors[p, SLOT], factors[p + 1, SLOT]
         if last - first < 2:
@@ -40,8 +42,8 @@ def choose_forest(order, layout):
         apart = True
         for s in range(first, last):
             root = _root(parent, slots[s, VAR])
-            for r in range(first, s):
-                apart = apart and _root(parent, slots[r, VAR]) != root
+            apart = apart and met[root] != p
+            met[root] = p
         if apart:
             chosen[p] = True
             for s in range(first + 1, last):
@@ -100,13 +102,14 @@ def orient_forest(chosen, layout):
 
 
 @fast_kernel
-def forest_log_z(forest, layout, log_phi, msg, log_b_v, size_b_v, log_z, error):
+def forest_log_z(forest, layout, kinds, log_phi, msg, log_b_v, size_b_v, log_z, error):
     """Add to log_z [G] the ln of the sum of exp(sum_i log_b_v + sum of log_phi - messages over the forest's factors).
 
     Exact but for rounding, by elimination towards the roots; log_b_v [X] is -inf at the states that are ruled out. What
     rounding may have done at most is added to error [G]: every sum is off by EPS times the sizes of its terms for each
     addition, and an error below is handed on to the root. size_b_v [X] sums the sizes of the terms of log_b_v.
-    Cost O(T).
+    `kinds` are the fields of `KindRows`, or None where all factors are tables. Cost O(T) for tables, and that of a
+    message for other factors.
     """
     forest, layout = Forest(*forest), Layout(*layout)
     factors, slots, var_ptr = layout.factors, layout.slots, layout.var_ptr
@@ -122,30 +125,40 @@ def forest_log_z(forest, layout, log_phi, msg, log_b_v, size_b_v, log_z, error):
             off[i] = max(off[i], EPS * (neighbour_ptr[i + 1] - neighbour_ptr[i] + 2) * size_b_v[x])
     at = np.empty(max(1, layout.max_arity), np.int64)
     top, scaled = np.empty(widest), np.empty(widest)
+    if kinds is not None:
+        q, out = np.empty_like(msg), np.empty_like(msg)
+    moved = 0.0
     for n in range(len(order)):
         p, parent = order[n, 0], order[n, 1]
         first = factors[p, SLOT]
         k = factors[p + 1, SLOT] - first
         d, state = slots[parent, CARD], slots[parent, STATE]
-        top[:d] = NEG_INF
-        scaled[:d] = 0.0
-        first_entry(slots, first, k, at)
-        largest = 0.0
-        for t in range(factors[p, ENTRY], factors[p + 1, ENTRY]):
-            value = log_phi[t]
-            size = abs(value)
-            for j in range(k):
-                x = at[j] - slots[first + j, MSG]
-                u = up[slots[first + j, STATE] + x]
-                below = 0.0 if first + j == parent else u
-                value += NEG_INF if u == NEG_INF else below - msg[at[j]]
-                size += abs(below) + abs(msg[at[j]])
-            x = at[parent - first] - slots[parent, MSG]
-            top[x], scaled[x] = log_add(top[x], scaled[x], value)
-            largest = max(largest, size if value > NEG_INF else 0.0)
-            step(slots, first, k, at)
-        entries = factors[p + 1, ENTRY] - factors[p, ENTRY]
-        moved = EPS * ((k + 2) * largest + entries + OTHER_STEPS)
+        is_table = True
+        if kinds is not None:
+            is_table = kinds[0][p] == 0
+            if not is_table:
+                moved = _structured_message(factors, slots, kinds, log_phi, p, parent, up, msg, q, out, top)
+                scaled[:d] = 1.0
+        if is_table:
+            top[:d] = NEG_INF
+            scaled[:d] = 0.0
+            first_entry(slots, first, k, at)
+            largest = 0.0
+            for t in range(factors[p, ENTRY], factors[p + 1, ENTRY]):
+                value = log_phi[t]
+                size = abs(value)
+                for j in range(k):
+                    x = at[j] - slots[first + j, MSG]
+                    u = up[slots[first + j, STATE] + x]
+                    below = 0.0 if first + j == parent else u
+                    value += NEG_INF if u == NEG_INF else below - msg[at[j]]
+                    size += abs(below) + abs(msg[at[j]])
+                x = at[parent - first] - slots[parent, MSG]
+                top[x], scaled[x] = log_add(top[x], scaled[x], value)
+                largest = max(largest, size if value > NEG_INF else 0.0)
+                step(slots, first, k, at)
+            entries = factors[p + 1, ENTRY] - factors[p, ENTRY]
+            moved = EPS * ((k + 2) * largest + entries + OTHER_STEPS)
         for s in range(first, first + k):
             moved += 0.0 if s == parent else off[slots[s, VAR]]
         largest = 0.0
@@ -165,3 +178,39 @@ def forest_log_z(forest, layout, log_phi, msg, log_b_v, size_b_v, log_z, error):
             log_z[g] += NEG_INF if best == NEG_INF else best + math.log(mass)
             sizes = 0.0 if log_z[g] == NEG_INF else abs(best) + abs(log_z[g])
             error[g] += off[i] + EPS * (sizes + var_ptr[i + 1] - var_ptr[i] + OTHER_STEPS)
+
+
+@fast_kernel
+def _structured_message(factors, slots, kinds, log_phi, p, parent, up, msg, q, out, top):
+    """Fill top [d] with the log message of factor p, which is no table, to its parent slot; returns how far it is off.
+
+    Each number is the end of at most `steps` sums of two, one after the other, of terms that are no larger than `size`.
+    """
+    kinds = KindRows(*kinds)
+    first, last = factors[p, SLOT], factors[p + 1, SLOT]
+    size, steps = 0.0, 2 * (last - first) + factors[p + 1, ENTRY] - factors[p, ENTRY]
+    for t in range(factors[p, ENTRY], factors[p + 1, ENTRY]):
+        size = max(size, abs(log_phi[t]) if log_phi[t] > NEG_INF else 0.0)
+    if kinds.kind[p] == TRUNCATED_LINEAR:  # labels and the slope are multiplied before they are subtracted
+        furthest = 0
+        for w in range(kinds.word_ptr[p], kinds.word_ptr[p + 1]):
+            furthest = max(furthest, abs(kinds.words[w]))
+        size += 2.0 * size * furthest
+    if kinds.kind[p] == SPARSE:
+        steps += kinds.boxes[0][p + 1] - kinds.boxes[0][p]
+    for s in range(first, last):
+        m, state, d = slots[s, MSG], slots[s, STATE], slots[s, CARD]
+        steps += d
+        largest = 0.0
+        for x in range(d):
+            u = up[state + x]
+            below = 0.0 if s == parent or u == NEG_INF else u
+            taken = 0.0 if u == NEG_INF else msg[m + x]
+            q[m + x] = NEG_INF if u == NEG_INF else below - taken
+            largest = max(largest, abs(below) + abs(taken))
+        size += largest
+    structured_messages(factors, slots, log_phi, kinds, p, q, out, False)
+    m = slots[parent, MSG]
+    for x in range(slots[parent, CARD]):
+        top[x] = NEG_INF if q[m + x] == NEG_INF else out[m + x] + q[m + x]
+    return 2.0 * EPS * (steps + OTHER_STEPS) * (size + steps + OTHER_STEPS)

@@ -7,16 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.graph.layout import VAR, Layout, layout_of, slots_around
+from equifactor.factors.structured_factor import TABLE
+from equifactor.factors.structured_kernels import NOISY_OR, kind_rows_of
+from equifactor.graph.layout import SLOT, VAR, Layout, kinds_of, layout_of, slots_around
 from equifactor.numerics.factor_messages import add_up
 from equifactor.numerics.jit import plain
 from equifactor.solvers.optimise import decoding_kernels as decode
 from equifactor.solvers.optimise import dual_kernels as duals
+from equifactor.solvers.optimise.chain_pass_kernels import pass_chains
 from equifactor.solvers.optimise.map_bounds import upper_bound_of
 
 if TYPE_CHECKING:
     from equifactor.graph import FlatGraph
     from equifactor.typing import BoolArray, FloatArray, IntArray
+
+_LARGEST_CHAIN = 2**22  # A count with more numbers than this, arity times counts that matter, is taken as a block.
+_LONG = 32  # Factors other than chains and tables are renewed variable by variable up to this arity,
+_LONG_NOISY_OR = 16  # and noisy-ors, whose maxima take a search, up to this one.
 
 
 class Ascent(ABC):
@@ -30,9 +37,10 @@ class Ascent(ABC):
             messages: [S] messages as in `map_upper_bound`.
         """
         self.flat = flat
-        flat.require_tables("dual ascent")
         self.layout: Layout = layout_of(flat)
         self.log_phi = flat.log_phi
+        self.kinds = kind_rows_of(flat)
+        self.may_fall_short = any(group.kind == NOISY_OR for group in flat.structured)
         self.constant = 0.0  # The sum of the factors without variables.
         self.unary = np.zeros(flat.num_states)  # [X] The sum of the unary tables, which never change.
         start = np.zeros(flat.num_edge_states) if messages is None else np.array(messages, np.float64)
@@ -85,7 +93,7 @@ class Ascent(ABC):
 
     def polished(self, states: IntArray) -> IntArray:
         """The assignment after single moves that improve the score, in place."""
-        decode.polish(plain(self.layout), plain(self.around), self.flat.log_phi, self.unary, states)
+        decode.polish(plain(self.layout), plain(self.around), self.kinds, self.flat.log_phi, self.unary, states)
         return states
 
     def _in_order(self, order: IntArray) -> IntArray:
@@ -93,7 +101,7 @@ class Ascent(ABC):
         states = np.full(self.flat.num_vars, -1)
         values = np.where(self._ruled_out, -np.inf, self.back)
         graph = plain(self.layout), plain(self.around)
-        decode.decode_in_order(order, *graph, self.log_phi, self.total, values, states)
+        decode.decode_in_order(order, *graph, self.kinds, self.log_phi, self.total, values, states)
         return states
 
     @property
@@ -106,6 +114,15 @@ class Ascent(ABC):
     def _ruled_out(self) -> BoolArray:
         """[S] whether the state of an edge state is ruled out."""
         return (self.total == -np.inf)[self.flat.state_of_edge_state]
+
+    def _bound_of_totals(self) -> float:
+        """The bound after every factor was renewed, so that the maximum of each is 0 at most.
+
+        The max-marginals of a noisy-or may be too low where their search was cut short, and its maximum above 0.
+        """
+        if self.may_fall_short:
+            return self.bound
+        return float(duals.sum_of_maxima(self.flat.var_ptr, self.total)) + self.constant
 
     def _renew_total(self) -> None:
         """Sum up the messages from scratch; what is ruled out anywhere is ruled out everywhere."""
@@ -121,8 +138,8 @@ class FactorAscent(Ascent):
     def sweep(self) -> float:
         """Take one block minimum per factor."""
         self._renew_total()
-        duals.sweep_factors(self.layout.order, self._records, self.q, self.before)
-        return float(duals.sum_of_maxima(self.flat.var_ptr, self.total)) + self.constant
+        duals.sweep_factors(self.layout.order, self._records, self.kinds, self.q, self.before)
+        return self._bound_of_totals()
 
 
 class VariableAscent(Ascent):
@@ -131,6 +148,10 @@ class VariableAscent(Ascent):
     At a variable, the factors that reach further along the direction of the sweep get equal shares of what it has
     collected, and the others get nothing. The share is 1 / max(factors ahead, factors behind), which on pairwise graphs
     is TRW-S.
+
+    Parities, clauses and counts go along with the pass. Another factor that is no table is renewed for each of its
+    variables at the price of all of them; where its scope is long, it takes its block minimum after the pass instead,
+    as in MPLP.
     """
 
     def __init__(self, flat: FlatGraph[np.ndarray], messages: FloatArray | None = None) -> None:
@@ -140,6 +161,14 @@ class VariableAscent(Ascent):
         np.minimum.at(lowest, self.factor_of_slot, var)
         np.maximum.at(highest, self.factor_of_slot, var)
         first, last = var == lowest[self.factor_of_slot], var == highest[self.factor_of_slot]
+        self.chains = None
+        if self.kinds is not None:
+            self.chains = pass_chains(self.layout.factors, self.log_phi, self.kinds, _LARGEST_CHAIN)
+        self.long = self._long_factors()
+        long = np.zeros(flat.num_factors, bool)
+        long[self.long] = True
+        in_long = long[self.factor_of_slot]
+        first, last = first | in_long, last | in_long
         ahead = np.bincount(var[~last], minlength=flat.num_vars)
         behind = np.bincount(var[~first], minlength=flat.num_vars)
         share = 1.0 / np.maximum(1, np.maximum(ahead, behind))[var]
@@ -149,6 +178,7 @@ class VariableAscent(Ascent):
         forward = ascending, ~first, np.where(last, 0.0, share)
         backward = ascending[::-1].copy(), ~last, np.where(first, 0.0, share)
         self.directions = [forward, backward]
+        self.all_slots = ~in_long
         self.sweeps = 0
         self.stale = True  # Tables or messages come from elsewhere, so that the next sweep renews all slots.
 
@@ -156,12 +186,26 @@ class VariableAscent(Ascent):
         """Pass over the variables in one direction; the next pass goes the other way."""
         order, renew, weight = self.directions[self.sweeps % 2]
         if self.stale:
-            renew = np.ones_like(renew)
+            renew = self.all_slots
         self.stale = False
         self.sweeps += 1
         direction = order, *self.around, self.factor_of_slot, renew, weight
-        bound = duals.sweep_variables(direction, self._records, self.flat.var_ptr, self.unary)
-        return float(bound) + self.constant
+        bound = duals.sweep_variables(direction, self._records, self.kinds, self.chains, self.flat.var_ptr, self.unary)
+        if not len(self.long) or bound == -np.inf:
+            return self.bound if self.may_fall_short else float(bound) + self.constant
+        long = self.long[:: 1 if self.sweeps % 2 else -1].copy()
+        duals.sweep_factors(long, self._records, self.kinds, self.q, self.before)
+        return self._bound_of_totals()
+
+    def _long_factors(self) -> IntArray:
+        """The factors that are renewed as a block, in the order of the model."""
+        kinds = kinds_of(self.flat)
+        if kinds is None or self.chains is None:
+            return np.zeros(0, np.int64)
+        arity = np.diff(self.layout.factors[:, SLOT])
+        most = np.where(kinds.kind == NOISY_OR, _LONG_NOISY_OR, _LONG)
+        long = (kinds.kind != TABLE) & (self.chains[0] == 0) & (arity > most)
+        return self.layout.order[long[self.layout.order]]
 
 
 def best_states(values: FloatArray, ptr: IntArray) -> tuple[IntArray, FloatArray]:

@@ -28,6 +28,7 @@ class Beam(GraphSolver):
 
     tasks = (Task.MAP,)
     symmetries = frozenset()  # It starts from a random state.
+    any_kind = True
 
     width: int = option(10, "states kept", low=1)
     steps: int = option(100_000, "most steps", low=0)
@@ -45,6 +46,7 @@ class BestFirst(GraphSolver):
 
     tasks = Beam.tasks
     symmetries = Beam.symmetries
+    any_kind = True
 
     steps: int = option(100_000, "most steps", low=0)
     count_zeros: bool = option(False, "prefer impossible states with fewer zeros, instead of all alike")

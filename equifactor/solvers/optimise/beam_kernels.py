@@ -7,6 +7,7 @@ import numpy as np
 
 from equifactor.graph.move_model import MoveArrays, MoveState
 from equifactor.numerics.jit import fast_kernel
+from equifactor.numerics.kind_moves import look
 from equifactor.numerics.moves import move, rebuild_inline
 
 IMPOSSIBLE = -1e308  # This stands for ln 0; it is below every score.
@@ -43,7 +44,7 @@ def beam_steps(arrays, states, beam, pool, steps, possible, tie_zeros):
     `states` a `MoveState` of 2K assignments.
     """
     arrays, states, beam, pool = MoveArrays(*arrays), MoveState(*states), BeamArrays(*beam), PoolArrays(*pool)
-    var_ptr, x, local, at = arrays.var_ptr, states.x, states.local, states.at
+    var_ptr, x, local, at, kept = arrays.var_ptr, states.x, states.local, states.at, states.kept
     score, code, depth, expanded = beam.score, beam.code, beam.depth, beam.expanded
     cache, size, keys = beam.cache, beam.size, beam.keys
     origin, pool_score, pool_code = pool.origin, pool.score, pool.code
@@ -62,7 +63,9 @@ def beam_steps(arrays, states, beam, pool, steps, possible, tie_zeros):
             if expanded[k]:
                 continue
             expanded[k] = True
+            parent = MoveState(x[k], local[k], at[k], kept[k])
             for i in range(len(var_ptr) - 1):
+                look(arrays, parent, i)
                 first = var_ptr[i]
                 here = first + x[k, i]
                 rest = score[k] - local[k, here]
@@ -111,14 +114,14 @@ def beam_steps(arrays, states, beam, pool, steps, possible, tie_zeros):
             taken[free] = True
             b = origin[n, 2]
             x[free] = x[k]
-            local[free] = local[k]
+            kept[free] = kept[k]
             at[free] = at[k]
             gain = local[k, var_ptr[i] + b] - local[k, var_ptr[i] + x[k, i]]
             score[free] = score[k] + gain
             code[free] = pool_code[n]
             depth[free] = depth[k] + 1
             expanded[free] = False
-            state = MoveState(x[free], local[free], at[free])
+            state = MoveState(x[free], local[free], at[free], kept[free])
             move(arrays, state, i, b)
             if depth[free] >= _REFRESH or (score[k] < possible and score[free] >= possible):
                 depth[free] = 0

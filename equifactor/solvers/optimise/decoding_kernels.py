@@ -3,13 +3,19 @@
 
 import numpy as np
 
+from equifactor.factors.conditional_kernels import conditional_values, literal_holds, literals_held
+from equifactor.factors.structured_kernels import NOISY_OR, structured_messages
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, VAR, Layout, SlotsAround
 from equifactor.numerics.factor_messages import NEG_INF, first_entry, step, with_agreeing_messages
 from equifactor.numerics.jit import fast_kernel, inlined
 
+# A factor that is no table is asked anew for every variable where this costs no more operations in all. Beyond it, what
+# it said once holds until a variable decides against it, and after so many operations for good.
+CHEAP_DECODING = 1_000_000
+
 
 @fast_kernel
-def decode_in_order(order, layout, around, log_phi, total, values, states):
+def decode_in_order(order, layout, around, kinds, log_phi, total, values, states):
     """Variable after variable, the state of the largest total plus conditional maxima of its factors.
 
     The conditional maximum of a factor at x is the best log_phi plus `values` among the entries that agree with x and
@@ -19,9 +25,11 @@ def decode_in_order(order, layout, around, log_phi, total, values, states):
         order: [V] the variables.
         layout: the index arrays of the graph.
         around: the slots around each variable that count.
+        kinds: the fields of `KindRows`, or None where all factors are tables.
         log_phi: [T] the tables.
         total: [X] what each state scores before any factor.
-        values: [S] what is added to the tables for each slot.
+        values: [S] what is added to the tables for each slot; where there are kinds, -inf is written into it at the
+            states that were not chosen.
         states: [V] -1 at the start, filled in place.
     """
     layout, around = Layout(*layout), SlotsAround(*around)
@@ -30,25 +38,69 @@ def decode_in_order(order, layout, around, log_phi, total, values, states):
     score, zeros = _scratch(var_ptr)
     best = np.empty_like(score)
     at = np.empty(max(1, layout.max_arity), np.int64)
+    if kinds is not None:
+        out = np.empty_like(values)
+        asked = np.zeros(len(factors) - 1, np.int64)  # how often each factor has answered
     for i in order:
         d = var_ptr[i + 1] - var_ptr[i]
-        _begin(score, zeros, d)
-        _add_row(score, zeros, total, var_ptr[i], 1, d)
-        for r in range(around_ptr[i], around_ptr[i + 1]):
-            s = around_slots[r]
-            _conditional_maxima(factors, slots, log_phi, values, states, factor_of_slot[s], s, at, best)
-            for x in range(d):  # Written out: as a call of `_add_row` this made the kernel take half as long again.
-                score[x] += 0.0 if best[x] == NEG_INF else best[x]
-                zeros[x] += 1 if best[x] == NEG_INF else 0
         chosen = 0
-        for x in range(1, d):
-            if zeros[x] < zeros[chosen] or (zeros[x] == zeros[chosen] and score[x] > score[chosen]):
-                chosen = x
+        for attempt in range(1 if kinds is None else 2):
+            _begin(score, zeros, d)
+            _add_row(score, zeros, total, var_ptr[i], 1, d)
+            lost = False  # whether an old answer of some factor speaks for another state
+            for r in range(around_ptr[i], around_ptr[i + 1]):
+                s = around_slots[r]
+                p = factor_of_slot[s]
+                is_table = True
+                if kinds is not None:
+                    is_table = kinds[0][p] == 0
+                    if not is_table:
+                        m = slots[s, MSG]
+                        if asked[p] == 0 or _may_ask(factors, kinds, p, asked[p], attempt):
+                            structured_messages(factors, slots, log_phi, kinds, p, values, out, True)
+                            asked[p] += 1
+                        for x in range(d):
+                            best[x] = out[m + x] + values[m + x]
+                if is_table:
+                    _conditional_maxima(factors, slots, log_phi, values, states, p, s, at, best)
+                for x in range(d):  # Written out: as a call of `_add_row` the kernel took half as long again.
+                    score[x] += 0.0 if best[x] == NEG_INF else best[x]
+                    zeros[x] += 1 if best[x] == NEG_INF else 0
+            chosen = 0
+            for x in range(1, d):
+                if zeros[x] < zeros[chosen] or (zeros[x] == zeros[chosen] and score[x] > score[chosen]):
+                    chosen = x
+            if kinds is not None:
+                for r in range(around_ptr[i], around_ptr[i + 1]):
+                    s = around_slots[r]
+                    if kinds[0][factor_of_slot[s]] != 0:
+                        m = slots[s, MSG]
+                        for x in range(d):
+                            lost = lost or out[m + x] + values[m + x] > out[m + chosen] + values[m + chosen]
+                if not lost:
+                    break
         states[i] = chosen
+        if kinds is not None:
+            for r in range(around_ptr[i], around_ptr[i + 1]):
+                s = around_slots[r]
+                if kinds[0][factor_of_slot[s]] != 0:
+                    m = slots[s, MSG]
+                    values[m + chosen] = max(values[m + chosen], -1e300)  # forbidden, but it was chosen
+                    for x in range(d):
+                        if x != chosen:
+                            values[m + x] = NEG_INF
+
+
+@inlined
+def _may_ask(factors, kinds, p, asked, attempt):
+    """Whether factor p, which is no table, answers again; at the second attempt only factors of long scopes do."""
+    k = factors[p + 1, SLOT] - factors[p, SLOT]
+    price = k * k if kinds[0][p] == NOISY_OR else k
+    return price * k <= CHEAP_DECODING if attempt == 0 else price * asked <= 10 * CHEAP_DECODING < 10 * price * k
 
 
 @fast_kernel
-def polish(layout, around, log_phi, unary, states):
+def polish(layout, around, kinds, log_phi, unary, states):
     """Move single variables to a better state until none can improve (iterated conditional modes), in place.
 
     Fewer zero factors come before a higher sum. Returns the number of moves. Cost per round: the factors' degrees.
@@ -56,6 +108,7 @@ def polish(layout, around, log_phi, unary, states):
     Args:
         layout: the index arrays of the graph.
         around: the slots around each variable that count.
+        kinds: the fields of `KindRows`, or None where all factors are tables.
         log_phi: [T] the tables.
         unary: [X] what each state scores by itself.
         states: [V] an assignment, changed in place.
@@ -64,6 +117,9 @@ def polish(layout, around, log_phi, unary, states):
     factors, slots, factor_of_slot = layout.factors, layout.slots, layout.factor_of_slot
     var_ptr, around_ptr, around_slots = layout.var_ptr, around.ptr, around.slots
     score, zeros = _scratch(var_ptr)
+    if kinds is not None:
+        row = np.empty_like(score)
+        held = literals_held(factors, slots, kinds, states)
     moves = 0
     moved = True
     while moved:
@@ -75,20 +131,33 @@ def polish(layout, around, log_phi, unary, states):
             for r in range(around_ptr[i], around_ptr[i + 1]):
                 s = around_slots[r]
                 p = factor_of_slot[s]
-                entry, stride, own = factors[p, ENTRY], 1, 1
-                for k in range(factors[p + 1, SLOT] - 1, factors[p, SLOT] - 1, -1):
-                    if k == s:
-                        own = stride
-                    else:
-                        entry += stride * states[slots[k, VAR]]
-                    stride *= slots[k, CARD]
-                _add_row(score, zeros, log_phi, entry, own, d)
+                is_table = True
+                if kinds is not None:
+                    is_table = kinds[0][p] == 0
+                    if not is_table:
+                        conditional_values(factors, slots, log_phi, kinds, p, s, states, held, row)
+                        _add_row(score, zeros, row, 0, 1, d)
+                if is_table:
+                    entry, stride, own = factors[p, ENTRY], 1, 1
+                    for k in range(factors[p + 1, SLOT] - 1, factors[p, SLOT] - 1, -1):
+                        if k == s:
+                            own = stride
+                        else:
+                            entry += stride * states[slots[k, VAR]]
+                        stride *= slots[k, CARD]
+                    _add_row(score, zeros, log_phi, entry, own, d)
             best = states[i]
             for x in range(d):
                 slack = 1e-12 * (1.0 + abs(score[best]))  # equal states, up to rounding, would be exchanged for ever
                 if zeros[x] < zeros[best] or (zeros[x] == zeros[best] and score[x] > score[best] + slack):
                     best = x
             if best != states[i]:
+                if kinds is not None:
+                    for r in range(around_ptr[i], around_ptr[i + 1]):
+                        s = around_slots[r]
+                        p = factor_of_slot[s]
+                        held[p] += literal_holds(factors, kinds, p, s, best)
+                        held[p] -= literal_holds(factors, kinds, p, s, states[i])
                 states[i] = best
                 moves += 1
                 moved = True

@@ -14,10 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from equifactor.factors.structured_kernels import structured_messages
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE
 from equifactor.numerics.factor_messages import max_pair, max_products, step
 from equifactor.numerics.fastmath import get, put
 from equifactor.numerics.jit import fast_kernel, inlined
+from equifactor.solvers.optimise.chain_pass_kernels import begin_pass, chain_marginal, chain_step
 
 NEG_INF = -math.inf
 
@@ -46,11 +48,12 @@ class SweepOrder(NamedTuple):
 
 
 @fast_kernel
-def sweep_factors(order, arrays, q, before):
+def sweep_factors(order, arrays, kinds, q, before):
     """One sweep of MPLP: each factor shares its max-marginals equally among its variables.
 
     With q_i = total_i - m_{a->i} and M_i(x) the largest log f_a + sum_j q_j at x_i = x, the new total_i is M_i / |a|:
-    the block minimum of the dual over the messages of one factor. Cost O(T) for tables of bounded arity.
+    the block minimum of the dual over the messages of one factor. Cost O(T) for tables of bounded arity. `kinds` are
+    the fields of `KindRows`, or None where all factors are tables.
     """
     factors, slots, log_phi, back, total, out, at = DualArrays(*arrays)
     for p in order:
@@ -62,7 +65,14 @@ def sweep_factors(order, arrays, q, before):
             m, state = slots[s, MSG], slots[s, STATE]
             for x in range(slots[s, CARD]):
                 put(q, m + x, get(total, state + x) + get(back, m + x))
-        if arity == 2:
+        is_table = True
+        if kinds is not None:
+            is_table = kinds[0][p] == 0
+            if not is_table:
+                structured_messages(factors, slots, log_phi, kinds, p, q, out, True)
+        if not is_table:
+            pass
+        elif arity == 2:
             m1, m2 = slots[first, MSG], slots[first + 1, MSG]
             max_pair(log_phi, factors[p, ENTRY], m1, slots[first, CARD], m2, slots[first + 1, CARD], q, out)
         else:
@@ -77,18 +87,21 @@ def sweep_factors(order, arrays, q, before):
 
 
 @fast_kernel
-def sweep_variables(direction, arrays, var_ptr, unary):
+def sweep_variables(direction, arrays, kinds, chains, var_ptr, unary):
     """One pass of SRMP in the given order of variables: collect all max-marginals, hand back a share of their sum.
 
     At variable i: mu_a(x) = max over x_a at x_i = x of log f_a - sum of the other messages, T = unary + sum_a mu_a, and
     the factor keeps weight_a (T - max T): m_{a->i} = mu_a - weight_a (T - max T). Weights of sum at most 1 keep the
-    bound from rising.
+    bound from rising. `kinds` are the fields of `KindRows` and `chains` those of `PassChains`; both are None where all
+    factors are tables.
 
     Returns the bound, -inf when a variable has no state left. Cost O(T (k - 1)) for arity k.
     """
     order, slot_ptr, slots_of_var, factor_of_slot, renew, weight = SweepOrder(*direction)
     factors, slots, log_phi, back, total, out, at = DualArrays(*arrays)
     bound = 0.0
+    if kinds is not None:
+        begin_pass(order, slot_ptr, slots_of_var, factor_of_slot, factors, slots, log_phi, kinds, chains, back)
     for i in order:
         state = var_ptr[i]
         d = var_ptr[i + 1] - state
@@ -98,7 +111,16 @@ def sweep_variables(direction, arrays, var_ptr, unary):
             s = slots_of_var[r]
             m = slots[s, MSG]
             if renew[s]:
-                max_marginal(factors, slots, log_phi, factor_of_slot[s], s, back, out, at)
+                p = factor_of_slot[s]
+                is_table = True
+                if kinds is not None:
+                    is_table = kinds[0][p] == 0
+                    if chains[0][p] > 0:
+                        chain_marginal(factors, slots, kinds, chains, p, s, out)
+                    elif not is_table:
+                        structured_messages(factors, slots, log_phi, kinds, p, back, out, True)
+                if is_table:
+                    max_marginal(factors, slots, log_phi, p, s, back, out, at)
             else:
                 for x in range(m, m + d):
                     v = get(back, x)
@@ -109,7 +131,7 @@ def sweep_variables(direction, arrays, var_ptr, unary):
         for x in range(state, state + d):
             top = max(top, get(total, x))
         bound += top
-        if top == NEG_INF:
+        if top == NEG_INF:  # Nothing is possible: what the chains make of the rest of the pass does not matter.
             for r in range(slot_ptr[i], slot_ptr[i + 1]):
                 m = slots[slots_of_var[r], MSG]
                 for x in range(m, m + d):
@@ -124,6 +146,10 @@ def sweep_variables(direction, arrays, var_ptr, unary):
             for x in range(d):
                 t = get(total, state + x)
                 put(back, m + x, NEG_INF if t == NEG_INF else w * (t - top) - get(out, m + x))
+            if kinds is not None:
+                p = factor_of_slot[s]
+                if chains[0][p] > 0:
+                    chain_step(factors, slots, kinds, chains, p, s, back)
         for x in range(state, state + d):
             t = get(total, x)
             put(total, x, t if t == NEG_INF else t - given * (t - top))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from equifactor.graph import compile
+from equifactor.graph.lowered_graph import lower
 from equifactor.options import option
 from equifactor.registry import register
 from equifactor.result import Estimate, Status, Task
@@ -42,6 +43,7 @@ class Mplp(GraphSolver):
     """
 
     tasks = (Task.MAP,)
+    any_kind = True
     symmetries = ALL_SYMMETRIES - {"global"}  # Sweeps go through the factors in the order of the model.
 
     iterations: int = option(100_000, "most sweeps over all factors", low=0)
@@ -67,6 +69,7 @@ class Srmp(GraphSolver):
     """
 
     tasks = (Task.MAP,)
+    any_kind = True
     symmetries = ALL_SYMMETRIES - {"global"}  # Sweeps go through the variables in the order of the model.
 
     iterations: int = option(100_000, "most passes over all variables", low=0)
@@ -81,8 +84,10 @@ class Srmp(GraphSolver):
 
         patience = _PATIENCE_WITH_CYCLES if self.cycles else _PATIENCE
         limits = GapLimits(self.iterations, self.gap, patience, self.tolerance)
-        flat = compile(graph)
-        return close_gap(CycleAscent(flat) if self.cycles else VariableAscent(flat), limits, context)
+        if not self.cycles:
+            return close_gap(VariableAscent(compile(graph)), limits, context)
+        lowered = lower(graph, "max")  # Cycles are looked for among pair tables.
+        return lowered.estimate(close_gap(CycleAscent(compile(lowered.graph)), limits, context))
 
 
 class Dual(Protocol):

@@ -5,6 +5,9 @@ along trees, and each independent part of a change stays only if it is no loss. 
 disturbed assignment and walks by tabu search, or is annealed like the keeper; when it tires, the keeper takes over
 every independent part of the rover's best that is better there, and the rover begins anew. Regions win on large sparse
 graphs, tabu on small dense ones: whichever of the two has brought nothing of late gets fewer turns.
+
+As long as clauses, checks and the like are violated, a third assignment is at work first: a focused walk changes random
+variables of random violated factors, which is what solves formulas.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from equifactor.graph import FactorGraph, FlatGraph, compile
+from equifactor.graph.move_kinds import KindMoves
 from equifactor.graph.move_model import MoveModel
 from equifactor.options import option
 from equifactor.registry import register
@@ -24,6 +28,7 @@ from equifactor.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:
     from equifactor.clock import Clock
+    from equifactor.solvers.optimise.focused_walk import FocusedWalk
     from equifactor.solvers.optimise.tree_regions import RegionPlan
     from equifactor.solvers.optimise.walker import Walker
     from equifactor.typing import FloatArray, IntArray
@@ -44,6 +49,7 @@ _REFRESH = 16  # Rounding is removed from the keeper's sums after this many phas
 # other way round on sparse models.
 _RESTS = (0.03, 0.2), (0.15, 0.6), (0.3, 0.8), None
 _KEPT = 0.0, 0.5, 0.8, 0.95  # A new rover starts with one of these shares of the keeper's states.
+_FOCUS_PATIENCE = 100  # After this many focused phases without fewer zeros, the other phases get every second turn.
 _PATIENCE = 1500  # A search stops after at most this many phases without success when nothing else limits it.
 
 
@@ -54,6 +60,7 @@ class LocalSearchSolver(GraphSolver):
 
     tasks = (Task.MAP,)
     symmetries = frozenset()  # Its choices are random.
+    any_kind = True
 
     start: Literal["unary", "random"] = option("unary", "first assignment: best by the unary factors, or random")
     iterations: int = option(100_000, "most phases, of about 10 ms each on large models", low=0)
@@ -98,6 +105,10 @@ class _PhaseSizes(NamedTuple):
         num_vars, num_states = max(1, len(model.card)), max(1, len(arrays.unary))
         card = num_states / num_vars
         high_links = float(np.sum(np.diff(arrays.factors[:, 0]) ** 2)) * card
+        if arrays.kinds is not None:
+            kinds = KindMoves(*arrays.kinds)
+            for ptr in (kinds.literal_ptr, kinds.member_ptr):
+                high_links += float(np.sum(np.diff(ptr).astype(float) ** 2)) * card
         work = min(_PHASE_WORK, _WORK_PER_STATE * num_states)
         per_move = 20 + num_vars + (len(arrays.pair) / card + high_links + 2 * num_states) / num_vars
         per_var = 40 + (2 * len(arrays.arcs) + len(arrays.pair) + 2 * high_links) / num_vars  # This is for one tree.
@@ -138,24 +149,37 @@ class LocalSearch:
         self._keeper, self._rover = Walker(model, self._rng), Walker(model, self._rng)
         self._keeper.start(start)
         self._send_rover()
+        self._focus: FocusedWalk | None = None  # It exists while the best assignment is impossible.
+        self._unfocused = 0  # The number of focused phases in a row without fewer zeros.
+        if model.num_structured and not self._keeper.possible:
+            from equifactor.solvers.optimise.focused_walk import FocusedWalk
+
+            self._focus = FocusedWalk(model, self._rng, start)
 
     @property
     def best(self) -> IntArray:
         """[V] the best assignment so far; a copy."""
-        return self._keeper.x.copy()
+        leader = self._keeper.x if self._focus is None or not self._focus_leads else self._focus.best_x
+        return leader.copy()
 
     @property
     def score(self) -> float:
         """The log score of the best assignment so far, zeros counted as penalties; see `MoveModel`."""
-        return self._keeper.score
+        return self._focus.best_score if self._focus is not None and self._focus_leads else self._keeper.score
 
     @property
     def possible(self) -> bool:
         """The best assignment so far has a positive probability."""
-        return self._keeper.possible
+        return self.score >= self.model.possible_score
+
+    @property
+    def repairing(self) -> bool:
+        """A focused walk is still looking for a possible assignment."""
+        return self._focus is not None
 
     def offer(self, states: IntArray) -> bool:
         """Take over every independent part of another assignment [V] that is better; whether any was."""
+        self._take_over()
         before = self._keeper.score
         self._keeper.recombine(states)
         return self._keeper.score > before + self.model.smallest_gain
@@ -165,6 +189,9 @@ class LocalSearch:
         self.phases += 1
         if not len(self.model.card):
             return False
+        if self._focus is not None and (self._unfocused < _FOCUS_PATIENCE or self.phases % 2 == 0):
+            return self._step_focused(self._focus)
+        self._take_over()
         if not self._heat:
             return self._ascend()
         if self.phases % _REFRESH == 0:
@@ -179,6 +206,25 @@ class LocalSearch:
         self._pause[turn] = 1.0 if better else min(2.0 * self._pause[turn], _LONGEST_PAUSE)
         self._due[turn] += self._pause[turn]
         return better
+
+    @property
+    def _focus_leads(self) -> bool:
+        return self._focus is not None and self._focus.best_score > self._keeper.score + self.model.smallest_gain
+
+    def _step_focused(self, focus: FocusedWalk) -> bool:
+        """A phase of the focused walk; whether the best assignment became better."""
+        before = self.score
+        self._unfocused = 0 if focus.step() else self._unfocused + 1
+        better = self.score > before + self.model.smallest_gain
+        if self.possible or not focus.num_zeros:
+            self._take_over()
+            self._focus = None
+        return better
+
+    def _take_over(self) -> None:
+        """Let the keeper go on from the best assignment of the focused walk, where that leads."""
+        if self._focus is not None and self._focus_leads:
+            self._keeper.start(self._focus.best_x)
 
     def _ascend(self) -> bool:
         if self._keeper.ascend(self._sizes.moves) < self._sizes.moves:
@@ -223,12 +269,20 @@ def run_phases(
     patience: int | None = None,
     report: Callable[[LocalSearch], None] = lambda search: None,
 ) -> bool:
-    """Run phases until a limit or the clock; whether it ended after `patience` phases in a row without improvement."""
-    idle = 0
+    """Run phases until a limit or the clock.
+
+    Returns:
+        Whether it ended by itself: after `patience` phases in a row without improvement, or because every factor has
+        its highest value. As long as the best assignment is impossible, a model with factors that are no tables gets
+        ten times the patience.
+    """
+    idle, highest = 0, search.model.highest_score - search.model.smallest_gain
     while not clock.stopped and (phases is None or search.phases < phases):
         idle = 0 if search.step() else idle + 1
         report(search)
-        if patience is not None and idle >= patience:
+        if search.score >= highest:
+            return True
+        if patience is not None and idle >= patience * (10 if search.repairing else 1):
             return True
     return False
 

@@ -74,6 +74,9 @@ def _tensor_bound(flat: FlatGraph[Tensor], messages: Tensor) -> Tensor:
     for group in flat.groups:
         best = tensors.with_messages(group, flat.log_phi, given_back).reshape(group.num_factors, -1).amax(-1)
         bound = bound + segment_sum(best, flat.graph_of_factor[group.factors], flat.num_graphs)
+    for own in tensors.structured_of(flat):
+        best = own.log_totals(flat.log_phi, given_back, "max")
+        bound = bound + segment_sum(best, flat.graph_of_factor[own.group.factors], flat.num_graphs)
     return bound
 
 

@@ -12,12 +12,14 @@ import numpy as np
 
 from equifactor.numerics.fastmath import get, put
 from equifactor.numerics.jit import fast_kernel, inlined
+from equifactor.numerics.kind_moves import look
 from equifactor.numerics.moves import BASE, FACTOR, SLOT, STRIDE, TO, VARIABLE, states_of
 from equifactor.numerics.randomness import random_bell, random_below
+from equifactor.solvers.optimise.kind_block_kernels import FREE, free_factors, join_block, links_to_block, slot_link
 
 
 class RegionArrays(NamedTuple):
-    """Working space for one region and its blocks; only `inside` has to be zero between calls."""
+    """Working space for one region and its blocks; only `inside` has to be zero and `held` free between calls."""
 
     region: np.ndarray  # [V] The variables of the region come first.
     before: np.ndarray  # [V] The states of the region's variables before the change, in the order of `region`.
@@ -30,13 +32,16 @@ class RegionArrays(NamedTuple):
     value: np.ndarray  # [X] The best score of the subtree below each variable of a block.
     message: np.ndarray  # [largest cardinality] What a variable sends to its parent.
     theta: np.ndarray  # [its square] Everything that depends on a variable and its parent.
+    held: np.ndarray  # [N] Which variable of the block is in each factor that is no table; see `kind_block_kernels`.
+    partner: np.ndarray  # [V] The parent of a variable that is linked to it by such a factor; [0] without them.
 
     @classmethod
-    def zeros(cls, card: np.ndarray) -> "RegionArrays":
-        """Arrays for variables of card [V] states."""
+    def zeros(cls, card: np.ndarray, num_structured: int = 0) -> "RegionArrays":
+        """Arrays for variables of card [V] states and so many factors that are no tables."""
         widest = int(card.max(initial=1))
         per_var = [np.zeros(len(card), np.int64) for _ in range(8)]
-        return cls(*per_var, np.zeros(int(card.sum())), np.zeros(widest), np.zeros(widest * widest))
+        held, partner = np.full(num_structured, FREE), np.zeros(len(card) if num_structured else 0, np.int64)
+        return cls(*per_var, np.zeros(int(card.sum())), np.zeros(widest), np.zeros(widest * widest), held, partner)
 
 
 @fast_kernel
@@ -47,7 +52,7 @@ def grow_forest(arrays, work, rng, size):
     """
     arc_ptr, arcs = arrays.arc_ptr, arrays.arcs
     region, inside, links, block, parent = work.region, work.inside, work.links, work.block, work.parent
-    frontier = work.queue
+    frontier, held = work.queue, work.held
     for n in range(size):
         links[region[n]] = 0
     count = 0
@@ -63,7 +68,7 @@ def grow_forest(arrays, work, rng, size):
             i = frontier[pick]
             waiting -= 1
             frontier[pick] = frontier[waiting]
-            if links[i] > 1:
+            if links_to_block(arrays.kinds, links, held, i) > 1:
                 continue  # It would close a cycle.
             inside[i] = 2
             block[count] = i
@@ -78,6 +83,8 @@ def grow_forest(arrays, work, rng, size):
                     if links[j] == 1:
                         frontier[waiting] = j
                         waiting += 1
+            waiting = join_block(arrays.kinds, work, i, waiting)
+    free_factors(arrays.kinds, held, block, count)
     for n in range(count):
         inside[block[n]] = 1
     return count
@@ -143,9 +150,10 @@ def solve_forest(arrays, state, work, rng, count, heat):
     """
     var_ptr, arcs, pair, high_ptr = arrays.var_ptr, arrays.arcs, arrays.pair, arrays.high_ptr
     x, local, block, parent, wanted = state.x, state.local, work.block, work.parent, work.wanted
-    value, message, theta = work.value, work.message, work.theta
+    value, message, theta, partner, at = work.value, work.message, work.theta, work.partner, state.at
     for n in range(count):
         i = block[n]
+        look(arrays, state, i)
         for y in range(var_ptr[i], var_ptr[i + 1]):
             put(value, y, get(local, y) + (heat * random_bell(rng) if heat > 0.0 else 0.0))
     for n in range(count - 1, -1, -1):
@@ -160,6 +168,11 @@ def solve_forest(arrays, state, work, rng, count, heat):
             else:
                 join_links(arrays, state, c, r, theta)
                 send_up(theta, 0, card_c, card_q, x[c], x[q], value, first_c, first_q, message)
+        q = slot_link(arrays.kinds, var_ptr, x, at, parent, partner, theta, c)
+        if q >= 0:
+            first_c, card_c = states_of(var_ptr, c)
+            first_q, card_q = states_of(var_ptr, q)
+            send_up(theta, 0, card_c, card_q, x[c], x[q], value, first_c, first_q, message)
     for n in range(count):
         c = block[n]
         first, card = states_of(var_ptr, c)
@@ -174,6 +187,11 @@ def solve_forest(arrays, state, work, rng, count, heat):
                 join_links(arrays, state, c, r, theta)
                 for a in range(card):
                     value[first + a] += theta[a * card_q + wanted[q]]
+        q = slot_link(arrays.kinds, var_ptr, x, at, parent, partner, theta, c)
+        if q >= 0:
+            card_q = states_of(var_ptr, q)[1]
+            for a in range(card):
+                value[first + a] += theta[a * card_q + wanted[q]]
         pick = x[c]  # A variable stays where it is on ties.
         for a in range(card):
             if value[first + a] > value[first + pick]:

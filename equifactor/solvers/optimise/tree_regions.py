@@ -10,8 +10,10 @@ import numpy as np
 
 from equifactor.graph.move_model import MoveArrays, MoveState
 from equifactor.numerics.jit import fast_kernel, inlined
+from equifactor.numerics.kind_moves import look
 from equifactor.numerics.moves import TO, move
 from equifactor.numerics.randomness import random_below, random_unit
+from equifactor.solvers.optimise.kind_block_kernels import free_factors, reach_members, spread_region
 from equifactor.solvers.optimise.tree_blocks import RegionArrays, grow_forest, solve_forest
 
 
@@ -56,11 +58,13 @@ def grow_region(arrays, work, rng, size):
                 inside[j] = 1
                 region[count] = j
                 count += 1
+        count = spread_region(arrays.kinds, work, i, count, size)
 
 
 @inlined
 def change_to(arrays, state, i, b):
     """Put variable i into state b; what the score gains."""
+    look(arrays, state, i)
     first, local = arrays.var_ptr[i], state.local
     gained = local[first + b] - local[first + state.x[i]]
     move(arrays, state, i, b)
@@ -98,6 +102,7 @@ def judge(arrays, state, work, size, least):
                     changed[j] = 0
                     queue[count] = j
                     count += 1
+            count = reach_members(arrays.kinds, work, i, count)
         undo = 0.0
         for _ in range(2):  # The part goes back, and forth again unless that was better.
             for m in range(count):
@@ -108,6 +113,7 @@ def judge(arrays, state, work, size, least):
             if undo > least:
                 break
         gained += undo
+    free_factors(arrays.kinds, work.held, region, size)
     return gained
 
 

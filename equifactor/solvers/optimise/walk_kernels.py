@@ -4,11 +4,15 @@
 from typing import NamedTuple
 
 import numpy as np
+from numba import types
+from numba.core.extending import overload
 
+from equifactor.graph.move_kinds import ONE_LITERAL, KindMoves
 from equifactor.graph.move_model import MoveArrays, MoveState
 from equifactor.numerics.fastmath import get
 from equifactor.numerics.heaps import settle
-from equifactor.numerics.jit import fast_kernel, inlined
+from equifactor.numerics.jit import FAST_OPTIONS, fast_kernel, inlined
+from equifactor.numerics.kind_moves import FACTOR, VARIABLE, look
 from equifactor.numerics.moves import TO, move, states_of
 from equifactor.numerics.randomness import random_below
 
@@ -32,6 +36,7 @@ class WalkArrays(NamedTuple):
 @inlined
 def best_change(arrays, state, walk, j):
     """Renew walk.gain[j] and walk.choice[j]: the best state of variable j other than its current one."""
+    look(arrays, state, j)
     local = state.local
     first, card = states_of(arrays.var_ptr, j)
     here = state.x[j]
@@ -44,6 +49,55 @@ def best_change(arrays, state, walk, j):
             pick = y
     walk.gain[j] = top - local[first + here]
     walk.choice[j] = pick
+
+
+@inlined
+def change_one(arrays, state, walk, j, heaped):
+    """`best_change` of variable j, and its place in the heap."""
+    best_change(arrays, state, walk, j)
+    if heaped:
+        settle(walk.heap, walk.place, walk.gain, walk.place[j], len(state.x))
+
+
+@inlined
+def change_members(kinds, arrays, state, walk, i, heaped):
+    """Renew the best changes of all variables that a move of variable i has reached through factors of other kinds."""
+    own, members, member_ptr = kinds.own, kinds.members, kinds.member_ptr
+    clauses, literal_ptr, literals, var_of_state = kinds.clauses, kinds.literal_ptr, kinds.literals, kinds.var_of_state
+    at, here, first = state.at, state.x[i], arrays.var_ptr[i]
+    for r in range(kinds.clause_ptr[i], kinds.clause_ptr[i + 1]):
+        p, turn = np.int64(clauses[r]) >> 1, np.int64(clauses[r]) & 1
+        word, holds = at[kinds.first_clause + p], here ^ turn
+        others = (word >> 40) - holds
+        if others == 0:
+            for m in range(literal_ptr[p], literal_ptr[p + 1]):
+                j = np.int64(var_of_state[literals[m]])
+                if j != i:
+                    change_one(arrays, state, walk, j, heaped)
+        elif others == 1:
+            name = (word & (ONE_LITERAL - 1)) ^ (first + turn if holds else 0)
+            change_one(arrays, state, walk, np.int64(var_of_state[name]), heaped)
+    for s in range(kinds.own_ptr[i], kinds.own_ptr[i + 1]):
+        p = own[s, FACTOR]
+        for m in range(member_ptr[p], member_ptr[p + 1]):
+            j = members[m, VARIABLE]
+            if j != i:
+                change_one(arrays, state, walk, j, heaped)
+
+
+def change_others(kinds, arrays, state, walk, i, heaped):
+    """`change_members`, or nothing in a graph of tables."""
+
+
+@overload(change_others, jit_options=FAST_OPTIONS)
+def _change_others(kinds, arrays, state, walk, i, heaped):
+    def nothing(kinds, arrays, state, walk, i, heaped):
+        pass
+
+    def some(kinds, arrays, state, walk, i, heaped):
+        change_members(KindMoves(*kinds), arrays, state, walk, i, heaped)
+
+    return nothing if isinstance(kinds, types.NoneType) else some
 
 
 @fast_kernel
@@ -75,6 +129,7 @@ def ascend(arrays, state, walk, moves, least):
             j = arcs[r, TO]
             best_change(arrays, state, walk, j)
             settle(heap, place, gain, place[j], num_vars)
+        change_others(arrays.kinds, arrays, state, walk, i, True)
         done += 1
     return risen, done
 
@@ -113,6 +168,7 @@ def tabu(arrays, state, walk, rng, moves, score, shortest, longest, least):
         best_change(arrays, state, walk, i)
         for r in range(arc_ptr[i], arc_ptr[i + 1]):
             best_change(arrays, state, walk, arcs[r, TO])
+        change_others(arrays.kinds, arrays, state, walk, i, False)
         if score > best + least:
             best = score
             unsaved = True

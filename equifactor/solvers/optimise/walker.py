@@ -31,7 +31,7 @@ class Walker:
         move = plain(model.arrays), plain(self._state)
         self._move_records = move  # These three are what the kernels take.
         self._walk_records = *move, plain(self._walk)
-        self._region_records = *move, plain(RegionArrays.zeros(model.card))
+        self._region_records = *move, plain(RegionArrays.zeros(model.card, model.num_structured))
 
     @property
     def x(self) -> IntArray:

@@ -36,6 +36,7 @@ class Gibbs(GraphSolver):
 
     tasks = (Task.MAR,)
     symmetries = frozenset()  # Its draws are random.
+    any_kind = True
 
     chains: int = option(4, "independent chains", low=1)
     burn_in: int = option(500, "sweeps dropped at the start; at most a quarter of the time limit", low=0)
@@ -58,15 +59,37 @@ class Gibbs(GraphSolver):
         r_hat, effective = float(draws.r_hat.max(initial=1.0)), float(draws.effective.min(initial=np.inf))
         mixed = r_hat < R_HAT_LIMIT
         finished = draws.sweeps >= (self.samples // 2) * self.thin
-        status = Status.CONVERGED if mixed and finished else context.clock.status or Status.ITERATION_LIMIT
+        stuck = _num_stuck(model, draws.marginals)
+        solved = mixed and finished and not stuck
         said = f"largest R-hat {r_hat:.3f}, smallest effective sample size {effective:.0f}"
+        message = f"The chains agree: {said}." if mixed else f"The chains have not mixed: {said}; raise samples."
+        if stuck:
+            message += (
+                f" {stuck:,} of {flat.num_vars:,} variables never moved: zeros hold them, and single moves may be "
+                "unable to reach other possible assignments. Use exact or bp."
+            )
         return Estimate(
-            status=status,
-            message=f"The chains agree: {said}." if mixed else f"The chains have not mixed: {said}; raise samples.",
+            status=Status.CONVERGED if solved else context.clock.status or Status.ITERATION_LIMIT,
+            message=message,
             marginals=flat.marginals(draws.marginals)[0],
             iterations=draws.sweeps,
             stats={"max_r_hat": r_hat, "min_effective_samples": effective},
         )
+
+
+def _num_stuck(model: MoveModel, marginals: FloatArray) -> int:
+    """How many variables around checks, counts and the like never had a choice in any chain.
+
+    Such a variable may have one possible state only, or be held by factors whose variables would have to move
+    together; the chains cannot tell. Tables are left to R-hat alone.
+    """
+    if not model.num_structured or not model.has_zeros:
+        return 0
+    around = np.zeros(len(model.card), bool)
+    for group in model.flat.structured:
+        around[model.flat.var_of_edge[group.edges]] = True
+    certain = np.maximum.reduceat(marginals, model.flat.var_ptr[:-1]) >= 1.0 - 1e-12
+    return int(np.sum(certain & around & (model.card > 1)))
 
 
 class Draws(NamedTuple):
@@ -125,7 +148,7 @@ def find_starts(model: MoveModel, chains: int, context: SolveContext) -> list[In
     found: list[IntArray] = []
     for c in range(chains):
         start = model.random_assignment(rng)
-        if not model.flat.has_zeros:
+        if not model.has_zeros:
             found.append(start)
             continue
         search = LocalSearch(model, start, seed=context.seed + c)

@@ -4,6 +4,7 @@
 from equifactor.graph.move_model import MoveArrays, MoveState
 from equifactor.numerics.fastmath import MIN_EXP, exp_, get, put
 from equifactor.numerics.jit import fast_kernel
+from equifactor.numerics.kind_moves import look
 from equifactor.numerics.moves import move, states_of
 from equifactor.numerics.randomness import random_unit
 
@@ -18,11 +19,12 @@ def gibbs_sweeps(arrays, chains, rng, p, sweeps, thin, total, squares):
     """
     arrays, chains = MoveArrays(*arrays), MoveState(*chains)
     for c in range(len(chains.x)):
-        state = MoveState(chains.x[c], chains.local[c], chains.at[c])
+        state = MoveState(chains.x[c], chains.local[c], chains.at[c], chains.kept[c])
         x, local, rng_c, total_c, squares_c = state.x, state.local, rng[c], total[c], squares[c]
         for n in range(1, sweeps + 1):
             keep = thin > 0 and n % thin == 0
             for i in range(len(x)):
+                look(arrays, state, i)
                 first, card = states_of(arrays.var_ptr, i)
                 top = local[first]
                 for y in range(1, card):

@@ -5,7 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from equifactor import FactorGraph, OptionError, Status, solve
+from equifactor import (
+    AtMost,
+    Clause,
+    FactorGraph,
+    NoisyOr,
+    OptionError,
+    Parity,
+    Potts,
+    SparseTable,
+    Status,
+    TruncatedLinear,
+    solve,
+)
 from equifactor.generators import ising_grid, random_graph
 from equifactor.solvers.sampling.diagnostics import effective_samples, split_r_hat
 
@@ -95,3 +107,25 @@ def test_diagnostics_see_chains_that_differ() -> None:
     constant[:, 0, 1] = 10.0
     assert np.isposinf(split_r_hat(constant, constant, 10)[1])
     assert np.all(np.isposinf(split_r_hat(constant[:1], constant[:1], 10)))
+
+
+def test_marginals_of_every_kind_of_factor() -> None:
+    noisy = NoisyOr(0.1, [0.3, 0.6])
+    graphs = [
+        FactorGraph([2] * 4, [(range(4), Clause([1, 0, 1, 1])), ([0, 1, 2], noisy), ([3], [1.0, 2.0])]),
+        FactorGraph([2] * 5, [(range(5), AtMost(2)), (range(4), Parity(log_values=(0.0, 0.7)))]),
+        FactorGraph([3] * 3, [([0, 1], Potts(0.5)), ([1, 2], TruncatedLinear(0.4, 0.6))]),
+        FactorGraph([3] * 3, [(range(3), SparseTable([[0, 1, 2], [2, 2, 2]], [1.0, -1.0], default=0.2))]),
+    ]
+    for graph, got in zip(graphs, solve(graphs, "MAR", "gibbs(samples=10000)", seed=1), strict=True):
+        want = solve(graph, "MAR", "brute")
+        assert got.status is Status.CONVERGED
+        error = 5 * 0.5 / np.sqrt(got.stats["min_effective_samples"])
+        np.testing.assert_allclose(got.marginals.values, want.marginals.values, atol=max(error, 1e-9))
+
+
+def test_hard_checks_hold_every_variable_and_that_is_said() -> None:
+    graph = FactorGraph([2] * 6, [(range(6), Parity()), ([0], [1.0, 3.0])])
+    got = solve(graph, "MAR", "gibbs(chains=1, samples=100)")
+    assert got.status is Status.ITERATION_LIMIT
+    assert "6 of 6 variables never moved" in got.message

@@ -1,4 +1,4 @@
-"""Factors of other kinds as the tables that a file format can hold."""
+"""A graph with tables in place of factors of other kinds, over the same variables; for files and for networks."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.errors import ModelError
-from equifactor.factors.checks import by_kind
-from equifactor.factors.factor_rows import FactorRows, merged
+from equifactor.factors.factor_rows import FactorRows, by_kind, merged
 from equifactor.factors.kinds import kind_class, kind_name
 from equifactor.factors.lowering import by_shape
 from equifactor.factors.structured_factor import TABLE

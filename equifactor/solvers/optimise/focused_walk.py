@@ -1,0 +1,74 @@
+"""The repair of impossible assignments: a focused search that has the number of zeros as its energy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.graph.move_model import MoveState
+from equifactor.numerics import moves
+from equifactor.numerics.jit import plain
+from equifactor.solvers.optimise import focus_kernels
+from equifactor.solvers.optimise.focus_kernels import FocusArrays
+
+if TYPE_CHECKING:
+    from equifactor.graph.move_model import MoveModel
+    from equifactor.typing import IntArray
+
+_TRIALS = 50_000  # A phase tries at most this many changes, which takes 10 ms or so.
+_TRIALS_PER_VARIABLE = 200  # On small graphs it tries fewer.
+# The probability to accept one zero more, for factors of 0, 1, .. variables. On 3-SAT of 10,000 variables at a ratio of
+# 4.2, 15 million moves left 7 clauses with 0.33, 22 with 0.367 and 124 with 0.4.
+_NOISE = (0.33, 0.33, 0.33, 0.33, 0.293, 0.254, 0.23)
+
+
+class FocusedWalk:
+    """An assignment whose zeros are attacked one by one; `best_x` [V] and `best_score` are the best it has met.
+
+    Args:
+        model: the compiled graph; some of its factors are no tables.
+        rng: the source of the seed.
+        x: [V] where it starts.
+    """
+
+    score: float  # of the present assignment, zeros as penalties
+
+    def __init__(self, model: MoveModel, rng: np.random.Generator, x: IntArray) -> None:
+        count, num_vars = model.num_structured, len(model.card)
+        self.model = model
+        self.moves = 0
+        self._state = MoveState.zeros(model.arrays)
+        trials = min(_TRIALS, _TRIALS_PER_VARIABLE * num_vars + 1000)
+        zeros, place = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        trail = np.zeros((trials, 2), np.int64)
+        self._focus: FocusArrays = FocusArrays(zeros, place, np.zeros(1, np.int64), trail, x.copy(), np.array(_NOISE))
+        self._bits = rng.integers(1, 2**64, 1, np.uint64)
+        self._records = plain(model.arrays), plain(self._state), plain(self._focus)
+        self._state.x[:] = x
+        self._renew()
+        self.best_score = self.score
+
+    @property
+    def best_x(self) -> IntArray:
+        """[V] The best assignment met, not a copy."""
+        return self._focus.best_x
+
+    @property
+    def num_zeros(self) -> int:
+        """How many factors that are no tables are zero at the present assignment."""
+        return int(self._focus.count[0])
+
+    def step(self) -> bool:
+        """One phase; whether the best assignment has fewer zeros."""
+        before = self.best_score
+        self.score, self.best_score, moved = focus_kernels.focused_walk(
+            *self._records, self._bits, self.score, self.best_score, self.model.penalty
+        )
+        self.moves += int(moved)
+        return self.best_score > before
+
+    def _renew(self) -> None:
+        """Build the sums of the present assignment."""
+        self.score = moves.rebuild(*self._records[:2]) + self.model.constant
+        focus_kernels.find_zeros(*self._records, self.model.penalty)
