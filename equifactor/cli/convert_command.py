@@ -30,7 +30,7 @@ def convert(
         typer.Option(metavar="S", min=0.0, help="Seconds; then it gives up with status 1, and OUT stays as it was."),
     ] = None,
 ) -> None:
-    """Convert a model between uai, lg, fg, cnf and wcsp, by suffix; .gz and .xz compress.
+    """Convert a model between uai, lg, fg, cnf, wcsp, bif, xmlbif, net, xdsl and cfn, by suffix; .gz and .xz compress.
 
     OUT is replaced only when all of it has been written: after Ctrl-C or the time limit it is as it was before.
     """

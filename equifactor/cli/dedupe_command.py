@@ -67,7 +67,7 @@ def _model_files(folder: Path) -> list[str]:
 
     if not folder.is_dir():
         raise FormatError(f"{folder}: there is no such folder")
-    suffixes = {suffix for f in FORMATS.values() for suffix in f.suffixes}
+    suffixes = {suffix for f in FORMATS.values() for suffix in f.suffixes} - {".xml"}  # which may be anything
     files = sorted(str(p) for p in folder.rglob("*") if split_name(p)[1] in suffixes and p.is_file())
     if not files:
         raise FormatError(f"{folder}: no model files in this folder; known suffixes: {' '.join(sorted(suffixes))}")

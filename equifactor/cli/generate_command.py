@@ -48,7 +48,7 @@ _OUTPUT = Annotated[
 ]
 _FORMAT = Annotated[
     str | None,
-    typer.Option("--to", metavar="NAME", help="Format: uai, lg, fg, cnf or wcsp; default by suffix, or uai."),
+    typer.Option("--to", metavar="NAME", help="Format: uai, lg, fg, cnf, wcsp or cfn; default by suffix, or uai."),
 ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from equifactor.cli.exit_status import describe, say
@@ -19,7 +20,7 @@ class ModelReader:
 
     Args:
         paths: model files.
-        evidence: evidence files: none, one for all models, or one per model.
+        evidence: evidence files, or observations as `HR=HIGH,CO=LOW`: none, one for all models, or one per model.
         format: name of the models' format; None goes by the suffix.
         sample: which sample to take from evidence files that hold several.
     """
@@ -68,4 +69,17 @@ class ModelReader:
         from equifactor.io import read_evidence, read_graph
 
         graph = read_graph(path, format=self.format)
-        return graph if evidence is None else graph.condition(read_evidence(evidence, graph, sample=self.sample))
+        if evidence is None:
+            return graph
+        if "=" in evidence and not _exists(evidence):
+            from equifactor.cli.readable_answer import parse_evidence
+
+            return graph.condition(parse_evidence(evidence, graph))
+        return graph.condition(read_evidence(evidence, graph, sample=self.sample))
+
+
+def _exists(evidence: str) -> bool:
+    try:
+        return Path(evidence).exists()
+    except OSError:  # many observations make a name that is too long for a file
+        return False

@@ -20,7 +20,8 @@ def _load_plugins(files: list[str] | None) -> list[str] | None:
 ModelPaths = Annotated[
     list[str],
     typer.Argument(
-        metavar="MODEL", help="Model files, by suffix .uai .lg .fg .cnf .wcsp, also .gz and .xz; - is stdin."
+        metavar="MODEL",
+        help="Model files, by suffix .uai .lg .fg .cnf .wcsp .cfn .bif .xmlbif .net .xdsl, also .gz, .xz; - is stdin.",
     ),
 ]
 EvidencePaths = Annotated[
@@ -29,7 +30,7 @@ EvidencePaths = Annotated[
         "--evidence",
         "-e",
         metavar="FILE",
-        help="UAI evidence: one file for all models, or one for each of them.",
+        help='UAI evidence: one file for all models, or one for each; or "HR=HIGH,CO=LOW" by name.',
     ),
 ]
 Sample = Annotated[
@@ -38,7 +39,11 @@ Sample = Annotated[
 ]
 InputFormat = Annotated[
     str | None,
-    typer.Option("--format", metavar="NAME", help="Format of the models: uai, lg, fg, cnf or wcsp; default by suffix."),
+    typer.Option(
+        "--format",
+        metavar="NAME",
+        help="Format of the models: uai, lg, fg, cnf, wcsp, bif, xmlbif, net, xdsl or cfn; default by suffix.",
+    ),
 ]
 Plugins = Annotated[
     list[str] | None,

@@ -19,6 +19,7 @@ from equifactor.errors import EquifactorError, OptionError
 from equifactor.result import Task
 
 if TYPE_CHECKING:
+    from equifactor.graph import FactorGraph
     from equifactor.result import Result
     from equifactor.solver import Progress
 
@@ -51,6 +52,10 @@ def solve(
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object per line and model, logarithms natural.")
     ] = False,
+    query: Annotated[
+        str | None,
+        typer.Option(metavar="NAMES", help="Only these variables, as in BP,SAO2: a table by name, or a key of --json."),
+    ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with 1 unless every status is exact, optimal or converged.")
     ] = False,
@@ -60,7 +65,8 @@ def solve(
 ) -> None:
     """Answer models: one answer each, in order.
 
-    Answers are in the format of the UAI competitions (PR in log10), or JSON lines with --json.
+    Answers are in the format of the UAI competitions (PR in log10), or JSON lines with --json. On a terminal a model
+    with names is answered by a table of names, and so is --query anywhere.
 
     \b
     Exit status:
@@ -71,6 +77,7 @@ def solve(
       130  interrupted, after the best answer so far
     """
     from equifactor._solve import solve as solve_graph
+    from equifactor.cli.readable_answer import parse_query
     from equifactor.clock import Clock
 
     options: dict[str, Any] = {
@@ -83,13 +90,15 @@ def solve(
     with AnswerWriter(output, expected=len(graphs)) as answers, _bar_over(graphs, answers) as report:
         for n, (path, graph) in enumerate(graphs):
             try:
+                asked = None if query is None else parse_query(query, graph)
                 result = solve_graph(graph, **options, progress=len(graphs) == 1)
             except OptionError:
                 raise
             except (EquifactorError, MemoryError) as error:
                 graphs.fail(path, error)
             else:
-                _give(result, path, answers, as_json)
+                answer = _as_json(result, path, graph, asked) if as_json else _as_text(result, graph, asked, answers)
+                _give(result, path, answers, answer, as_json)
                 unsolved |= not result.status.solved
             if Clock.interrupts > interrupts:  # whatever the status: the run may have been as good as done
                 if n + 1 + graphs.failed < len(graphs):
@@ -103,28 +112,44 @@ def solve(
         raise typer.Exit(Exit.UNSOLVED)
 
 
-def _give(result: Result, path: str, answers: AnswerWriter, as_json: bool) -> None:
+def _give(result: Result, path: str, answers: AnswerWriter, answer: str, as_json: bool) -> None:
     """Hand one answer on, and say on stderr what the reader should know about it."""
-    if as_json:
-        answers.add(json.dumps({**result.to_dict(), "model": path}, allow_nan=False) + "\n")
-    elif result.answered:
-        answers.add(_as_text(result))
+    if answer:
+        answers.add(answer)
     if not result.status.solved or result.log_score == -math.inf:
         say(f"{path}: {result.status}: {result.message or result.status.advice}")
     elif sys.stderr is not None and sys.stderr.isatty() and not as_json:
         say(f"{path}: {result}")
 
 
-def _as_text(result: Result) -> str:
-    """The answer in the format of the UAI competitions."""
+def _as_json(result: Result, path: str, graph: FactorGraph, query: list[int] | None) -> str:
+    from equifactor.cli.readable_answer import by_name
+
+    keys = {**result.to_dict(), "model": path}
+    if query is not None:
+        keys["query"] = by_name(result, graph, query)
+    return json.dumps(keys, allow_nan=False) + "\n"
+
+
+def _as_text(result: Result, graph: FactorGraph, query: list[int] | None, answers: AnswerWriter) -> str:
+    """The answer in the format of the UAI competitions, or by name for people; nothing where there is none."""
+    from equifactor.cli.readable_answer import readable
     from equifactor.io.results import format_map, format_mar, format_pr
 
+    if not result.answered:
+        return ""
+    if query is not None or (_to_terminal(answers) and graph.structure.variable_names is not None):
+        return readable(result, graph, query)
     if result.task is Task.MAR and result.marginals is not None:
         return format_mar(result.marginals)
     if result.task is Task.MAP and result.assignment is not None:
         return format_map(result.assignment, "MAP")
-    assert result.log_z is not None  # the caller has asked `answered`
+    assert result.log_z is not None  # since it is answered
     return format_pr(result.log_z)
+
+
+def _to_terminal(answers: AnswerWriter) -> bool:
+    return answers.path is None and answers.stream is not None and answers.stream.isatty()
 
 
 @contextlib.contextmanager
@@ -132,6 +157,5 @@ def _bar_over(graphs: ModelReader, answers: AnswerWriter) -> Iterator[Progress |
     """Show a bar over many models, unless the answers themselves scroll by; one model has the solver's own bar."""
     from equifactor.progress import bar
 
-    to_terminal = answers.path is None and answers.stream is not None and answers.stream.isatty()
-    with bar(len(graphs) > 1 and not to_terminal, "solving") as report:
+    with bar(len(graphs) > 1 and not _to_terminal(answers), "solving") as report:
         yield report

@@ -3,6 +3,10 @@
 Every failure is a `FormatError` of one sentence with file, line, what was expected and what was found.
 
 uai.py, fg.py, cnf.py, wcsp.py  model formats; cnf_weights.py, cnf_writer.py and wcsp_writer.py are parts of theirs
+cfn.py                          cost function networks; cfn_parser.py and cfn_writer.py are its parts
+bif.py, xmlbif.py, net.py, xdsl.py    Bayesian networks; xdsl_writer.py is a part of the last
+network_builder.py, conditionals.py   what these four share: networks that are read, and that are written
+tokens.py, xml_elements.py      texts with brackets and quotes, and XML, with line numbers for errors
 evidence.py, results.py         evidence and answers in the formats of the UAI competitions
 files.py, sources.py            files and pipes: compression, limits, writing all or nothing
 words.py                        the words of a small text, with line numbers for errors
@@ -58,6 +62,11 @@ FORMATS = {
         Format("fg", (".fg",), "fg"),
         Format("cnf", (".cnf", ".wcnf"), "cnf"),
         Format("wcsp", (".wcsp",), "wcsp"),
+        Format("bif", (".bif",), "bif"),
+        Format("xmlbif", (".xmlbif", ".xml", ".bifxml"), "xmlbif"),
+        Format("net", (".net",), "net"),
+        Format("xdsl", (".xdsl",), "xdsl"),
+        Format("cfn", (".cfn",), "cfn"),
     )
 }
 

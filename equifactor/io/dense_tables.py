@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -17,11 +19,39 @@ from equifactor.graph.structure import Structure
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from equifactor.io.words import Words
     from equifactor.typing import FloatArray, IntArray
 
 # A few bytes of a sparse file may ask for any amount of memory; the limit is on all tables together.
 MAX_ENTRIES = 2**27  # 1 GiB of float64
+_SMALL = 64  # entries up to which a table is as good as a list of tuples
+
+
+class Placed(Protocol):
+    """A place in a file that errors name."""
+
+    @property
+    def line(self) -> object:
+        """What prints as its line."""
+
+    def error(self, message: str) -> FormatError:
+        """An error at this place, to be raised by the caller."""
+
+
+@dataclass(frozen=True, eq=False)
+class ListedValues:
+    """The values of some tuples of states of variables with these numbers of states, and one for all others."""
+
+    shape: tuple[int, ...]
+    default: float
+    states: IntArray  # [n, arity]
+    entries: list[int]  # [n] their places in the table
+    values: FloatArray  # [n]
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the list takes less memory than the table."""
+        size = math.prod(self.shape)
+        return len(self.shape) > 1 and max(_SMALL, 1 + len(self.values) * (len(self.shape) + 1)) < size
 
 
 class DenseTables:
@@ -39,10 +69,10 @@ class DenseTables:
         self._scopes: list[int] = []
         self._scope_ptr: list[int] = [0]
         self._tables: list[FloatArray] = []
-        self._lines: list[int] = []
+        self._lines: list[object] = []
         self._listed: dict[int, IntArray] = {}  # the configurations of factors that are sparse tables
 
-    def add(self, words: Words, scope: Sequence[int], card: Sequence[int], fill: float) -> FloatArray:
+    def add(self, words: Placed, scope: Sequence[int], card: Sequence[int], fill: float) -> FloatArray:
         """Add a factor and return its flat table [product of card], whose entries are all `fill`, to be filled in.
 
         `words` stands at the line of the factor, which errors name.
@@ -60,12 +90,19 @@ class DenseTables:
         self._append(words, scope, table)
         return table
 
-    def add_sparse(self, words: Words, scope: Sequence[int], configurations: IntArray, values: FloatArray) -> None:
+    def add_sparse(self, words: Placed, scope: Sequence[int], configurations: IntArray, values: FloatArray) -> None:
         """Add a `SparseTable` from its configurations [n, arity] and its values [1 + n], the default first."""
         self._listed[len(self._tables)] = configurations
         self._append(words, scope, values)
 
-    def _append(self, words: Words, scope: Sequence[int], values: FloatArray) -> None:
+    def add_listed(self, words: Placed, scope: Sequence[int], listed: ListedValues) -> None:
+        """Add what takes less memory: a sparse table, or a table of all entries."""
+        if listed.is_sparse:
+            self.add_sparse(words, scope, listed.states, np.concatenate(([listed.default], listed.values)))
+        else:
+            self.add(words, scope, listed.shape, listed.default)[listed.entries] = listed.values
+
+    def _append(self, words: Placed, scope: Sequence[int], values: FloatArray) -> None:
         self._scopes += scope
         self._scope_ptr.append(len(self._scopes))
         self._tables.append(values)
@@ -81,21 +118,27 @@ class DenseTables:
         *,
         log: bool,
         variable_names: Sequence[str] | None = None,
+        state_names: Sequence[Sequence[str] | None] | None = None,
         name: str | None = None,
     ) -> FactorGraph:
         """The finished graph; what is wrong with a factor is reported with its line."""
         try:
-            structure = self._structure(np.array(card, np.int64), variable_names)
+            structure = self._structure(np.array(card, np.int64), variable_names, state_names)
             phi = np.concatenate(self._tables) if self._tables else np.zeros(0)
             return FactorGraph.from_arrays(structure, phi, log=log, name=name)
         except ModelError as error:
             line = "" if error.factor is None else f":{self._lines[error.factor]}"
             raise FormatError(f"{self._where}{line}: {error}") from None
 
-    def _structure(self, card: IntArray, variable_names: Sequence[str] | None) -> Structure:
+    def _structure(
+        self,
+        card: IntArray,
+        variable_names: Sequence[str] | None,
+        state_names: Sequence[Sequence[str] | None] | None,
+    ) -> Structure:
         scope_ptr, scope_vars = np.array(self._scope_ptr), np.array(self._scopes, np.int64)
         if not self._listed:
-            return Structure.build(card, scope_ptr, scope_vars, variable_names=variable_names)
+            return Structure.build(card, scope_ptr, scope_vars, variable_names=variable_names, state_names=state_names)
         kind = np.full(len(self._tables), TABLE)
         kind[list(self._listed)] = SparseTable.number
         words = np.zeros(len(kind), np.int64)
@@ -107,4 +150,4 @@ class DenseTables:
             ptr_of(words), np.concatenate([listed.ravel() for listed in self._listed.values()]),
             card[scope_vars],
         )  # fmt: skip
-        return Structure.of_rows(card, rows, variable_names=variable_names)
+        return Structure.of_rows(card, rows, variable_names=variable_names, state_names=state_names)

@@ -18,13 +18,13 @@ from __future__ import annotations
 import math
 import re
 from array import array
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from equifactor.errors import OptionError
-from equifactor.io.dense_tables import MAX_ENTRIES, DenseTables
+from equifactor.io.dense_tables import MAX_ENTRIES, DenseTables, ListedValues
 from equifactor.io.files import label, read_bytes, split_name
 from equifactor.io.wcsp_writer import write_wcsp
 from equifactor.io.words import Words, shown
@@ -32,11 +32,10 @@ from equifactor.io.words import Words, shown
 if TYPE_CHECKING:
     from equifactor.graph.factor_graph import FactorGraph
     from equifactor.io.files import PathLike
-    from equifactor.typing import FloatArray, IntArray
+    from equifactor.typing import FloatArray
 
 __all__ = ["read_wcsp", "write_wcsp"]
 
-_SMALL = 64  # entries up to which a table is as good as a list of tuples
 _NAME = re.compile(r".*:scale=([0-9.e+-]+)(?::constant=([0-9.e+-]+))?")
 
 
@@ -57,23 +56,6 @@ def read_wcsp(path: PathLike, *, scale: float | None = None) -> FactorGraph:
     return reader.read(scale, name=split_name(path)[0])
 
 
-@dataclass(frozen=True, eq=False)
-class _Listed:
-    """The tuples of a cost function over variables of these domain sizes."""
-
-    shape: tuple[int, ...]
-    default: float  # the cost of all other tuples
-    states: IntArray  # [n, arity]
-    entries: list[int]  # [n] their places in the table
-    costs: FloatArray  # [n]
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether the list takes less memory than the table."""
-        size = math.prod(self.shape)
-        return len(self.shape) > 1 and max(_SMALL, 1 + len(self.costs) * (len(self.shape) + 1)) < size
-
-
 class _WcspReader:
     """Reads the words of a file in one pass."""
 
@@ -82,7 +64,7 @@ class _WcspReader:
         self.tables = DenseTables(where)
         self.card: list[int] = []
         self.top = 0
-        self.shared: list[_Listed] = []  # functions to reuse
+        self.shared: list[ListedValues] = []  # functions to reuse
 
     def read(self, scale: float | None, name: str | None) -> FactorGraph:
         words = self.words
@@ -141,11 +123,8 @@ class _WcspReader:
             listed = self._tuples(a, shape, num_tuples, self._cost(default))
         if is_shared:
             self.shared.append(listed)
-        rest, costs = self._log(listed.default, scale), self._log(listed.costs, scale)
-        if listed.is_sparse:
-            self.tables.add_sparse(words, scope, listed.states, np.concatenate(([rest], costs)))
-        else:
-            self.tables.add(words, scope, shape, float(rest))[listed.entries] = costs
+        rest, logs = float(self._log(listed.default, scale)), self._log(listed.values, scale)
+        self.tables.add_listed(words, scope, replace(listed, default=rest, values=logs))
 
     def _cost(self, cost: int) -> float:
         return math.inf if cost >= self.top else float(cost)
@@ -154,7 +133,7 @@ class _WcspReader:
     def _log(costs: FloatArray | float, scale: float) -> FloatArray:
         return np.asarray(0.0 - np.divide(costs, scale))  # a cost of 0 must not give -0
 
-    def _tuples(self, a: int, shape: tuple[int, ...], num_tuples: int, default: float) -> _Listed:
+    def _tuples(self, a: int, shape: tuple[int, ...], num_tuples: int, default: float) -> ListedValues:
         words = self.words
         words.room(num_tuples * (len(shape) + 1), f"words for the tuples of cost function {a}")
         costs: dict[int, float] = {}  # by the place in the table, a Python number of any size
@@ -170,9 +149,9 @@ class _WcspReader:
             if costs.setdefault(entry, cost) != cost:
                 raise words.error(f"expected each tuple of cost function {a} once, found one again with another cost")
         listed = np.array(states, np.int64).reshape(len(costs), len(shape))
-        return _Listed(shape, default, listed, list(costs), np.array(list(costs.values())))
+        return ListedValues(shape, default, listed, list(costs), np.array(list(costs.values())))
 
-    def _reuse(self, a: int, shape: tuple[int, ...], number: int) -> _Listed:
+    def _reuse(self, a: int, shape: tuple[int, ...], number: int) -> ListedValues:
         """The tuples of an earlier function that a negative arity has marked as shared."""
         if number > len(self.shared):
             raise self.words.error(

@@ -48,16 +48,16 @@ def write_wcsp(graph: FactorGraph, path: PathLike, *, scale: float | None = None
     if scale is not None and not 0 < scale < math.inf:
         raise OptionError(f"scale must be a number above 0, found {scale!r}")
     graph = with_tables(evidence_as_factors(graph), "a .wcsp file", keep=[SparseTable.number, Clause.number])
-    graph = _clauses_as_sparse(graph)
+    graph = clauses_as_sparse(graph)
     ptr = graph.structure.table_ptr
-    shifts = np.maximum(0.0, _max_per_table(graph.log_phi, ptr))
+    shifts = np.maximum(0.0, max_per_table(graph.log_phi, ptr))
     costs = np.repeat(shifts, np.diff(ptr)) - graph.log_phi
     forbidden = np.isposinf(costs)
     costs[forbidden] = 0.0
-    scale = _default_scale(costs) if scale is None else scale
+    scale = default_scale(costs) if scale is None else scale
     with np.errstate(over="ignore"):
         costs = np.rint(costs * scale)
-    top = math.fsum(_max_per_table(costs, ptr)) + 1  # above every sum of costs
+    top = math.fsum(max_per_table(costs, ptr)) + 1  # above every sum of costs
     if top > MAX_COST:
         raise ModelError(
             f"at scale {scale:g} the costs add up to {top:.3g}, more than 2^60; write with a smaller scale"
@@ -67,7 +67,7 @@ def write_wcsp(graph: FactorGraph, path: PathLike, *, scale: float | None = None
     write_text(path, _text(graph, costs.astype(np.int64), int(top), name))
 
 
-def _clauses_as_sparse(graph: FactorGraph) -> FactorGraph:
+def clauses_as_sparse(graph: FactorGraph) -> FactorGraph:
     """The same graph with sparse tables that list the one configuration which violates a clause."""
     s = graph.structure
     if s.kinds is None or not np.any(s.kinds.kind == Clause.number):
@@ -82,12 +82,13 @@ def _clauses_as_sparse(graph: FactorGraph) -> FactorGraph:
     return FactorGraph.trusted(structure, changed.log_values, graph.observed, graph.name)
 
 
-def _max_per_table(values: FloatArray, table_ptr: IntArray) -> FloatArray:
+def max_per_table(values: FloatArray, table_ptr: IntArray) -> FloatArray:
     """The largest entry [F] of each table; no table is empty."""
     return np.maximum.reduceat(values, table_ptr[:-1]) if len(table_ptr) > 1 else np.zeros(0)
 
 
-def _default_scale(costs: FloatArray) -> float:
+def default_scale(costs: FloatArray) -> float:
+    """The smallest power of ten that makes all costs whole, or else the one that keeps 7 digits of the largest."""
     largest = float(costs.max(initial=0.0))
     if largest == 0:
         return 1.0

@@ -1,0 +1,94 @@
+"""Evidence, questions and answers by name on the command line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from equifactor import FactorGraph, read_graph, solve
+from equifactor.cli.readable_answer import parse_evidence, parse_query, readable
+from equifactor.errors import ModelError, OptionError
+
+LAWN = Path(__file__).parents[2] / "examples" / "lawn.bif"
+
+
+@pytest.fixture
+def lawn(tmp_path: Path) -> FactorGraph:
+    shutil.copy(LAWN, tmp_path / "lawn.bif")
+    return read_graph(LAWN)
+
+
+def test_evidence_by_name_and_number(lawn: FactorGraph) -> None:
+    assert parse_evidence("rain=no, lawn = very wet", lawn) == {"rain": "no", "lawn": "very wet"}
+    assert parse_evidence("1=no", lawn) == {1: "no"}
+    plain = FactorGraph([2, 3])
+    assert parse_evidence("1=2,0=0,", plain) == {1: 2, 0: 0}
+    odd = FactorGraph({"a,b": ["<5", ">=5"]})
+    assert parse_evidence('"a,b=>=5"', odd) == {"a,b": ">=5"}
+    assert parse_query("lawn, 0", lawn) == [3, 0]
+
+
+@pytest.mark.parametrize("text", ["rain", "rain=", "=no", "rain=no,rain=yes", '"rain=no'])
+def test_what_is_no_evidence_is_refused(lawn: FactorGraph, text: str) -> None:
+    with pytest.raises(OptionError, match="expected"):
+        parse_evidence(text, lawn)
+
+
+@pytest.mark.parametrize("text", ["snow=no", "rain=maybe", "rain=1", "9=no"])
+def test_what_the_model_does_not_have_is_refused(lawn: FactorGraph, text: str) -> None:
+    with pytest.raises(ModelError):
+        lawn.condition(parse_evidence(text, lawn))
+
+
+def test_a_question_by_name(command, lawn: FactorGraph) -> None:
+    ran = command(
+        "solve", "lawn.bif", "-e", "lawn=very wet,rain=no", "--query", "season,sprinkler", "--solver", "brute"
+    )
+    assert ran.status == 0
+    assert ran.out.splitlines() == [
+        "variable   state   probability",
+        "------------------------------",
+        "season     spring     0.176471",
+        "           summer     0.823529",
+        "           autumn     0.000000",
+        "           winter     0.000000",
+        "sprinkler  off        0.000000",
+        "           on         1.000000",
+    ]
+
+
+def test_a_question_in_json(command, lawn: FactorGraph) -> None:
+    ran = command("solve", "lawn.bif", "-e", "rain=no", "--query", "lawn", "--json", "--solver", "brute")
+    found = json.loads(ran.out)["query"]["lawn"]
+    wanted = solve(lawn, "MAR", "brute", evidence={"rain": "no"}).marginals
+    assert wanted is not None
+    assert list(found) == ["dry", "damp", "very wet"]
+    np.testing.assert_allclose(list(found.values()), wanted["lawn"])
+    ran = command("solve", "lawn.bif", "--query", "lawn", "--json", "--solver", "brute", "--task", "MAP")
+    assert json.loads(ran.out)["query"] == {"lawn": "dry"}
+
+
+def test_names_on_a_terminal_and_uai_elsewhere(command, lawn: FactorGraph, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = command("solve", "lawn.bif", "--solver", "brute")
+    assert ran.out.startswith("MAR\n4 4 0.25")
+    monkeypatch.setattr("equifactor.cli.solve_command._to_terminal", lambda _: True)
+    ran = command("solve", "lawn.bif", "--solver", "brute", "-e", "season=winter")
+    assert "season" not in ran.out  # it is observed
+    assert "lawn       dry" in ran.out
+
+
+def test_a_wrong_question_is_one_sentence(command, lawn: FactorGraph) -> None:
+    ran = command("solve", "lawn.bif", "--query", "snow")
+    assert (ran.status, ran.out) == (3, "")
+    assert "there is no variable 'snow'; the names are: season, rain, sprinkler, lawn" in ran.err
+
+
+def test_other_answers(lawn: FactorGraph) -> None:
+    assert readable(solve(lawn, "PR", "brute"), lawn).startswith("ln Z  ")
+    assert readable(solve(lawn, "MAP", "brute"), lawn, [0, 3]).splitlines()[-1].split() == ["lawn", "dry"]
+    tiny = FactorGraph([2], [([0], [1.0, 1e-9])])
+    assert "1.00e-09" in readable(solve(tiny, "MAR", "brute"), tiny)
