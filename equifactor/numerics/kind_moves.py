@@ -196,8 +196,7 @@ def _move_kinds(arrays, state, i, b):
 def look(arrays, state, i):
     """Bring `state.local` of variable i up to date, which moves of others leave behind; call it before reading.
 
-    It does nothing in a graph of tables, where `kept` is `local`. It takes whole records: to take arrays out of them
-    at each call would count their references, which made block moves in graphs of tables 10 % slower.
+    It does nothing in a graph of tables, where `kept` is `local`.
     """
 
 

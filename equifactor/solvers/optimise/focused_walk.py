@@ -18,9 +18,13 @@ if TYPE_CHECKING:
 
 _TRIALS = 50_000  # A phase tries at most this many changes, which takes 10 ms or so.
 _TRIALS_PER_VARIABLE = 200  # On small graphs it tries fewer.
-# The probability to accept one zero more, for factors of 0, 1, .. variables. On 3-SAT of 10,000 variables at a ratio of
-# 4.2, 15 million moves left 7 clauses with 0.33, 22 with 0.367 and 124 with 0.4.
-_NOISE = (0.33, 0.33, 0.33, 0.33, 0.293, 0.254, 0.23)
+# The probability to accept one zero more, for factors of 0, 1, .. variables. Clauses left on two formulas of 10,000
+# variables each, 3-SAT at a ratio of 4.2 after 8 million moves: 9 and 12 with 0.27, 11 and 8 with 0.30, 4 and 9 with
+# 0.33, 17 and 0 with 0.35, 75 and 62 with 0.38; 4-SAT at 9.3 after 4 million: 12 and 10 with 0.21, 4 and 2 with 0.25,
+# 51 and 18 with 0.293; 5-SAT at 20 after 2.5 million: 120 and 126 with 0.14, 110 and 118 with 0.17, 108 and 97 with
+# 0.19, 97 and 108 with 0.21, 257 and 294 with 0.254; 6-SAT at 40 after 1.2 million: 165 and 167 with 0.16, 236 and 219
+# with 0.20.
+_NOISE = (0.33, 0.33, 0.33, 0.33, 0.25, 0.2, 0.16)
 
 
 class FocusedWalk:

@@ -32,19 +32,22 @@ class RegionArrays(NamedTuple):
     value: np.ndarray  # [X] The best score of the subtree below each variable of a block.
     message: np.ndarray  # [largest cardinality] What a variable sends to its parent.
     theta: np.ndarray  # [its square] Everything that depends on a variable and its parent.
-    held: np.ndarray  # [N] Which variable of the block is in each factor that is no table; see `kind_block_kernels`.
-    partner: np.ndarray  # [V] The parent of a variable that is linked to it by such a factor; [0] without them.
+    # The last two are for factors that are no tables, and None in a graph of tables: every call passes all fields.
+    held: np.ndarray | None = None  # [N] Which variable of the block is in each of them; see `kind_block_kernels`.
+    partner: np.ndarray | None = None  # [V] The parent of a variable that is linked to it by one of them.
 
     @classmethod
     def zeros(cls, card: np.ndarray, num_structured: int = 0) -> "RegionArrays":
         """Arrays for variables of card [V] states and so many factors that are no tables."""
         widest = int(card.max(initial=1))
         per_var = [np.zeros(len(card), np.int64) for _ in range(8)]
-        held, partner = np.full(num_structured, FREE), np.zeros(len(card) if num_structured else 0, np.int64)
-        return cls(*per_var, np.zeros(int(card.sum())), np.zeros(widest), np.zeros(widest * widest), held, partner)
+        arrays = cls(*per_var, np.zeros(int(card.sum())), np.zeros(widest), np.zeros(widest * widest))
+        if not num_structured:
+            return arrays
+        return arrays._replace(held=np.full(num_structured, FREE), partner=np.zeros(len(card), np.int64))
 
 
-@fast_kernel
+@inlined
 def grow_forest(arrays, work, rng, size):
     """Fill work.block and work.parent with a random induced forest within the region of `size` variables.
 
