@@ -125,6 +125,9 @@ class SumLadder:
             self._run(f"regions({memory})", _REGION_SHARE)
             if self.rungs[-1].estimate.status is not Status.EXACT:
                 self._run(samples, 1.0)
+                sampled = self.rungs[-1].estimate
+                if sampled.marginals is None and sampled.log_z is None:  # It had too little time, or found no start.
+                    self._run(f"regions({memory})", 1.0)
             for other in others:
                 other.result()
 

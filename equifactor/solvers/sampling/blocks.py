@@ -35,6 +35,7 @@ _HOPE = 10.0  # and is begun where its estimate is below so many times the time:
 _UPDATES = 1500  # The size of blocks is such that this many can be drawn in the time.
 _LEAST_UPDATES = 300  # In large graphs this many are enough,
 _FAIR_ENTRIES = 256.0  # if blocks have fewer entries per variable otherwise.
+_CHOOSING_PER_VARIABLE = 5e-4  # The first cover takes up to about this many seconds per variable.
 _COVERS = 6  # There are at most this many covers: more make moves more varied, and take time to find.
 _PLANNING_SHARE = 0.1  # Covers take about this share of the time,
 _FIRST_SHARE = 0.25  # and the first of them, without which nothing begins, may take this share.
@@ -78,6 +79,9 @@ class BlockSampling(GraphSolver):
 
     def _sample(self, reduced: ReducedGraph, task: Task, time: float, context: SolveContext) -> Estimate:
         graph, clock = reduced.graph, context.clock
+        if self.sweeps is None and time < _CHOOSING_PER_VARIABLE * graph.num_vars:
+            said = f"{time:.2g} s are too short to choose blocks of {graph.num_vars:,} variables: use bp."
+            return Estimate(status=clock.status or Status.TIME_LIMIT, message=said)
         end = clock.seconds + time
         chains = BlockChains(graph, self._betas(), self.chains, self._budget(graph, time), context.seed)
         self._add_covers(chains, time, context)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 SECONDS_PER_ENTRY = {Task.MAR: 1.2e-8, Task.PR: 5e-9}  # These were measured on one core at 2.8 GHz.
 _SECONDS_PER_STATE = 2e-5  # Each state of the cutset takes this long apart from its tables.
+_PLANNING_PER_VARIABLE = 5e-5  # An order takes about this many seconds per variable.
+_HASTE, _OVER = 0.1, 0.2  # Shares of the time after which a cutset is looked for in haste, and no longer.
 _TRIES = 4  # This many cutsets are compared.
 _GOOD = 0.1  # A cutset that takes no more seconds is good enough,
 _HOPELESS = 16.0  # and one that takes so many times the time allowed is hopeless.
@@ -72,19 +74,28 @@ def memory_budget(gib: float) -> float:
 def best_cutset(graph: FactorGraph, gib: float, task: Task, seed: int, most_seconds: float = 1e4) -> Cut:
     """The cutset that is summed over in the shortest time, of a few that leave an elimination within `gib` GiB.
 
-    Where the first would take many times `most_seconds`, no others are looked for.
+    Where the first would take many times `most_seconds`, no others are looked for; nor is any looked for much longer
+    than a fifth of that.
     """
+    begin = time.perf_counter()
+
+    def late(share: float) -> bool:
+        return time.perf_counter() - begin + _PLANNING_PER_VARIABLE * graph.num_vars > share * most_seconds
+
     kept = memory_budget(gib)
     rng = np.random.default_rng(seed)
     best, least = None, math.inf
     most_bits = math.log2(_HOPELESS * max(most_seconds, 1.0) / _SECONDS_PER_STATE) if most_seconds < math.inf else 62.0
     for n in range(_TRIES):
         noise = np.exp2(rng.random(graph.num_vars) if n else np.zeros(graph.num_vars))
-        cut = cut_to_fit(graph.structure, Budget(math.inf, kept), noise, seed=seed + n, most_bits=most_bits)
+        cut = cut_to_fit(
+            graph.structure, Budget(math.inf, kept), noise, seed=seed + n, most_bits=most_bits,
+            haste=lambda: late(_HASTE), over=lambda: late(_OVER),
+        )  # fmt: skip
         seconds = seconds_of(cut, graph, task)
         if best is None or seconds < least:
             best, least = cut, seconds
-        if not cut.is_cut.any() or seconds < _GOOD or seconds > _HOPELESS * most_seconds:
+        if not cut.is_cut.any() or seconds < _GOOD or seconds > _HOPELESS * most_seconds or late(_HASTE):
             break
     assert best is not None
     return best

@@ -53,6 +53,7 @@ def cut_to_fit(
     seed: int = 0,
     most_bits: float = math.inf,
     haste: Callable[[], bool] | None = None,
+    over: Callable[[], bool] | None = None,
 ) -> Cut:
     """A small cutset whose complement is eliminated within the budget, on any graph.
 
@@ -68,6 +69,7 @@ def cut_to_fit(
         seed: of the random choices among orders.
         most_bits: a cutset with more states than 2 to this power is of no use, and is left as it is, over the budget.
         haste: whether time is short: then a few orders are enough.
+        over: whether time is over: then the cutset is left as it is, over the budget.
     """
     is_cut = np.zeros(structure.num_vars, bool)
     while True:
@@ -77,7 +79,8 @@ def cut_to_fit(
         assert isinstance(order, Order)  # There are no limits that it could pass.
         entries, kept = sizes_of(block, order)
         fits = entries <= budget.entries and kept <= budget.kept
-        if fits or len(variables) <= 1 or np.log2(structure.card[is_cut]).sum() > most_bits:
+        late = over is not None and over()
+        if fits or late or len(variables) <= 1 or np.log2(structure.card[is_cut]).sum() > most_bits:
             return Cut(is_cut, block, variables, order, entries, kept, fits)
         chosen = _worst_variables(block, order, budget, cost[variables], variables == never)
         if np.log2(block.card[chosen]).sum() > _OVERSTATED * most_bits:
