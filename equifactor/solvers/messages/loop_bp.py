@@ -45,8 +45,8 @@ _SMALLEST = 8  # Balls are not made smaller than this many variables to fit a lo
 class LoopCorrectedBp(GraphSolver):
     """Belief propagation between balls that hold all loops up to a length, each eliminated exactly.
 
-    The ball of a variable holds the factors on closed walks through it of at most `length` factors. What lies beyond
-    an outer variable j of ball i is a message: the sum over the part of ball j that is outside of ball i, with its own
+    The ball of a variable holds the loops of at most `length` factors through it or its factors. What lies beyond an
+    outer variable j of ball i is a message: the sum over the part of ball j that is outside of ball i, with its own
     messages from beyond (the equations of [Kirkley21], for factors of any size). With balls of single factors this is
     belief propagation; where no loop is longer than the length its fixed point is exact. ln Z is Bethe's, of plain
     belief propagation, unless the answer is exact. Cost per round: messages x 2^width of a ball.
@@ -85,7 +85,7 @@ class LoopCorrectedBp(GraphSolver):
             return zero_by_exclusion(graph)
         if climb.outcome is Status.EXACT:
             exact = parse_solver(f"exact(memory_limit={self.memory_limit})").run([graph], task, context)[0]
-            if exact.status is Status.EXACT:
+            if exact.status in (Status.EXACT, Status.ZERO_PROBABILITY):
                 return replace(exact, stats={**exact.stats, **climb.stats()})
         if not climb.rungs:
             said = "No longer loops fitted: this is the answer of belief propagation."

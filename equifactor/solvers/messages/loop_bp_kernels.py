@@ -19,9 +19,11 @@ _FLOOR = -300.0  # No log message is below this: one that vanished could never r
 
 @kernel
 def grow_balls(scope_ptr, scope_vars, var_ptr, var_factors, length, size, most):
-    """The ball of every variable: factors on closed walks through it of at most length [V] factors, and its own.
+    """The ball of every variable: factors on loops of at most length [V] factors through it or its own factors.
 
-    A factor whose two nearest variables are d and d' steps away lies on a walk of d + d' + 1 factors. What is not on a
+    A factor whose two nearest variables are d and d' steps away lies on a closed walk of d + d' + 1 factors. It is one
+    less where the walk leaves and comes back by the same factor of three variables or more: a loop through this factor
+    that does not pass the variable. What is not on a
     loop within the ball is pruned, leaf by leaf, except for the factors of the variable itself. A ball with more than
     `size` variables, or many times as many before pruning, is grown again with a smaller length, which is written to
     length: whole shells are left out, so that nothing depends on the numbering.
@@ -34,7 +36,10 @@ def grow_balls(scope_ptr, scope_vars, var_ptr, var_factors, length, size, most):
     num_vars, num_factors = len(var_ptr) - 1, len(scope_ptr) - 1
     dist = np.full(num_vars, _FAR, np.int64)
     queue = np.empty(num_vars, np.int64)
-    mark = np.full(num_factors, -1, np.int64)  # The candidate of this ball or try that a factor is.
+    # Factors that this try has met, and those that it met on a shortest path that begins with a broad factor, one of
+    # three variables or more.
+    mark, broad_mark = np.full(num_factors, -1, np.int64), np.full(num_factors, -1, np.int64)
+    broad = np.zeros(num_vars, np.bool_)
     degree = np.zeros(num_vars, np.int64)
     taken = np.empty(num_factors, np.int64)
     seen = np.full(num_vars, -1, np.int64)
@@ -48,26 +53,34 @@ def grow_balls(scope_ptr, scope_vars, var_ptr, var_factors, length, size, most):
         reach = length[i]
         # Distances are found up to half of the length: further variables are only met as the ends of factors.
         queue[0], dist[i], end = i, 0, 1
+        broad[i] = False
         count, first, complete = 0, 0, True
         while first < end and (end <= _WIDE * size or reach == 1):
             u = queue[first]
             first += 1
             for r in range(var_ptr[u], var_ptr[u + 1]):
                 a = var_factors[r]
-                if mark[a] == tries:
+                if mark[a] == tries and (not broad[u] or broad_mark[a] == tries):
                     continue
+                if 2 * dist[u] + 1 > reach + broad[u] and u != i:
+                    complete = complete and mark[a] == tries
+                    continue
+                if mark[a] != tries:
+                    taken[count] = a
+                    count += 1
                 mark[a] = tries
-                if 2 * dist[u] + 1 > reach and u != i:
-                    complete = False
-                    continue
-                taken[count] = a
-                count += 1
+                begins_broad = u == i and scope_ptr[a + 1] - scope_ptr[a] > 2
+                if broad[u] or begins_broad:
+                    broad_mark[a] = tries
                 for e in range(scope_ptr[a], scope_ptr[a + 1]):
                     v = scope_vars[e]
                     if dist[v] == _FAR:
                         dist[v] = dist[u] + 1
+                        broad[v] = False
                         queue[end] = v
                         end += 1
+                    if dist[v] == dist[u] + 1 and (broad[u] or begins_broad):
+                        broad[v] = True
         if end > _WIDE * size and reach > 1:
             for n in range(end):
                 dist[queue[n]] = _FAR
@@ -83,7 +96,10 @@ def grow_balls(scope_ptr, scope_vars, var_ptr, var_factors, length, size, most):
                     near, next_near = d, near
                 elif d < next_near:
                     next_near = d
-            if near + next_near + 1 <= reach or near == 0:
+            aside = False
+            for e in range(scope_ptr[a], scope_ptr[a + 1]):
+                aside = aside or (dist[scope_vars[e]] == near and broad[scope_vars[e]])
+            if near + next_near + 1 <= reach + aside or near == 0:
                 taken[kept] = a
                 kept += 1
                 for e in range(scope_ptr[a], scope_ptr[a + 1]):
