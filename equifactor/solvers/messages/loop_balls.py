@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
     from equifactor.solvers.regions.agreement import Rounds
 
-_CALM = 0.7  # This is the least damping of the second half of the rounds, where few are still needed.
+# After 32, 64, 128... rounds the change must have fallen to this share of what it was at half as many, otherwise the
+# damping rises by a step. Certainty that builds up around loops changes like 1/n, and damping would only delay it.
+_FALL, _STEP, _MOST_DAMPING, _FIRST_LOOK = 0.7, 0.2, 0.9, 32
 _TRIES = 4  # Orders that are tried for each rung; balls are small, and the first is seldom far off.
 
 
@@ -102,6 +104,7 @@ class SideBySide:
     program: Program
     entries: float  # of all cluster tables: the work of one pass
     edges: int  # of all parts: the work of planning
+    clones: int  # of variables in all parts
     largest: float  # log2 of the entries of the largest table
     root_start: IntArray  # [C] first state of each root among those of all clones
 
@@ -198,7 +201,7 @@ def _side_by_side(
     groups = program.groups._replace(table_ptr=begin)
     program = Program(program.clusters, groups, program.separators, program.size, program.variables)
     largest = float(table.max(initial=0.0))
-    return SideBySide(program, total, len(scopes), largest, structure.state_ptr[root])
+    return SideBySide(program, total, len(scopes), len(variable), largest, structure.state_ptr[root])
 
 
 class LoopBeliefs(NamedTuple):
@@ -216,16 +219,20 @@ def run_rounds(messages: LoopMessages, rounds: Rounds, clock: Clock) -> LoopBeli
     m = messages
     program, change, n = m.cavities.program, 0.0, 0
     memory = program.tables(reuse=False), program.workspace(marginals=True)
+    damping, earlier, look = rounds.damping, np.inf, _FIRST_LOOK
     for n in range(1, rounds.iterations + 1 if len(m.dim) else 0):
         sums = sum_out(program, m.full, clock, memory=memory)
         if sums is None:
             return None
         if sums.p is None:
             return LoopBeliefs(np.zeros(0), 0.0, n)
-        damping = rounds.damping if 2 * n < rounds.iterations else max(rounds.damping, _CALM)
         change = update_messages(sums.p, m.cavities.root_start, m.dim, m.start, damping if n > 1 else 0.0, m.full)
         if change <= rounds.tolerance:
             break
+        if n == look:
+            if change > _FALL * earlier:
+                damping = max(damping, min(damping + _STEP, _MOST_DAMPING))
+            earlier, look = change, 2 * look
     sums = sum_out(m.balls.program, m.full, clock)
     if sums is None:
         return None

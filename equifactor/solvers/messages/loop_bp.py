@@ -30,10 +30,12 @@ if TYPE_CHECKING:
     from equifactor.typing import FloatArray, IntArray
 
 _SECONDS_PER_ENTRY = 8e-9  # A round takes this long per table entry, on one core at 2.8 GHz,
-_SECONDS_PER_EDGE = 1.2e-6  # and this long per edge of all cavities;
-_SECONDS_OF_PLANNING = 5e-6  # their orders take this long per edge.
-_ROUNDS = 15  # Messages settle after about this many rounds.
+_SECONDS_PER_CLONE = 6e-7  # and this long per variable of each cavity;
+_SECONDS_OF_PLANNING = 1.5e-6  # their orders take this long per edge.
+_ROUNDS = 40  # Messages settle after about this many rounds.
+_GROWTH = 1.25  # A length is run if its balls have this many times the factors of the last ones, or if it is the last.
 _SHARE = 0.5  # A rung is begun if it takes at most this share of the time left.
+_LONGEST = 0.8  # It is ended after this share of it, whether it has settled or not.
 _BP_SHARE = 0.3  # Belief propagation may take this share of the time before the first rung.
 _BYTES = 8.0  # A float64 takes this many.
 _NEARLY = 0.05  # A rung whose messages still change by no more counts as well as a settled one.
@@ -59,7 +61,7 @@ class LoopCorrectedBp(GraphSolver):
     size: int = option(128, "most variables of a ball; larger ones keep a smaller length", low=1)
     memory_limit: float = option(1.0, "GiB of tables", low=0.0)
     seconds: float = option(10.0, "nominal seconds of work where there is no time limit", low=0.0)
-    iterations: int = option(100, "most rounds of messages for each length", low=1)
+    iterations: int = option(500, "most rounds of messages for each length", low=1)
     tolerance: float = option(1e-4, "settled when no message changes by more, in probability", low=0.0)
     damping: float = option(0.3, "share of the old log message that is kept", low=0.0, below=1.0)
 
@@ -135,7 +137,7 @@ class LoopClimb:
     def run(self) -> None:
         """Go through the lengths until one does not fit, or all balls hold everything."""
         lengths = np.ones(len(self.part.card), np.int64)
-        size, total, stuck = self.limits.size, -1, np.zeros(len(lengths), bool)
+        size, total, stuck = self.limits.size, 0, np.zeros(len(lengths), bool)
         length = 2
         while length <= self.limits.length and not self.clock.stopped and self.outcome is None and not stuck.all():
             most = int(min(_SHARE * self.left / (2.0 * _SECONDS_OF_PLANNING), 2.0**40))
@@ -145,7 +147,8 @@ class LoopClimb:
                 if balls.whole.all():
                     self.outcome = Status.EXACT
                     return
-                if len(balls.ball) <= total:
+                needed = _GROWTH * total if length < self.limits.length else total + 1
+                if len(balls.ball) < needed:
                     stuck, length = balls.length < length, length + 1
                     continue
                 ran = self._run(balls, length, most)
@@ -164,12 +167,13 @@ class LoopClimb:
         messages = LoopMessages.make(self.part, balls, PartLimits(entries, most))
         if messages is None:
             return False
-        edges = messages.cavities.edges + messages.balls.edges
-        self.spent += _SECONDS_OF_PLANNING * edges
-        each = _SECONDS_PER_EDGE * messages.cavities.edges + _SECONDS_PER_ENTRY * messages.cavities.entries
+        cavities = messages.cavities
+        self.spent += _SECONDS_OF_PLANNING * (cavities.edges + messages.balls.edges)
+        each = _SECONDS_PER_CLONE * cavities.clones + _SECONDS_PER_ENTRY * cavities.entries
         if _ROUNDS * each > _SHARE * self.left:
             return False
-        found = run_rounds(messages, self.rounds, self.clock)
+        iterations = int(min(self.rounds.iterations, 1 + _LONGEST * self.left / max(each, 1e-9)))
+        found = run_rounds(messages, self.rounds._replace(iterations=iterations), self.clock)
         if found is None:
             return False
         self.spent += each * found.rounds
