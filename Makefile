@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BENCHMARKS := $(filter-out _% compare,$(patsubst benchmarks/%.py,%,$(wildcard benchmarks/*.py)))
 # One thread per test process: the processes already fill the cores.
-PYTEST := OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python -m pytest -n $(WORKERS)
+PYTEST := OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-slow lint format bench wheel-test clean
