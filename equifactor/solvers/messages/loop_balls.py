@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 # After 32, 64, 128... rounds the change must have fallen to this share of what it was at half as many, otherwise the
 # damping rises by a step. Certainty that builds up around loops changes like 1/n, and damping would only delay it.
 _FALL, _STEP, _MOST_DAMPING, _FIRST_LOOK = 0.7, 0.2, 0.9, 32
+# Where the change is still above this after so many rounds, longer loops are worth more than further rounds.
+_WILD, _LAST_LOOK = 0.3, 128
 _TRIES = 4  # Orders that are tried for each rung; balls are small, and the first is seldom far off.
 
 
@@ -231,6 +233,8 @@ def run_rounds(messages: LoopMessages, rounds: Rounds, clock: Clock) -> LoopBeli
             break
         if n == look:
             if change > _FALL * earlier:
+                if n >= _LAST_LOOK and change > _WILD:
+                    break
                 damping = max(damping, min(damping + _STEP, _MOST_DAMPING))
             earlier, look = change, 2 * look
     sums = sum_out(m.balls.program, m.full, clock)

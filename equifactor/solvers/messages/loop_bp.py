@@ -32,12 +32,13 @@ if TYPE_CHECKING:
 _SECONDS_PER_ENTRY = 8e-9  # A round takes this long per table entry, on one core at 2.8 GHz,
 _SECONDS_PER_CLONE = 6e-7  # and this long per variable of each cavity;
 _SECONDS_OF_PLANNING = 1.5e-6  # their orders take this long per edge.
-_ROUNDS = 40  # Messages settle after about this many rounds.
+_ROUNDS = 20  # Messages settle after about this many rounds.
 _GROWTH = 1.25  # A length is run if its balls have this many times the factors of the last ones, or if it is the last.
 _SHARE = 0.5  # A rung is begun if it takes at most this share of the time left.
 _LONGEST = 0.8  # It is ended after this share of it, whether it has settled or not.
 _BP_SHARE = 0.3  # Belief propagation may take this share of the time before the first rung.
 _BYTES = 8.0  # A float64 takes this many.
+_BYTES_PER_FACTOR = 256.0  # The lists of a part take about this much for each of its factors.
 _NEARLY = 0.05  # A rung whose messages still change by no more counts as well as a settled one.
 _SMALLEST = 8  # Balls are not made smaller than this many variables to fit a longer length.
 
@@ -140,7 +141,7 @@ class LoopClimb:
         size, total, stuck = self.limits.size, 0, np.zeros(len(lengths), bool)
         length = 2
         while length <= self.limits.length and not self.clock.stopped and self.outcome is None and not stuck.all():
-            most = int(min(_SHARE * self.left / (2.0 * _SECONDS_OF_PLANNING), 2.0**40))
+            most = int(min(_SHARE * self.left / (2.0 * _SECONDS_OF_PLANNING), self.limits.memory / _BYTES_PER_FACTOR))
             balls = Balls.grow(self.part, np.where(stuck, lengths, length), size, most)
             ran = False
             if balls is not None:
