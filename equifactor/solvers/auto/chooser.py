@@ -126,7 +126,7 @@ class Auto(Solver):
         context: SolveContext,
     ) -> list[Estimate]:
         """Marginals or ln Z of graphs that share the time: quick answers to all, then a ladder for each."""
-        from equifactor.solvers.auto.sum_ladder import LadderLimits, Rung, SumLadder, share_of_time
+        from equifactor.solvers.auto.sum_ladder import LadderLimits, LadderRung, SumLadder, share_of_time
         from equifactor.solvers.auto.sum_portfolio import estimates
 
         clock = context.clock
@@ -138,7 +138,7 @@ class Auto(Solver):
         answers = []
         for n, (estimate, spec) in enumerate(found):
             own = share_of_time(context, len(graphs) - n, begin + seconds)
-            ladder = SumLadder(graphs[n], forms[n], task, own, limits, [Rung(spec, estimate, each)])
+            ladder = SumLadder(graphs[n], forms[n], task, own, limits, [LadderRung(spec, estimate, each)])
             answer = estimate if estimate.status is Status.ZERO_PROBABILITY else ladder.climb()
             answers.append(_say(answer, answer.stats.get("chosen", spec), reasons[n]))
             context.report(n + 1, len(graphs))

@@ -35,7 +35,7 @@ _LEAST_SECONDS = 0.05  # A rung is not begun with less time than this.
 
 
 @dataclass(frozen=True)
-class Rung:
+class LadderRung:
     """A solver that has run, in words that `solve` takes, with its answer and its time."""
 
     spec: str
@@ -77,7 +77,7 @@ class SumLadder:
     task: Task
     context: SolveContext
     limits: LadderLimits
-    rungs: list[Rung] = field(default_factory=list)
+    rungs: list[LadderRung] = field(default_factory=list)
 
     def climb(self) -> Estimate:
         """The best answer and how it was found."""
@@ -141,7 +141,7 @@ class SumLadder:
             self.context, clock=clock if share == 1.0 else clock.part(share), seed=self.context.seed + 7919 * stream
         )
         estimate = run_any_kind(parse_solver(spec), [self.graph], self.task, part)[0]
-        self.rungs.append(Rung(spec, estimate, clock.seconds - begin))
+        self.rungs.append(LadderRung(spec, estimate, clock.seconds - begin))
 
     def _said(self, estimate: Estimate, spec: str, error: str) -> Estimate:
         """The estimate with the ladder that was climbed, and why it ended, in its message."""
@@ -158,7 +158,7 @@ def share_of_time(context: SolveContext, graphs_left: int, end: float) -> SolveC
     return replace(context, clock=Clock(max(0.0, left) / graphs_left, whole=clock))
 
 
-def best_marginals(rungs: Sequence[Rung]) -> tuple[Estimate, str, str]:
+def best_marginals(rungs: Sequence[LadderRung]) -> tuple[Estimate, str, str]:
     """The marginals that err least, their solver, and a sentence about their error.
 
     Let s be the mean of a sampler, with squared standard error S averaged over all entries, and q another answer at a
@@ -198,7 +198,7 @@ def best_marginals(rungs: Sequence[Rung]) -> tuple[Estimate, str, str]:
     return answer, _mixed_name(weight, sampled, q), said
 
 
-def best_log_z(rungs: Sequence[Rung]) -> tuple[Estimate, str, str]:
+def best_log_z(rungs: Sequence[LadderRung]) -> tuple[Estimate, str, str]:
     """The estimate of ln Z that errs least, its solver, and the certified bounds of all rungs.
 
     A sampler judges the others as in `best_marginals`, and nothing leaves the bounds.
@@ -236,7 +236,7 @@ def _squared_error(distance: float, sampled: float) -> float:
     return max(distance - sampled, 0.1 * distance, 1e-18)
 
 
-def _together(samplers: Sequence[Rung]) -> Rung | None:
+def _together(samplers: Sequence[LadderRung]) -> LadderRung | None:
     """Several samplers as one: each has a weight of one over its squared error."""
     if len(samplers) < 2:
         return samplers[0] if samplers else None
@@ -248,10 +248,10 @@ def _together(samplers: Sequence[Rung]) -> Rung | None:
     ptr = best.estimate.marginals.ptr  # type: ignore[union-attr]
     together = np.sqrt((weight**2) @ errors**2)
     estimate = replace(best.estimate, marginals=Marginals(values, ptr), standard_errors=Marginals(together, ptr))
-    return Rung(best.spec, estimate, best.seconds)
+    return LadderRung(best.spec, estimate, best.seconds)
 
 
-def _mixed_name(weight: float, sampled: Rung, other: Rung) -> str:
+def _mixed_name(weight: float, sampled: LadderRung, other: LadderRung) -> str:
     if weight > 0.98:
         return sampled.spec
     return other.spec if weight < 0.02 else f"{sampled.spec} and {other.spec}"
@@ -267,7 +267,7 @@ def _number(value: float | None) -> float:
     return value
 
 
-def _trust(rung: Rung) -> tuple[bool, int]:
+def _trust(rung: LadderRung) -> tuple[bool, int]:
     """An order of answers that no sampler has judged: sound ones first, then by what is known of methods."""
     order = ("mini-buckets", "bp", "fe-net", "regions", "blocks")
     sound = rung.estimate.status is not Status.NON_FINITE

@@ -10,7 +10,7 @@ import pytest
 
 from equifactor import Estimate, Marginals, generators, solve
 from equifactor.result import Status
-from equifactor.solvers.auto.sum_ladder import Rung, best_log_z, best_marginals
+from equifactor.solvers.auto.sum_ladder import LadderRung, best_log_z, best_marginals
 
 _PTR = 2 * np.arange(201)
 _TINY = 2.0**-17  # GiB: 8 KiB of tables
@@ -20,11 +20,11 @@ def _marginals(p: np.ndarray) -> Marginals:
     return Marginals(np.stack((1 - p, p), axis=1).ravel(), _PTR)
 
 
-def _rung(name: str, p: np.ndarray, error: float | None = None) -> Rung:
+def _rung(name: str, p: np.ndarray, error: float | None = None) -> LadderRung:
     errors = None if error is None else _marginals(np.full(200, error))
     if errors is not None:
         errors = Marginals(np.full(400, error), _PTR)
-    return Rung(name, Estimate(status=Status.TIME_LIMIT, marginals=_marginals(p), standard_errors=errors), 1.0)
+    return LadderRung(name, Estimate(status=Status.TIME_LIMIT, marginals=_marginals(p), standard_errors=errors), 1.0)
 
 
 def _off(answer: Estimate, truth: np.ndarray) -> float:
@@ -57,9 +57,11 @@ def test_without_a_sampler_the_better_method_answers() -> None:
 
 def test_ln_z_stays_within_the_bounds() -> None:
     rungs = [
-        Rung("bp", Estimate(status=Status.CONVERGED, log_z=5.0), 1.0),
-        Rung("mini-buckets", Estimate(status=Status.TIME_LIMIT, log_z=2.5, lower_bound=2.0, upper_bound=3.0), 1.0),
-        Rung("blocks", Estimate(status=Status.TIME_LIMIT, log_z=3.2, log_z_error=0.1), 1.0),
+        LadderRung("bp", Estimate(status=Status.CONVERGED, log_z=5.0), 1.0),
+        LadderRung(
+            "mini-buckets", Estimate(status=Status.TIME_LIMIT, log_z=2.5, lower_bound=2.0, upper_bound=3.0), 1.0
+        ),
+        LadderRung("blocks", Estimate(status=Status.TIME_LIMIT, log_z=3.2, log_z_error=0.1), 1.0),
     ]
     answer, _, said = best_log_z(rungs)
     assert answer.log_z == 3.0
