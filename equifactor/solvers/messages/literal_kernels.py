@@ -1,11 +1,12 @@
 # mypy: ignore-errors
 """Parallel belief propagation on parity checks and clauses: one log ratio per message, many factors side by side.
 
-Factors of one kind and arity k form a block of N; the messages of slot s of all of them are one stretch of memory, so
-that every step of an update is a plain loop over factors that the compiler vectorises. Each factor is an automaton of
-two states that reads its variables one after the other: (an even, an odd number of ones so far) or (no literal, a
-literal has held so far). Its weights before and after a slot are sums of products of probabilities: nothing cancels,
-and a message is right to rounding as long as no log ratio is beyond `LIMIT`; a sweep of sums ends before one is.
+Factors of one kind and arity k form a block, which is cut into strips of `LANES` factors; the messages of slot s of a
+strip are one stretch of memory, so that every step of an update is a plain loop over factors that the compiler
+vectorises, and a sweep reads messages from first to last. Each factor is an automaton of two states that reads its
+variables one after the other: (an even, an odd number of ones so far) or (no literal, a literal has held so far). Its
+weights before and after a slot are sums of products of probabilities: nothing cancels, and a message is right to
+rounding as long as no log ratio is beyond `LIMIT`; a sweep of sums ends before one is.
 """
 
 from typing import NamedTuple
@@ -13,15 +14,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equifactor.numerics.fastmath import TINY, exp_, get, log_, put
+from equifactor.numerics.fastmath import TINY, bits_of, exp_, from_bits, get, log_, log_ratio_, put
 from equifactor.numerics.jit import fast_kernel, inlined, reordering_kernel
 from equifactor.typing import FloatArray, IntArray
 
 LIMIT = 600.0  # a probability of e^-600 times a few others is still a normal number
 PARITY, CLAUSE = 0, 1
 KIND, ARITY, COUNT, EDGE, FACTOR = 0, 1, 2, 3, 4  # columns of Literals.blocks
+PART = 32768  # edges in order whose variables are numbered together: their sums fill half a megabyte
 LANES = 16  # factors that are updated together: four vectors of four numbers
 ROWS = 4  # rows of scratch per slot
+SHORT = 500  # up to this arity a product of sums between 1 and 2 is a normal number
+SIGN = np.int64(-(1 << 63))  # the bit of a number that says that it is negative
 SMALLEST = 1e-300  # what a weight that has vanished is taken for
 
 
@@ -29,23 +33,26 @@ class Literals(NamedTuple):
     """The checks and clauses of a batch and their messages."""
 
     blocks: IntArray  # [B, 5] kind, arity, number of factors, first edge and first factor of each block
-    lam: FloatArray  # [E] factor-to-variable log ratios ln m(1) - ln m(0), slot by slot within a block
+    lam: FloatArray  # [E] factor-to-variable log ratios ln m(1) - ln m(0), slot by slot within a strip
     unary: FloatArray  # [V] log ratio of the unary factors
-    var_of_edge: NDArray[np.int32]  # [E]
+    reach: FloatArray  # [3] largest size of a unary ratio, largest degree, bound of a sum and a message together
+    begun: IntArray  # [P] number of variables whose first edge lies in a part of `PART` edges or before it
+    place_of_edge: NDArray[np.int32]  # [E] place of the sums of its variable: twice its number
     graph_of_factor: NDArray[np.int32]  # [F]
     sign_of_edge: NDArray[np.int8]  # [E] 1 or -1: of a literal; all 1 for a parity
     number: FloatArray  # [F] 1 or -1 for an even or odd parity; the log value of a violated clause
 
 
 @fast_kernel
-def sweep_literals(count, literals, total, damping, is_max, change, check):
+def sweep_literals(count, literals, total, side, damping, is_max, change, check):
     """Several parallel updates of all messages.
 
     Args:
         count: number of sweeps.
         literals: factors and messages.
-        total: [2V] scratch for the sums into each variable, before and after, side by side: on large graphs the time
-            goes into fetching them from memory, and so one fetch brings both.
+        total: [2V] the sums into each variable, before and after a sweep, side by side: on large graphs the time goes
+            into fetching them from memory, and so one fetch brings both.
+        side: 0 or 1: which of the two sums are those of the messages as they are.
         damping: share of the old log ratio that is kept.
         is_max: max-product instead of sum-product.
         change: [G] raised to the largest undamped movement in probability of the last sweep, when `check` is set.
@@ -55,32 +62,25 @@ def sweep_literals(count, literals, total, damping, is_max, change, check):
         the number of sweeps made: fewer where an incoming log ratio of the next one could be beyond `LIMIT`.
     """
     literals = Literals(*literals)
-    blocks, lam, unary, var_of_edge = literals.blocks, literals.lam, literals.unary, literals.var_of_edge
+    blocks, lam = literals.blocks, literals.lam
     longest = 1
     for b in range(len(blocks)):
         longest = max(longest, blocks[b, ARITY])
     work = np.zeros((longest + 1) * ROWS * LANES)
-    after = 0
-    _fill(total, after, unary)
-    for e in range(len(lam)):
-        i = 2 * get(var_of_edge, e) + after
-        put(total, i, get(total, i) + get(lam, e))
+    top = np.zeros(LANES)
+    reach = literals.reach
     for n in range(count):
-        after = 1 - after
-        if not is_max and _largest(total[1 - after :: 2]) + _largest(lam) > LIMIT:
+        before, after = total[side:], total[1 - side :]
+        if not is_max and reach[2] > LIMIT and _largest(before[::2]) + _largest(lam) > LIMIT:
             return n
-        _fill(total, after, unary)
         want = check and n == count - 1
+        top[:] = 0.0
+        filled = 0
         for b in range(len(blocks)):
-            _update_block(literals, blocks[b], total, after, work, damping, is_max, change, want)
+            filled = _update_block(literals, blocks[b], before, after, filled, work, damping, is_max, change, want, top)
+        side = 1 - side
+        reach[2] = reach[0] + (reach[1] + 1.0) * top.max()
     return count
-
-
-@fast_kernel
-def _fill(total, side, unary):
-    """Begin one of the two sums of all variables."""
-    for i in range(len(unary)):
-        put(total, 2 * i + side, get(unary, i))
 
 
 @reordering_kernel
@@ -93,53 +93,109 @@ def _largest(values):
 
 
 @fast_kernel
-def _update_block(literals, block, total, after, work, damping, is_max, change, want):
+def _update_block(literals, block, before, after, filled, work, damping, is_max, change, want, top):
     """Messages of a block, LANES factors at a time: read, updated, written and added to the next sums."""
-    lam, var_of_edge, sign_of_edge = literals.lam, literals.var_of_edge, literals.sign_of_edge
+    lam, place_of_edge, sign_of_edge = literals.lam, literals.place_of_edge, literals.sign_of_edge
+    unary, begun = literals.unary, literals.begun
     number, graph_of_factor = literals.number, literals.graph_of_factor
     arity, count, edge, factor = block[ARITY], block[COUNT], block[EDGE], block[FACTOR]
     is_clause = block[KIND] == CLAUSE
     ends = arity * ROWS * LANES  # the row of what is known of each factor
     for start in range(0, count, LANES):
         lanes = min(LANES, count - start)
+        base = edge + start * arity
         for f in range(lanes):
             put(work, ends + f, get(number, factor + start + f))
-        for s in range(arity):
-            first, at = edge + s * count + start, s * ROWS * LANES
-            for f in range(lanes):
-                i = 2 * get(var_of_edge, first + f) + 1 - after
-                put(work, at + f, get(total, i) - get(lam, first + f))
-            if is_clause:
-                for f in range(lanes):
-                    put(work, at + f, get(work, at + f) * get(sign_of_edge, first + f))
-        if is_max:
-            if is_clause:
+        until = get(begun, max(base + arity * lanes - 1, 0) // PART)
+        for i in range(filled, until):
+            put(after, 2 * i, get(unary, i))
+        filled = max(filled, until)
+        if lanes == LANES:  # loops of a known length have no remainders
+            for s in range(arity):
+                _read(work, s * ROWS * LANES, before, lam, place_of_edge, base + s * LANES, LANES)
+        else:
+            for s in range(arity):
+                _read(work, s * ROWS * LANES, before, lam, place_of_edge, base + s * lanes, lanes)
+        if is_clause:
+            _turn(work, arity, sign_of_edge, base, lanes)
+            if is_max:
                 _max_clauses(work, arity)
             else:
-                _max_parities(work, arity)
-        elif is_clause:
-            _sum_clauses(work, arity)
+                _sum_clauses(work, arity)
+            _turn(work, arity, sign_of_edge, base, lanes)
+        elif is_max:
+            _max_parities(work, arity)
         else:
             _sum_parities(work, arity)
-        for s in range(arity):
-            first, at = edge + s * count + start, s * ROWS * LANES
-            if is_clause:
-                for f in range(lanes):
-                    put(work, at + f, get(work, at + f) * get(sign_of_edge, first + f))
-            if want:
+        if want:
+            for s in range(arity):
+                first, at = base + s * lanes, s * ROWS * LANES
                 for f in range(lanes):
                     g = get(graph_of_factor, factor + start + f)
                     moved = abs(_probability(get(work, at + f)) - _probability(get(lam, first + f)))
                     put(change, g, max(get(change, g), moved))
-            if damping > 0.0:
+        if damping > 0.0:
+            for s in range(arity):
+                first, at = base + s * lanes, s * ROWS * LANES
                 for f in range(lanes):
                     gap = get(lam, first + f) - get(work, at + f)
                     put(work, at + f, get(work, at + f) + damping * (gap if abs(gap) > TINY else 0.0))
-            for f in range(lanes):
-                new = get(work, at + f)
-                put(lam, first + f, new)
-                i = 2 * get(var_of_edge, first + f) + after
-                put(total, i, get(total, i) + new)
+        if not is_max:
+            for s in range(arity):
+                for f in range(lanes):
+                    put(top, f, max(get(top, f), abs(get(work, s * ROWS * LANES + f))))
+        if lanes == LANES:
+            for s in range(arity):
+                _write(work, s * ROWS * LANES, after, lam, place_of_edge, base + s * LANES, LANES)
+        else:
+            for s in range(arity):
+                _write(work, s * ROWS * LANES, after, lam, place_of_edge, base + s * lanes, lanes)
+    return filled
+
+
+@inlined
+def _read(work, at, before, lam, place_of_edge, first, lanes):
+    """What arrives at one slot of some factors."""
+    for f in range(lanes):
+        put(work, at + f, get(before, get(place_of_edge, first + f)) - get(lam, first + f))
+
+
+@inlined
+def _write(work, at, after, lam, place_of_edge, first, lanes):
+    """What one slot of some factors sends, kept and added up."""
+    for f in range(lanes):
+        put(lam, first + f, get(work, at + f))
+    for f in range(lanes):
+        i = get(place_of_edge, first + f)
+        put(after, i, get(after, i) + get(work, at + f))
+
+
+@fast_kernel
+def _turn(work, arity, sign_of_edge, base, lanes):
+    """From ratios of variables to those of literals, or back."""
+    for s in range(arity):
+        first, at = base + s * lanes, s * ROWS * LANES
+        for f in range(lanes):
+            put(work, at + f, get(work, at + f) * get(sign_of_edge, first + f))
+
+
+@fast_kernel
+def signatures(var_of_edge, num_parts, key):
+    """In which parts of the order of edges each variable occurs first, as one number.
+
+    Args:
+        var_of_edge: [E].
+        num_parts: number P of parts of `PART` edges each.
+        key: [V] zeros, becomes the parts of the first three edges of each variable, digits to base P + 1.
+    """
+    base = num_parts + 1
+    for e in range(len(var_of_edge)):
+        i = var_of_edge[e]
+        if key[i] < base * base:
+            key[i] = key[i] * base + e // PART + 1
+    for i in range(len(key)):
+        while 0 < key[i] < base * base:
+            key[i] *= base
 
 
 @inlined
@@ -156,25 +212,30 @@ def _probability(ratio):
 
 @fast_kernel
 def _sum_parities(work, arity):
-    """The rows of a slot: ratio or probability of state 0, probability of state 1, weight of even and odd before it."""
+    """The rows of a slot: ratio or weight of state 0, weight of state 1, weight of even and odd before it.
+
+    The larger weight of a variable is 1 and not their sum: only the ratio of even to odd counts, and so they are
+    divided by their sum only where a product of many could overflow.
+    """
+    end = arity * ROWS * LANES
     for f in range(LANES):
-        put(work, 2 * LANES + f, 1.0)
-        put(work, 3 * LANES + f, 0.0)
+        even = 0.5 + 0.5 * get(work, end + f)  # an odd check has read a one already
+        put(work, 2 * LANES + f, even)
+        put(work, 3 * LANES + f, 1.0 - even)
     for s in range(arity):
         at = s * ROWS * LANES
         for f in range(LANES):
             ratio = get(work, at + f)
             small = exp_(max(-abs(ratio), -LIMIT))
-            large = 1.0 / (1.0 + small)
-            small = small * large
-            p0 = small if ratio > 0.0 else large
-            p1 = large if ratio > 0.0 else small
+            p0 = small if ratio > 0.0 else 1.0
+            p1 = 1.0 if ratio > 0.0 else small
             even, odd = get(work, at + 2 * LANES + f), get(work, at + 3 * LANES + f)
             put(work, at + f, p0)
             put(work, at + LANES + f, p1)
             put(work, at + 6 * LANES + f, even * p0 + odd * p1)
             put(work, at + 7 * LANES + f, even * p1 + odd * p0)
-    end = arity * ROWS * LANES
+        if arity > SHORT:
+            _normalise(work, at + 6 * LANES)
     for f in range(LANES):
         put(work, end + 2 * LANES + f, 1.0)
         put(work, end + 3 * LANES + f, 0.0)
@@ -186,14 +247,21 @@ def _sum_parities(work, arity):
             after_even, after_odd = get(work, at + 6 * LANES + f), get(work, at + 7 * LANES + f)
             rest_even = even * after_even + odd * after_odd
             rest_odd = even * after_odd + odd * after_even
-            put(work, at + f, log_(rest_odd / rest_even))
+            put(work, at + f, log_ratio_(rest_odd, rest_even))
             # From here on this place holds the weights of what lies behind, which is what the slot before it needs.
             put(work, at + 2 * LANES + f, after_even * p0 + after_odd * p1)
             put(work, at + 3 * LANES + f, after_even * p1 + after_odd * p0)
-    for s in range(arity):
-        at = s * ROWS * LANES
-        for f in range(LANES):
-            put(work, at + f, get(work, at + f) * get(work, end + f))
+        if arity > SHORT:
+            _normalise(work, at + 2 * LANES)
+
+
+@fast_kernel
+def _normalise(work, at):
+    """Scale two rows to a sum of 1."""
+    for f in range(LANES):
+        scale = 1.0 / (get(work, at + f) + get(work, at + LANES + f))
+        put(work, at + f, get(work, at + f) * scale)
+        put(work, at + LANES + f, get(work, at + LANES + f) * scale)
 
 
 @fast_kernel
@@ -237,28 +305,35 @@ def _sum_clauses(work, arity):
 
 @fast_kernel
 def _max_parities(work, arity):
-    """Kept behind the last slot: the two smallest strengths and the sign, -1 for an odd number of ones."""
+    """The rows of a slot: ratio, the two smallest sizes before it, a number whose sign is that of what is before it.
+
+    What is known of all slots then goes back from slot to slot: reading it at the end would hide from the compiler that
+    lanes do not touch each other.
+    """
     end = arity * ROWS * LANES
     for f in range(LANES):
-        put(work, end + LANES + f, np.inf)
-        put(work, end + 2 * LANES + f, np.inf)
-        put(work, end + 3 * LANES + f, -get(work, end + f))
+        put(work, LANES + f, np.inf)
+        put(work, 2 * LANES + f, np.inf)
+        put(work, 3 * LANES + f, -get(work, end + f))
     for s in range(arity):
         at = s * ROWS * LANES
         for f in range(LANES):
-            ratio = get(work, at + f)
-            size, least = abs(ratio), get(work, end + LANES + f)
-            put(work, end + 2 * LANES + f, min(get(work, end + 2 * LANES + f), max(least, size)))
-            put(work, end + LANES + f, min(least, size))
-            sign = get(work, end + 3 * LANES + f)
-            put(work, end + 3 * LANES + f, -sign if ratio > 0.0 else sign)
-    for s in range(arity):
+            ratio, least = get(work, at + f), get(work, at + LANES + f)
+            size = abs(ratio)
+            put(work, at + 5 * LANES + f, min(least, size))
+            put(work, at + 6 * LANES + f, min(get(work, at + 2 * LANES + f), max(least, size)))
+            # A positive ratio says that the bit is one.
+            put(work, at + 7 * LANES + f, from_bits(bits_of(get(work, at + 3 * LANES + f)) ^ (~bits_of(ratio) & SIGN)))
+    for s in range(arity - 1, -1, -1):
         at = s * ROWS * LANES
         for f in range(LANES):
-            ratio, least = get(work, at + f), get(work, end + LANES + f)
-            rest = get(work, end + 2 * LANES + f) if abs(ratio) == least else least
-            sign = get(work, end + 3 * LANES + f)
-            put(work, at + f, rest * (-sign if ratio > 0.0 else sign))
+            ratio, least, second = get(work, at + f), get(work, at + 5 * LANES + f), get(work, at + 6 * LANES + f)
+            sign = get(work, at + 7 * LANES + f)
+            rest = second if abs(ratio) == least else least
+            put(work, at + f, from_bits(bits_of(rest) ^ ((bits_of(sign) ^ ~bits_of(ratio)) & SIGN)))
+            put(work, at + LANES + f, least)
+            put(work, at + 2 * LANES + f, second)
+            put(work, at + 3 * LANES + f, sign)
 
 
 @fast_kernel

@@ -89,6 +89,24 @@ def test_a_batch_is_its_members() -> None:
     np.testing.assert_allclose(found.log_z, np.concatenate([a.log_z for a in alone]), atol=1e-9)
 
 
+@pytest.mark.parametrize("semiring", ["sum", "max"])
+def test_graphs_of_many_parts(semiring: str) -> None:
+    """Variables are numbered anew by parts of the edges: of degree 0 to many, in checks and clauses."""
+    rng, n = np.random.default_rng(0), 30_000
+    hubs = [np.append(rng.integers(1, n, 4) // 2 * 2, 1) for _ in range(8_000)]
+    scopes = [np.unique(scope) for scope in (*rng.integers(0, n, (12_000, 6)), *hubs) if len(np.unique(scope)) > 1]
+    factors: list = [([i], row) for i, row in enumerate(rng.normal(size=(n, 2)))]
+    factors += [(s.tolist(), Parity(bool(k % 3)) if k % 2 else Clause()) for k, s in enumerate(scopes)]
+    flat = compile(FactorGraph([2] * (n + 5), factors, log=True))
+    settings = BpSettings(semiring, "parallel", 0.0, 1e-6, 0)  # type: ignore[arg-type]
+    fast, general = LiteralEngine(flat, settings), NumbaEngine(flat, settings)
+    assert len(fast.literals.begun) > 2, "there is more than one part"
+    for count in (1, 2):
+        fast.sweep(count)
+        general.sweep(count)
+        np.testing.assert_allclose(fast.answers().probabilities, general.answers().probabilities, atol=1e-9)
+
+
 def test_messages_are_in_flat_order() -> None:
     graph = _random_graph(3)
     flat = compile(graph)
