@@ -16,6 +16,7 @@ from equifactor.solvers.messages.trw import Reweighting
 from equifactor.solvers.optimise.ascent import FactorAscent, VariableAscent
 
 CASES = 50
+pytestmark = pytest.mark.slow  # The kernels take two minutes to compile.
 
 
 def mixtures(count, first=0):

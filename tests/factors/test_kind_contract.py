@@ -117,7 +117,15 @@ def test_the_graphs_are_what_they_say() -> None:
             assert is_forest(graph) == name.endswith("tree")
 
 
-@pytest.mark.parametrize(("name", "task"), CASES, ids=lambda v: str(v))
+# Their kernels for factors that are no tables take two minutes to compile.
+_COMPILED_LONG = ("meanfield", "mplp", "srmp", "trw")
+
+
+@pytest.mark.parametrize(
+    ("name", "task"),
+    [pytest.param(*case, marks=[pytest.mark.slow] if case[0] in _COMPILED_LONG else []) for case in CASES],
+    ids=lambda v: str(v),
+)
 def test_every_kind(name: str, task: Task, oracle: dict[Task, dict[str, Result]]) -> None:
     solver = parse_solver(name)
     if solver.takes:  # These are networks on tables: a few graphs, one by one, are enough.

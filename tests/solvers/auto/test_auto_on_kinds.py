@@ -57,6 +57,7 @@ def test_ln_z_between_bounds() -> None:
     assert solve(CHAIN, "PR", "exact").log_z <= got.upper_bound + 1e-9
 
 
+@pytest.mark.slow  # compiles the kernels of mplp, or of trw and meanfield, for all kinds
 def test_best_assignment_where_tables_are_refused() -> None:
     """The maximum of a noisy-or over 24 variables needs its whole table."""
     assert isinstance(table_forms([WIDE], Task.MAP)[0], str)
@@ -66,6 +67,7 @@ def test_best_assignment_where_tables_are_refused() -> None:
     assert "as they are" in got.message
 
 
+@pytest.mark.slow  # compiles the kernels of mplp, or of trw and meanfield, for all kinds
 def test_sums_where_tables_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("equifactor.graph.lowered_graph._MAX_ENTRIES", 100)
     got = solve(WIDE, "PR")
@@ -73,6 +75,7 @@ def test_sums_where_tables_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "more than 2^" in got.message
 
 
+@pytest.mark.slow  # compiles the kernels of mplp, or of trw and meanfield, for all kinds
 def test_the_search_on_tables_begins_with_what_is_known() -> None:
     want = solve(CHAIN, "MAP", "exact").log_score
     got = solve(CHAIN, "MAP", "auto(memory_limit=0, seconds=2)")
@@ -93,6 +96,7 @@ def test_auxiliary_variables_follow(graph: FactorGraph) -> None:
     assert completed(form, impossible, SolveContext()) is None
 
 
+@pytest.mark.slow  # compiles the kernels of mplp, or of trw and meanfield, for all kinds
 def test_native_search_alone() -> None:
     got = native_best(CHAIN, 1.0, 1e-7, SolveContext())
     want = solve(CHAIN, "MAP", "exact").log_score
