@@ -123,7 +123,12 @@ _COMPILED_LONG = ("meanfield", "mplp", "srmp", "trw")
 
 @pytest.mark.parametrize(
     ("name", "task"),
-    [pytest.param(*case, marks=[pytest.mark.slow] if case[0] in _COMPILED_LONG else []) for case in CASES],
+    [
+        pytest.param(
+            *case.values, marks=[*case.marks, *([pytest.mark.slow] if case.values[0] in _COMPILED_LONG else [])]
+        )
+        for case in CASES
+    ],
     ids=lambda v: str(v),
 )
 def test_every_kind(name: str, task: Task, oracle: dict[Task, dict[str, Result]]) -> None:
