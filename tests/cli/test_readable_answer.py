@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
+import runpy
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +13,12 @@ from equifactor import FactorGraph, read_graph, solve
 from equifactor.cli.readable_answer import parse_evidence, parse_query, readable
 from equifactor.errors import ModelError, OptionError
 
-LAWN = Path(__file__).parents[2] / "examples" / "lawn.bif"
+LAWN = Path(__file__).parents[2] / "examples" / "lawn.py"
 
 
 @pytest.fixture
 def lawn(tmp_path: Path) -> FactorGraph:
-    shutil.copy(LAWN, tmp_path / "lawn.bif")
+    (tmp_path / "lawn.bif").write_text(runpy.run_path(str(LAWN))["NETWORK"], encoding="utf-8")
     return read_graph(LAWN)
 
 

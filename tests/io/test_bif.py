@@ -1,5 +1,6 @@
 """Bayesian networks in .bif files: what the format can say, and names that need quotes."""
 
+import runpy
 from pathlib import Path
 
 import numpy as np
@@ -138,8 +139,10 @@ def test_what_is_no_network_is_refused(tmp_path, graph, message):
     assert not (tmp_path / "a.bif").exists()
 
 
-def test_the_example_by_hand():
-    g = read_bif(Path(__file__).parents[2] / "examples" / "lawn.bif")
+def test_the_example_by_hand(tmp_path):
+    example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "lawn.py"))
+    (tmp_path / "lawn.bif").write_text(example["NETWORK"], encoding="utf-8")
+    g = read_bif(tmp_path / "lawn.bif")
     assert g.structure.state_names[3] == ("dry", "damp", "very wet")
     sprinkler = np.exp(g.log_table(2))[..., 1]
     np.testing.assert_allclose(sprinkler, [[0.2, 0], [0.7, 0], [0, 0], [0, 0]])

@@ -1,4 +1,14 @@
-// Why is the lawn wet?  equifactor solve examples/lawn.bif
+"""Why is the lawn wet? A Bayesian network in the .bif format, written by hand and asked by names.
+
+`python examples/lawn.py` writes it to a file, which `equifactor solve lawn.bif` takes as well.
+"""
+
+import tempfile
+from pathlib import Path
+
+import equifactor as ef
+
+NETWORK = """\
 network lawn {
 }
 variable season {
@@ -31,3 +41,13 @@ probability ( lawn | rain, sprinkler ) {
   (yes, off) 0.1, 0.4, 0.5;
   (yes, on) 0, 0.2, 0.8;
 }
+"""
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "lawn.bif")
+        path.write_text(NETWORK, encoding="utf-8")
+        network = ef.read_graph(path)
+    result = ef.solve(network, evidence={"lawn": "very wet", "rain": "no"})
+    for name in ("season", "sprinkler"):
+        print(name, result.marginals[name].round(3))
