@@ -19,7 +19,7 @@ LAWN = Path(__file__).parents[2] / "examples" / "lawn.py"
 @pytest.fixture
 def lawn(tmp_path: Path) -> FactorGraph:
     (tmp_path / "lawn.bif").write_text(runpy.run_path(str(LAWN))["NETWORK"], encoding="utf-8")
-    return read_graph(LAWN)
+    return read_graph(tmp_path / "lawn.bif")
 
 
 def test_evidence_by_name_and_number(lawn: FactorGraph) -> None:
