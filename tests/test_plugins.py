@@ -147,6 +147,7 @@ def test_a_file_in_every_command(folder: Path) -> None:
     assert table.count("1 converged") == 2
 
 
+@pytest.mark.slow
 def test_an_installed_network_in_every_command(folder: Path) -> None:
     data = ("--data", "ising(3x3, n=10)", "--epochs", "1", "--batch-size", "5", "--set", "steps=4")
     assert "her.safetensors: best in epoch" in run(folder, "train", "her-net", *data, "-o", "her.safetensors")

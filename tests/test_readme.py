@@ -42,7 +42,7 @@ def test_command_line_example_runs(tmp_path: Path) -> None:
     assert len(example.strip().splitlines()) == 10
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(
-        ["sh", "-e", "-c", example], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
+        ["sh", "-e", "-c", example], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr

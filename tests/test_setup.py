@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import os
 import re
 import subprocess
@@ -124,6 +125,7 @@ def _plain(name: str) -> str:
 # ---- names ----------------------------------------------------------------------------------------------
 
 
+@functools.cache
 def _sources() -> dict[Path, ast.Module]:
     return {path: ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / "equifactor").rglob("*.py")}
 

@@ -82,6 +82,7 @@ def test_runs_of_other_settings_are_named_and_done_anew_when_asked(tmp_path, cap
     assert "| BP |" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_map_runs_end_to_end_and_again_without_solving(folder: Path, tmp_path: Path, capsys) -> None:
     out = tmp_path / "out"
     command = ["uai", "--quick", "--data", str(folder), "--out", str(out)]

@@ -58,7 +58,7 @@ def code(n: int, per_check: int, seed: int) -> list[list[int]]:
     return bits.reshape(-1, per_check).tolist()
 
 
-@pytest.mark.parametrize("per_check", [6, 30])
+@pytest.mark.parametrize("per_check", [6, pytest.param(30, marks=pytest.mark.slow)])
 def test_codes_are_compared_in_seconds(per_check: int) -> None:
     start = time.process_time()
     scopes = code(1000, per_check, 1)

@@ -34,7 +34,7 @@ def same(a: torch.nn.Module, b: torch.nn.Module) -> bool:
     return all(np.array_equal(x, y) for x, y in zip(weights_of(a), weights_of(b), strict=True))
 
 
-@pytest.mark.parametrize("task", ["MAR", "MAP"])
+@pytest.mark.parametrize("task", ["MAR", pytest.param("MAP", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", sorted(network_kinds()))
 def test_every_kind_learns_and_every_layer_moves(kind: str, task: str, tmp_path) -> None:
     settings, out = {"steps": 4}, tmp_path / "m.safetensors"
@@ -303,6 +303,7 @@ def test_steps_before_the_last_2t_are_run_and_pass_no_gradient() -> None:
     assert loss.item() == pytest.approx(float(want), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_two_processes_agree_with_one(tmp_path) -> None:
     # 36 graphs in batches of 7: shares differ in size, and the last batch leaves nothing to the second process.
     script = tmp_path / "run.py"

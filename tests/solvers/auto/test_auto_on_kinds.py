@@ -51,6 +51,7 @@ def test_messages_through_the_factors_as_they_are_come_first(task: str) -> None:
     assert got.answered
 
 
+@pytest.mark.slow
 def test_ln_z_between_bounds() -> None:
     got = solve(CHAIN, "PR", "auto(memory_limit=0, seconds=2)")
     assert got.lower_bound <= solve(CHAIN, "PR", "exact").log_z + 1e-9
