@@ -8,7 +8,7 @@ import numpy as np
 
 from equifactor.errors import ModelError
 from equifactor.graph.dense_graph import with_tables
-from equifactor.io.decimals import check_range
+from equifactor.io.decimals import check_range, decimals
 from equifactor.io.evidence import evidence_as_factors
 
 if TYPE_CHECKING:
@@ -61,14 +61,10 @@ def merged_scopes(factors: list[PlainFactor]) -> list[PlainFactor]:
 
 
 def linear(log_table: FloatArray, what: str) -> FloatArray:
-    """The table itself, in floats whose logarithms are the given ones wherever there are such floats.
+    """The table itself: the shortest decimals whose logarithms are the given ones, so that 0.1 stays 0.1.
 
     Raises `ModelError` where a float cannot hold an entry.
     """
-    check_range(log_table.ravel(), f"{what} holds no logarithms, so scale the factors first")
-    table = np.exp(log_table)
-    with np.errstate(divide="ignore"):
-        for near in (np.nextafter(table, 0.0), np.nextafter(table, np.inf)):  # exp rounds, and so does the logarithm
-            better = (np.log(table) != log_table) & (np.log(near) == log_table)
-            table = np.where(better, near, table)
-    return table
+    flat = log_table.ravel()
+    check_range(flat, f"{what} holds no logarithms, so scale the factors first")
+    return np.fromiter(map(float, decimals(flat)), np.float64, len(flat)).reshape(log_table.shape)

@@ -36,6 +36,7 @@ def test_numbers_that_were_floats_come_back_bit_for_bit() -> None:
     with np.errstate(divide="ignore"):
         logs = np.log(p)
         np.testing.assert_array_equal(np.log(linear(logs, "it")), logs)
+    assert linear(np.log([[0.1, 0.05, 0.85]]), "it").tolist() == [[0.1, 0.05, 0.85]]
 
 
 @pytest.mark.parametrize("value", [-720.0, 710.0])
