@@ -325,6 +325,10 @@ def _check_values(structure: Structure, log_phi: FloatArray) -> None:
 
 def as_graphs(graphs: FactorGraph | Iterable[FactorGraph]) -> list[FactorGraph]:
     """One graph or several as a list; raises `ModelError` for anything else."""
+    package = type(graphs).__module__.partition(".")[0]
+    if package in ("networkx", "pgmpy", "pyagrum"):
+        found = f"a {type(graphs).__name__} of {package}"
+        raise ModelError(f"expected a FactorGraph or several, found {found}; from_{package} makes a FactorGraph of it")
     several = None if isinstance(graphs, FactorGraph) else inputs.as_list(graphs)
     several = [graphs] if several is None else several
     for graph in several:

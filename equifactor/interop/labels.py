@@ -33,8 +33,7 @@ def variable_names(labels: Iterable[Label]) -> dict[Label, str]:
 
 def state_names(variable: str, states: Sequence[object]) -> list[str] | int:
     """The names of the states as text, or their number where they are 0, 1, .. already, which needs no names."""
-    plain = [isinstance(s, (int, np.integer)) and not isinstance(s, (bool, np.bool_)) for s in states]
-    if all(plain) and [int(s) for s in states] == list(range(len(states))):  # type: ignore[call-overload]
+    if are_numbers(states):
         return len(states)
     names = [s if isinstance(s, str) else str(s) for s in states]
     if len(set(names)) < len(names):
@@ -43,6 +42,12 @@ def state_names(variable: str, states: Sequence[object]) -> list[str] | int:
             f"two states of variable {variable} would be called {twice!r}; names are text here, so rename one"
         )
     return names
+
+
+def are_numbers(states: Sequence[object]) -> bool:
+    """Whether states are the whole numbers 0, 1, .. in this order; False and True are none."""
+    whole = [isinstance(s, (int, np.integer)) and not isinstance(s, (bool, np.bool_)) for s in states]
+    return all(whole) and list(states) == list(range(len(states)))
 
 
 def names_elsewhere(graph: FactorGraph) -> tuple[list[str], list[list[str] | list[int]]]:

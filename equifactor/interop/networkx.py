@@ -54,6 +54,8 @@ def from_networkx(graph: Any) -> FactorGraph:
 
     Raises `ModelError` for anything that is missing, or that could be read in two ways.
     """
+    if type(graph).__module__.startswith("pgmpy."):  # its models are graphs of networkx, without these attributes
+        raise ModelError(f"a {type(graph).__name__} is a model of pgmpy, which from_pgmpy reads")
     if not all(hasattr(graph, name) for name in ("nodes", "edges", "is_directed", "is_multigraph")):
         raise ModelError(f"expected a graph of networkx, found {brief(graph)}")
     sides = dict(graph.nodes(data="bipartite"))

@@ -14,7 +14,8 @@ import numpy as np
 
 from equifactor.errors import ModelError, OptionError, brief
 from equifactor.graph.factor_graph import FactorGraph
-from equifactor.interop.labels import names_elsewhere, state_names, variable_names
+from equifactor.interop.distributions import check_distribution
+from equifactor.interop.labels import are_numbers, names_elsewhere, state_names, variable_names
 from equifactor.interop.optional_packages import needed
 from equifactor.interop.plain_factors import PlainFactor, linear, plain_factors
 from equifactor.io.conditionals import conditionals_of
@@ -79,6 +80,7 @@ def _distributions(model: Any) -> list[Any]:
                 f"the distribution of variable {brief(node)} is given {brief(list(cpd.variables[1:]))}, but its "
                 f"parents in the network are {brief(list(model.predecessors(node)))}"
             )
+        check_distribution(f"variable {brief(node)}", cpd.variables[1:], np.asarray(cpd.values))
         found.append(cpd)
     return found
 
@@ -129,16 +131,17 @@ def _in_order(
     known = states.setdefault(variable, own)
     if own == known:
         return table
-    if len(own) == len(known) and own == list(range(len(own))):  # no names: by their places
-        return table
-    if len(own) == len(known) and known == list(range(len(known))):
-        states[variable] = own
-        return table
-    if len(own) != len(known) or set(own) != set(known):
-        raise ModelError(
-            f"variable {brief(variable)} has the states {brief(known)} in one factor and {brief(own)} in another"
-        )
-    return np.take(table, [own.index(s) for s in known], axis=axis)
+    if len(own) == len(known):
+        if set(own) == set(known):
+            return np.take(table, [own.index(s) for s in known], axis=axis)
+        if are_numbers(own):  # nobody named them: they are meant by their places
+            return table
+        if are_numbers(known):
+            states[variable] = own
+            return table
+    raise ModelError(
+        f"variable {brief(variable)} has the states {brief(known)} in one factor and {brief(own)} in another"
+    )
 
 
 # ---- to pgmpy ---------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import numpy as np
 
 from equifactor.errors import ModelError, OptionError, brief
 from equifactor.graph.factor_graph import FactorGraph
+from equifactor.interop.distributions import check_distribution
 from equifactor.interop.optional_packages import needed
 from equifactor.interop.plain_factors import linear, merged_scopes, plain_factors
 from equifactor.io.conditionals import conditionals_of, names_of
@@ -29,7 +30,7 @@ def from_pyagrum(model: Any) -> FactorGraph:
     "[0;1[" for an interval. Where such a label is a number at another place, evidence is given as text. Noisy-or and
     other distributions that pyAgrum computes become tables.
 
-    Raises `ModelError` for a model of another class.
+    Raises `ModelError` for a model of another class, and for distributions that do not sum to 1.
     """
     classes = {c.__name__ for c in type(model).__mro__ if c.__module__.startswith("pyagrum.")}
     if not classes & {"IBayesNet", "IMarkovRandomField"}:
@@ -40,6 +41,7 @@ def from_pyagrum(model: Any) -> FactorGraph:
     if "IBayesNet" in classes:
         for i in ids:
             (child, *parents), table = _table(model.cpt(i))
+            check_distribution(f"variable {child!r}", parents, table)
             factors.append(([*parents, child], np.moveaxis(table, 0, -1)))
     else:
         factors = [_table(model.factor(members)) for members in model.factors()]

@@ -112,6 +112,48 @@ def test_orders_of_states_that_differ_are_made_the_same() -> None:
     assert math.exp(g.log_score({"a": "x", "b": "u"})) == pytest.approx(0.1 * 0.4)
 
 
+def two_factors(first: list, second: list) -> Any:
+    model = DiscreteMarkovNetwork([("a", "b")])
+    model.add_factors(
+        DiscreteFactor(["a"], [2], [1.0, 2.0], {"a": first}),
+        DiscreteFactor(["a", "b"], [2, 2], [[1.0, 3.0], [5.0, 7.0]], {"a": second, "b": [0, 1]}),
+    )
+    return model
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "score"),
+    [
+        ([0, 1], [1, 0], 5.0),  # names that are numbers are names
+        ([True, False], [False, True], 5.0),
+        ([0, 1], ["x", "y"], 1.0),  # without names they are meant by their places
+        (["x", "y"], [0, 1], 1.0),
+    ],
+)
+def test_states_by_name_or_by_place(first: list, second: list, score: float) -> None:
+    g = ef.from_pgmpy(two_factors(first, second))
+    assert math.exp(g.log_score([0, 0])) == pytest.approx(score)
+
+
+def test_states_that_do_not_fit_together() -> None:
+    with pytest.raises(ef.ModelError, match=r"the states \['x', 'y'\] in one factor and \['x', 'z'\] in another"):
+        ef.from_pgmpy(two_factors(["x", "y"], ["x", "z"]))
+
+
+def test_a_distribution_that_does_not_sum_to_one() -> None:
+    model = DiscreteBayesianNetwork([("a", "b")])
+    model.add_cpds(TabularCPD("a", 2, [[0.1], [0.9]]), TabularCPD("b", 2, [[0.1, 0.5], [0.9, 0.2]], ["a"], [2]))
+    with pytest.raises(ef.ModelError, match=r"'b' that sum to 1 given state 1 of a, found a sum of 0\.7"):
+        ef.from_pgmpy(model)
+
+
+def test_a_model_in_the_wrong_place_is_told_the_way() -> None:
+    with pytest.raises(ef.ModelError, match="found a DiscreteBayesianNetwork of pgmpy; from_pgmpy makes"):
+        ef.solve(lawn())
+    with pytest.raises(ef.ModelError, match="is a model of pgmpy, which from_pgmpy reads"):
+        ef.from_networkx(lawn())
+
+
 def test_networks_that_are_incomplete() -> None:
     model = DiscreteBayesianNetwork([("a", "b")])
     with pytest.raises(ef.ModelError, match="variable 'a' has no distribution"):
