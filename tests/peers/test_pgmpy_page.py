@@ -59,3 +59,23 @@ def test_em_of_pgmpy_makes_no_use_of_rows_with_gaps(names: dict[str, object]) ->
     complete.fit(data.dropna(), DiscreteMLE(state_names=model.states))
     for node in model.nodes():
         assert gaps.get_cpds(node) == complete.get_cpds(node)
+
+
+def test_a_pandas_frame_serves_as_data_and_as_evidence(names: dict[str, object]) -> None:
+    import pandas as pd
+
+    import equifactor as ef
+
+    absent = {"fit", "sample", "solve_many"} - set(ef.__all__)
+    if absent:
+        pytest.skip(f"there is no {', '.join(sorted(absent))} yet")
+    graph = ef.read_graph("lawn.bif")
+    seen = pd.DataFrame({"season": ["dry", "rainy", "dry"], "lawn": ["wet", "wet", None]})
+    answers = ef.solve_many(graph, seen, ["rain"])
+    assert answers.marginals["rain"][:, 1].round(4).tolist() == [0.1859, 0.9545, 0.1]
+    assert len(answers.to_frame()) == 3
+    drawn = ef.sample(graph, 50, seed=1).to_frame()
+    assert list(drawn.columns) == ["season", "sprinkler", "rain", "lawn"]
+    assert set(drawn["lawn"]) <= {"dry", "damp", "wet"}
+    by_frame, by_file = ef.fit(graph, pd.read_csv("lawn.csv"), "counts"), ef.fit(graph, "lawn.csv", "counts")
+    assert by_frame.graph == by_file.graph
