@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 KINDS_OF_NETWORKX = ("bipartite", "pairwise")
 _TABLES = ("table", "log_table", "factor")  # of which a factor has one
-_SYMMETRIC = ("parity", "count", "potts", "truncated_linear")  # kinds in which variables may change places
+_SYMMETRIC = ("parity", "potts", "truncated_linear")  # kinds in which variables may change places, without labels
 
 Label = Hashable
 
@@ -173,7 +173,7 @@ def _of_pairs(graph: Any) -> Iterable[tuple[list[Label], Any]]:
 def _is_symmetric(table: FloatArray | StructuredFactor) -> bool:
     """Whether the two variables of a factor may change places."""
     if isinstance(table, StructuredFactor):
-        return table.kind in _SYMMETRIC
+        return table.kind in _SYMMETRIC and getattr(table, "labels", None) is None
     return table.ndim == 2 and table.shape[0] == table.shape[1] and np.array_equal(table, table.T)
 
 

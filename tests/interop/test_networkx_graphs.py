@@ -10,6 +10,7 @@ import pytest
 
 import equifactor as ef
 from equifactor.testing import contract_graphs
+from tests.factors.random_factors import random_mixture
 
 nx = pytest.importorskip("networkx")
 
@@ -25,6 +26,12 @@ def test_any_graph_there_and_back(graph: ef.FactorGraph) -> None:
     assert nx.is_bipartite(made)
     assert made.number_of_edges() == graph.structure.num_edges
     assert ef.from_networkx(made) == graph
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_factors_of_every_kind_stay_what_they_are(seed: int) -> None:
+    graph = random_mixture(np.random.default_rng(seed))
+    assert ef.from_networkx(ef.to_networkx(graph)) == graph
 
 
 def test_names_kinds_evidence_and_repeated_factors() -> None:
@@ -157,6 +164,8 @@ def labelled(*labels: Any) -> Any:
         (pair(table=AGREE, log_table=AGREE), "found table and log_table"),
         (pair(table=[[1, 2], [3, 4]]), "give the edge the attribute scope=('a', 'b') or ('b', 'a')"),
         (pair(factor=ef.Clause([True, False])), "nothing says which axis is whose"),
+        (pair(factor=ef.Potts(1.0, labels=([0, 1], [1, 2]))), "nothing says which axis is whose"),
+        (pair(factor=ef.AtMost(1, [True, False])), "nothing says which axis is whose"),
         (pair(table=AGREE, scope=("a", "c")), "which is not its two ends"),
         (pair(table=[[1, -2], [-2, 1]]), "holds -2; it needs >= 0"),
         (pair(table=[["x"]]), "is not an array of numbers"),

@@ -8,6 +8,7 @@ import pytest
 import equifactor as ef
 from equifactor.interop.labels import state_names, variable_names
 from equifactor.interop.plain_factors import linear, merged_scopes, plain_factors
+from tests.factors.random_factors import random_mixture
 
 
 def test_the_same_distribution_and_log_z() -> None:
@@ -23,6 +24,15 @@ def test_the_same_distribution_and_log_z() -> None:
         for other in (ef.solve(again, "MAR", "brute"), ef.solve(merged, "MAR", "brute")):
             assert other.log_z == pytest.approx(wanted.log_z)
             np.testing.assert_allclose(other.marginals.values, wanted.marginals.values, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_factors_of_every_kind(seed: int) -> None:
+    g = random_mixture(np.random.default_rng(seed))
+    states = np.array(list(np.ndindex(*g.card.tolist())))
+    for factors in (plain_factors(g, "it"), merged_scopes(plain_factors(g, "it"))):
+        again = ef.FactorGraph(g.card, factors, log=True)
+        np.testing.assert_allclose(again.log_score(states), g.log_score(states), rtol=0, atol=1e-12)
 
 
 def test_a_number_alone_is_refused() -> None:
