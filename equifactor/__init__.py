@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from equifactor.graph.flat_graph import FlatGraph
     from equifactor.graph.lowered_graph import lower
     from equifactor.graph.marginals import Marginals
+    from equifactor.interop.networkx import from_networkx, to_networkx
+    from equifactor.interop.pgmpy import from_pgmpy, to_pgmpy
+    from equifactor.interop.pyagrum import from_pyagrum, to_pyagrum
+    from equifactor.interop.pyg import to_pyg
     from equifactor.io import read_evidence, read_graph, write_graph
     from equifactor.numerics.tensors.tensor_beliefs import log_scores
     from equifactor.options import option
@@ -106,6 +110,9 @@ __all__ = [
     "equivariance_error",
     "evaluate",
     "exact_marginals",
+    "from_networkx",
+    "from_pgmpy",
+    "from_pyagrum",
     "generators",
     "graph_hash",
     "improve",
@@ -129,6 +136,10 @@ __all__ = [
     "solver_names",
     "testing",
     "tighten",
+    "to_networkx",
+    "to_pgmpy",
+    "to_pyagrum",
+    "to_pyg",
     "train",
     "write_graph",
 ]
@@ -182,6 +193,9 @@ _MODULE_OF = {
     "equivariance_error": "symmetry.auditing",
     "evaluate": "evaluation.campaign",
     "exact_marginals": "solvers.elimination.exact_batch",
+    "from_networkx": "interop.networkx",
+    "from_pgmpy": "interop.pgmpy",
+    "from_pyagrum": "interop.pyagrum",
     "generators": "generators",
     "graph_hash": "symmetry.canonical_forms",
     "improve": "solvers.optimise.local_search",
@@ -205,6 +219,10 @@ _MODULE_OF = {
     "solver_names": "registry",
     "testing": "testing",
     "tighten": "solvers.optimise.map_bounds",
+    "to_networkx": "interop.networkx",
+    "to_pgmpy": "interop.pgmpy",
+    "to_pyagrum": "interop.pyagrum",
+    "to_pyg": "interop.pyg",
     "train": "training.trainer",
     "write_graph": "io",
 }

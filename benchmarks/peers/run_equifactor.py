@@ -8,7 +8,6 @@ import numpy as np
 from common import Batch, Model, best, main
 
 import equifactor as ef
-from equifactor.graph.structure import Structure
 
 
 def _graph(model: Model) -> ef.FactorGraph:
@@ -57,13 +56,13 @@ def _batch_graphs(batch: Batch) -> list[ef.FactorGraph]:
     same = bool((batch.edges == batch.edges[0]).all())
     log_phi = np.concatenate([batch.log_unary().reshape(count, -1), batch.log_pair().reshape(count, -1)], axis=1)
     scope_ptr = np.concatenate((np.arange(num_vars), num_vars + 2 * np.arange(num_edges + 1)))
-    graphs = []
-    structure = None
+    graphs: list[ef.FactorGraph] = []
     for n in range(count):
-        if structure is None or not same:
-            scope_vars = np.concatenate((np.arange(num_vars), batch.edges[n].ravel()))
-            structure = Structure.build(np.full(num_vars, 2), scope_ptr, scope_vars)
-        graphs.append(ef.FactorGraph.from_arrays(structure, log_phi[n], log=True))
+        if graphs and same:
+            graphs.append(graphs[0].with_potentials(log_phi[n], log=True))
+            continue
+        scopes = np.concatenate((np.arange(num_vars), batch.edges[n].ravel()))
+        graphs.append(ef.FactorGraph.from_arrays([2] * num_vars, scopes, log_phi[n], scope_ptr=scope_ptr, log=True))
     return graphs
 
 

@@ -69,6 +69,13 @@ def _read_named(variables: Mapping[str, int | Sequence[str]]) -> tuple[list[int]
     return card, list(variables), states if any(states) else None
 
 
+def read_name(name: str | None) -> str | None:
+    """The name of a graph, which is text or None."""
+    if name is not None and not isinstance(name, str):
+        raise ModelError(f"the name of a graph is text, found {brief(name)}")
+    return name
+
+
 def read_factors(factors: Factors) -> list[tuple[Any, Any]]:
     """The factors as a list, in which every element is known to be a pair (scope, table)."""
     pairs = list(factors) if isinstance(factors, str) else as_list(factors)

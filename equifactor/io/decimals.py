@@ -27,18 +27,18 @@ def decimals(log_phi: FloatArray) -> Iterator[str]:
     no float has that logarithm (close to 1 there are more logarithms than numbers) it is the nearest float.
     Raises `ModelError` for values that a 64-bit float cannot hold. Cost O(T), memory O(1).
     """
-    _check_range(log_phi)
+    check_range(log_phi, "write a format that holds logarithms (.LG) instead")
     for start in range(0, len(log_phi), BLOCK):
         yield from _block(log_phi[start : start + BLOCK])
 
 
-def _check_range(log_phi: FloatArray) -> None:
-    """Refuse log potentials whose exponential is not a normal 64-bit float; true zeros are fine."""
+def check_range(log_phi: FloatArray, advice: str) -> None:
+    """Refuse log potentials [T] whose exponential is not a normal 64-bit float; true zeros are fine."""
     bad = (log_phi > _LOG_MAX) | ((log_phi < _LOG_MIN) & (log_phi != -np.inf))
     if bad.any():
         raise ModelError(
             f"a potential of exp({log_phi[int(np.argmax(bad))]:.6g}) is outside the range of 64-bit numbers "
-            "(exp(-708) to exp(709)); write a format that holds logarithms (.LG) instead"
+            f"(exp(-708) to exp(709)); {advice}"
         )
 
 

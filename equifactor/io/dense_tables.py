@@ -125,7 +125,7 @@ class DenseTables:
         try:
             structure = self._structure(np.array(card, np.int64), variable_names, state_names)
             phi = np.concatenate(self._tables) if self._tables else np.zeros(0)
-            return FactorGraph.from_arrays(structure, phi, log=log, name=name)
+            return FactorGraph.trusted(structure, np.zeros(0), None, name).with_potentials(phi, log=log)
         except ModelError as error:
             line = "" if error.factor is None else f":{self._lines[error.factor]}"
             raise FormatError(f"{self._where}{line}: {error}") from None

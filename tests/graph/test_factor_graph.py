@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from equifactor.errors import ModelError
 from equifactor.generators import random_graph
-from equifactor.graph import FactorGraph, Structure
+from equifactor.graph import FactorGraph
 from equifactor.testing import assert_same_graph, contract_graphs
 
 
@@ -127,17 +127,6 @@ class TestConstruction:
             FactorGraph([2], [([0], [0.0, np.inf])], log=True)
         with pytest.raises(ModelError, match="entry 0 is nan"):
             FactorGraph([2], [([0], [np.nan, 0.0])], log=True)
-
-    def test_from_arrays_checks_the_tables(self) -> None:
-        structure = Structure.build([2, 2], [0, 1, 3], [0, 0, 1])
-        graph = FactorGraph.from_arrays(structure, np.arange(6), name="g")
-        assert graph.name == "g"
-        assert graph.structure is structure
-        with pytest.raises(ModelError, match=r"need 6 entries in all, found shape \(5,\)"):
-            FactorGraph.from_arrays(structure, np.arange(5))
-        with pytest.raises(ModelError, match="factor 1, entry 3 is -1") as error:
-            FactorGraph.from_arrays(structure, [1, 1, 1, 1, 1, -1])
-        assert error.value.factor == 1
 
 
 class TestImmutable:

@@ -72,10 +72,9 @@ def test_weights_count_between_structures_too() -> None:
 
 
 def test_graphs_with_zeros_keep_a_compiled_batch_safe() -> None:
-    structure = ISING[0].structure
     table = np.array(ISING[0].log_phi)
     table[-1] = -np.inf
-    graphs = [*ISING, type(ISING[0]).from_arrays(structure, table, log=True)]
+    graphs = [*ISING, ISING[0].with_potentials(table, log=True)]
     data = dataset(graphs)
     (plan,) = data.plans(len(graphs))
     batch = data.batch(plan)

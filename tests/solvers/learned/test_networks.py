@@ -306,6 +306,6 @@ def test_the_scale_of_a_table_does_not_matter(kind: str) -> None:
     scaled = np.array(graph.log_phi)
     for a, factor in enumerate(graph.structure.table_ptr[:-1]):
         scaled[factor : graph.structure.table_ptr[a + 1]] += (-40.0, 1.0, 200.0)[a % 3]
-    other = FactorGraph.from_arrays(graph.structure, scaled, log=True)
+    other = graph.with_potentials(scaled, log=True)
     network = drawn(kind, {})
     torch.testing.assert_close(beliefs(network, [graph]), beliefs(network, [other]), rtol=0, atol=1e-9)
