@@ -170,9 +170,8 @@ class Result(Estimate):
     def joint(self, *variables: int | str, time_limit: float = 60.0) -> Joint:
         """The distribution of a few variables together, with named axes.
 
-        An exact result gives it by elimination that keeps the variables together; belief propagation and the networks
-        that extend it give the Bethe belief of a factor that has them all; otherwise the same solver is run given the
-        states of all but one of them.
+        An exact result gives it by elimination that keeps the variables together; belief propagation gives the Bethe
+        belief of a factor that has them all; otherwise the same solver is run given the states of all but one of them.
 
         Args:
             *variables: by number or name, each once; observed ones are allowed.
@@ -200,14 +199,15 @@ class Result(Estimate):
 
         return entropy_of_result(self)
 
-    def mutual_information(self, target: int | str) -> Information:
+    def mutual_information(self, target: int | str, *, time_limit: float = 60.0) -> Information:
         """How much every other variable tells about a target, in nats: which evidence would matter most.
 
-        The solver is run once given each state of the target.
+        The solver is run once given each state of the target. `SolveError` says what that would cost where it is over
+        the time limit, in seconds, by an estimate.
         """
         from equifactor.questions.information import information_about
 
-        return information_about(self, target)
+        return information_about(self, target, time_limit)
 
     def to_frame(self) -> DataFrame:
         """A pandas data frame: `variable`, `state`, `probability` (and `standard_error`), or the states of the MAP."""

@@ -73,8 +73,3 @@ def conditioned_joint(
     if not total > 0:
         raise SolveError("the solver finds every combination impossible, given the others")
     return joint / total, statuses
-
-
-def number_of_runs(card: IntArray) -> float:
-    """How many runs a joint of variables with these numbers of states takes."""
-    return float(np.cumprod(card[:-1].astype(float)).sum())

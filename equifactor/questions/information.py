@@ -70,7 +70,7 @@ class Information(Mapping[Any, float]):
         )
 
 
-def information_about(result: Result, target: Variable) -> Information:
+def information_about(result: Result, target: Variable, time_limit: float = asking.TIME_LIMIT) -> Information:
     """What `Result.mutual_information` returns: I(T; X) = sum_t p(t) KL(p(x | t) || sum_t p(t) p(x | t))."""
     asking.check_distribution(result, "information")
     graph = result.graph
@@ -78,8 +78,15 @@ def information_about(result: Result, target: Variable) -> Information:
     s = graph.structure
     if graph.observed is not None and graph.observed[t] >= 0:
         raise SolveError(f"variable {s.variable_name(t)} is observed: there is nothing left to know about it")
+    asking.check_time_limit(time_limit)
     p_t = asking.marginals_of(result)[t]
     possible = np.flatnonzero(p_t > 0)
+    seconds = len(possible) * result.seconds
+    if seconds > time_limit:
+        raise SolveError(
+            f"information about {s.variable_name(t)} takes {len(possible)} runs of {result.how.method().name}, about "
+            f"{seconds:.2g} s, with a limit of {time_limit:g} s: raise time_limit, or use a faster solver"
+        )
     runs = solve_given(graph, [t], possible[:, None], result.how)
     weight = np.array([0.0 if run is None else p_t[x] for x, run in zip(possible.tolist(), runs, strict=True)])
     weight /= weight.sum()

@@ -57,7 +57,7 @@ class ScopeMarginals(Sequence["FloatArray"]):
         if self.is_exact and self._at_once[a]:
             return self._exact[a]
         if self.is_bethe:
-            return self._bethe.table(a)
+            return self._bethe.table(a, self._result.marginals)
         return asking.joint_of(self._result, scope).values
 
     @property

@@ -199,3 +199,18 @@ def test_large_factors_of_other_kinds() -> None:
     causes = FactorGraph([2] * 24, [(range(24), ef.NoisyOr(0.1, [0.5] * 23))])
     with pytest.raises(SolveError, match="the table of factor 0, a noisy_or over 24 variables"):
         ef.solve(causes, "MAR", "exact").entropy()
+
+
+def test_networks_agree_with_their_marginals_and_use_their_time() -> None:
+    graph = GRAPHS["loop"]
+    result = ef.solve(graph, "MAR", "fe-nbp")
+    for a, table in enumerate(result.factor_marginals):
+        for n, i in enumerate(graph.structure.scope(a).tolist()):
+            others = tuple(m for m in range(table.ndim) if m != n)
+            np.testing.assert_allclose(table.sum(axis=others), result.marginals[i], atol=1e-6)
+    assert result.joint(0, 1).method == "conditioning, 2 runs of fe-nbp"
+    assert result.joint(0, 1, time_limit=0.0).method.startswith("Bethe belief of factor")
+    with pytest.raises(
+        SolveError, match=r"information about 0 takes 2 runs of fe-nbp, about .* s, with a limit of 0 s"
+    ):
+        result.mutual_information(0, time_limit=0.0)
