@@ -138,10 +138,12 @@ def _give(result: Result, path: str, answers: AnswerWriter, answer: str, as_json
 
 def _joint(result: Result, variables: list[int], path: str) -> Joint | None:
     """The joint distribution that was asked for; where there is none, stderr says why."""
+    from equifactor.questions.asking import numbered_joint
+
     if not result.answered:
         return None
     try:
-        return result.joint(*variables)
+        return numbered_joint(result, variables)
     except SolveError as error:
         say(f"{path}: {error}")
         return None

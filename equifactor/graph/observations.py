@@ -20,6 +20,7 @@ from equifactor.graph.structure import Structure, numbered
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from equifactor.graph.inputs import Variable
     from equifactor.typing import FloatArray, IntArray
 
 
@@ -46,9 +47,8 @@ def by_variable(structure: Structure, given: object, what: str) -> dict[int, Any
     found: dict[int, Any] = {}
     keys: dict[int, object] = {}
     for key, value in cast("Mapping[Any, Any]", given).items():
-        i = variable_number(key, structure.index_of_name, structure.num_vars)
-        if not isinstance(given, StateNumbers):
-            _check_variable_key(structure, key, i)
+        known = isinstance(given, StateNumbers)
+        i = variable_number(key, structure.index_of_name, structure.num_vars) if known else named(structure, key)
         if i in found:
             raise ModelError(
                 f"{what} names variable {structure.variable_name(i)} twice, as {keys[i]!r} and as {key!r}; "
@@ -57,6 +57,13 @@ def by_variable(structure: Structure, given: object, what: str) -> dict[int, Any
             )
         keys[i], found[i] = key, value
     return found
+
+
+def named(structure: Structure, variable: Variable) -> int:
+    """The number of a variable as a user gives it; a whole number is refused where it could be a name as well."""
+    i = variable_number(variable, structure.index_of_name, structure.num_vars)
+    _check_variable_key(structure, variable, i)
+    return i
 
 
 def is_state(value: object) -> bool:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.errors import ModelError, OptionError, SolveError, brief
+from equifactor.graph.observations import named
 from equifactor.questions.joint import Joint, part_of
 from equifactor.result import Result, Status, Task
 
@@ -31,9 +32,13 @@ _WORK_PER_SECOND = 5e7  # the planner makes at least this many list operations
 
 def joint_of(result: Result, variables: Sequence[Variable], time_limit: float = TIME_LIMIT) -> Joint:
     """What `Result.joint` returns."""
+    return numbered_joint(result, [named(result.graph.structure, v) for v in variables], time_limit)
+
+
+def numbered_joint(result: Result, numbers: list[int], time_limit: float = TIME_LIMIT) -> Joint:
+    """The same for variables that are known by number."""
     check_distribution(result, "joint")
     graph = result.graph
-    numbers = [graph.variable(v) for v in variables]
     for n, i in enumerate(numbers):
         if i in numbers[:n]:
             raise ModelError(f"variable {graph.structure.variable_name(i)} is named twice; give it once", variable=i)

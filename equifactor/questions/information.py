@@ -10,6 +10,7 @@ import numpy as np
 
 from equifactor.errors import SolveError
 from equifactor.graph.inputs import variable_number
+from equifactor.graph.observations import named
 from equifactor.questions import asking
 from equifactor.questions.conditioned_joints import solve_given
 from equifactor.questions.joint import entropy_of
@@ -74,8 +75,8 @@ def information_about(result: Result, target: Variable, time_limit: float = aski
     """What `Result.mutual_information` returns: I(T; X) = sum_t p(t) KL(p(x | t) || sum_t p(t) p(x | t))."""
     asking.check_distribution(result, "information")
     graph = result.graph
-    t = graph.variable(target)
     s = graph.structure
+    t = named(s, target)
     if graph.observed is not None and graph.observed[t] >= 0:
         raise SolveError(f"variable {s.variable_name(t)} is observed: there is nothing left to know about it")
     asking.check_time_limit(time_limit)

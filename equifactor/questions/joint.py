@@ -159,6 +159,8 @@ class Joint:
         """The axis of a variable, which is named as in its graph."""
         if isinstance(variable, str):
             return variable_number(variable, self.structure.index_of_name, len(self.numbers))
+        if str(variable) in self.structure.index_of_name:
+            raise ModelError(f"variable {variable} can be read as a name or as a number; give the name as text")
         if variable not in self.numbers:
             raise ModelError(f"there is no variable {variable} in this joint; it is over {self._names()}")
         return self.numbers.index(variable)

@@ -58,7 +58,7 @@ class ScopeMarginals(Sequence["FloatArray"]):
             return self._exact[a]
         if self.is_bethe:
             return self._bethe.table(a, self._result.marginals)
-        return asking.joint_of(self._result, scope).values
+        return asking.numbered_joint(self._result, scope).values
 
     @property
     def status(self) -> Status:

@@ -63,14 +63,14 @@ def test_python(states: Any, said: Any, meant: int | str) -> None:
                 )
 
 
-@pytest.mark.parametrize(("states", "said", "meant"), [case for case in CASES if isinstance(case[1], str)])
+@pytest.mark.parametrize(
+    ("states", "said", "meant"), [case for case in CASES if isinstance(case[1], str) and case[0] != 2]
+)
 def test_the_command_reads_text_as_names(
     states: Any, said: str, meant: int | str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from equifactor.cli import main
 
-    if states == 2:
-        pytest.skip("in text, a number is all there is where states have no names")
     path = str(tmp_path / "x.bif")
     ef.write_graph(ef.FactorGraph({"x": states}, [(["x"], WEIGHTS)]), path)
     status = main(["solve", path, "-e", f"x={said}", "--query", "x"])

@@ -57,6 +57,15 @@ def test_states_are_never_guessed(result: ef.Result) -> None:
         ef.solve(result.graph, evidence={"rain": "no"}).joint("rain", "die").given({"rain": "yes"})
 
 
+def test_numbers_that_are_names_are_refused() -> None:
+    graph = FactorGraph({"1": 2, "0": 2}, [(["1", "0"], [[1.0, 2.0], [3.0, 4.0]])])
+    result = ef.solve(graph, "MAR", "exact")
+    for ask in (result.joint, result.mutual_information, lambda v: result.joint("1", "0")[{v: 0}]):
+        with pytest.raises(ModelError, match="variable 1 can be read as a name or as a"):
+            ask(1)
+    np.testing.assert_allclose(result.factor_marginals[0], result.joint("1", "0").values)
+
+
 def test_a_long_table_is_cut() -> None:
     result = ef.solve(FactorGraph([10, 10], []), "MAR", "exact")
     assert str(result.joint(0, 1)).splitlines()[-1] == ".. and 40 more"

@@ -47,8 +47,14 @@ def test_exact_answers(name: str) -> None:
             assert info[i] == pytest.approx(wanted, abs=1e-10)
 
 
-@pytest.mark.parametrize("solver", ["bp", "bp(engine=torch)", "fe-nbp(untrained, iterations=60)"])
-@pytest.mark.parametrize("name", ["tree", "hard zeros tree", "disconnected tree", "soft evidence", "one variable"])
+@pytest.mark.parametrize(
+    ("name", "solver"),
+    [
+        *((name, "bp") for name in ("tree", "hard zeros tree", "disconnected tree", "soft evidence", "one variable")),
+        ("tree", "bp(engine=torch)"),
+        ("hard zeros tree", "fe-nbp(untrained, iterations=60)"),
+    ],
+)
 def test_bethe_answers_are_exact_on_trees(name: str, solver: str) -> None:
     graph = GRAPHS[name]
     p = distribution(graph)
