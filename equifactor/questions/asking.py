@@ -16,6 +16,8 @@ import numpy as np
 
 from equifactor.errors import ModelError, OptionError, SolveError, brief
 from equifactor.graph.observations import named
+from equifactor.graph.structure import MAX_AXES
+from equifactor.questions.eliminated_tables import eliminated
 from equifactor.questions.joint import Joint, part_of
 from equifactor.result import Result, Status, Task
 
@@ -26,8 +28,7 @@ if TYPE_CHECKING:
     from equifactor.typing import FloatArray, IntArray
 
 TIME_LIMIT = 60.0  # seconds that a question may take by its estimate, unless the user says otherwise
-_MOST_AXES = 32  # variables of a joint; more would be a table of 2^32 entries at least
-_WORK_PER_SECOND = 5e7  # the planner makes at least this many list operations
+_MOST_BITS = 29  # A joint of 2^29 entries takes 4 GiB.
 
 
 def joint_of(result: Result, variables: Sequence[Variable], time_limit: float = TIME_LIMIT) -> Joint:
@@ -44,8 +45,12 @@ def numbered_joint(result: Result, numbers: list[int], time_limit: float = TIME_
             raise ModelError(f"variable {graph.structure.variable_name(i)} is named twice; give it once", variable=i)
     if not numbers:
         raise ModelError("a joint needs variables, such as result.joint('rain', 'grass') or result.joint(0, 1)")
-    if len(numbers) > _MOST_AXES:
-        raise SolveError(f"a joint has at most {_MOST_AXES} variables, found {len(numbers)}: its table would not fit")
+    bits = float(np.log2(graph.card[numbers]).sum())
+    if bits > _MOST_BITS or len(numbers) > MAX_AXES:
+        raise SolveError(
+            f"the joint of {len(numbers)} variables is a table of 2^{bits:.0f} entries, and it may have 2^{_MOST_BITS} "
+            f"and {MAX_AXES} axes: ask for fewer variables"
+        )
     check_time_limit(time_limit)
     free = [i for i in numbers if graph.observed is None or graph.observed[i] < 0]
     free.sort(key=lambda i: int(graph.card[i]))  # by conditioning, the last one costs nothing
@@ -86,9 +91,9 @@ def is_exact(result: Result) -> bool:
     return result.status is Status.EXACT
 
 
-def memory_limit_of(method: Solver) -> float:
+def memory_limit_of(result: Result) -> float:
     """GiB that tables may take: the limit of the solver where it has one."""
-    return float(getattr(method, "memory_limit", 4.0))
+    return float(getattr(result.how.method(), "memory_limit", 4.0))
 
 
 def _free_joint(result: Result, free: list[int], time_limit: float) -> tuple[FloatArray, Status, str]:
@@ -99,9 +104,9 @@ def _free_joint(result: Result, free: list[int], time_limit: float) -> tuple[Flo
         return result.marginals[free[0]], result.status, "marginals"
     cost = ""
     if is_exact(result):
-        found = _by_elimination(result, free, time_limit)
+        found = eliminated(result.graph, [free], memory_limit_of(result), time_limit)
         if not isinstance(found, str):
-            return found, Status.EXACT, "elimination"
+            return found[0], Status.EXACT, "elimination"
         cost = f"elimination would take {found}, and "
     elif result.seconds * number_of_runs(result.graph.card[free]) > time_limit or not _is_network(result):
         known = _by_factor(result, free)
@@ -112,29 +117,6 @@ def _free_joint(result: Result, free: list[int], time_limit: float) -> tuple[Flo
 
 def _is_network(result: Result) -> bool:
     return hasattr(asked_solver(result), "network_class")
-
-
-def _by_elimination(result: Result, free: list[int], time_limit: float) -> FloatArray | str:
-    """The exact joint, or what it would cost where that is too much."""
-    from equifactor.graph.lowered_graph import lower
-    from equifactor.solvers.elimination.scope_sums import MAX_BITS, plan_scopes, too_large
-
-    bits = float(np.log2(result.graph.card[free]).sum())
-    if bits >= MAX_BITS:
-        return f"a table of 2^{bits:.0f} entries"
-    limit = memory_limit_of(result.how.method())
-    work = time_limit * _WORK_PER_SECOND
-    steps = plan_scopes(lower(result.graph).graph, [free], memory_limit=limit, most_work=work)
-    if steps is None:
-        raise SolveError(Status.ZERO_PROBABILITY.advice)
-    cost = too_large(steps, limit)
-    if cost:
-        return f"{cost}, with a limit of {limit:g} GiB"
-    if steps.steps.seconds() > time_limit:
-        return f"about {steps.steps.seconds():.2g} s"
-    tables = steps.run(result.how.context(None).clock)
-    assert tables is not None  # since this clock has no limit
-    return tables[0]
 
 
 def _by_factor(result: Result, free: list[int]) -> tuple[FloatArray, Status, str] | None:

@@ -49,6 +49,8 @@ def solve_given(
         time_limit=limit,
     )  # fmt: skip
     for result in results:
+        if result.status is Status.INTERRUPTED:
+            raise SolveError("interrupted: a part of the runs that the question takes is no answer")
         if result.marginals is None and result.status is not Status.ZERO_PROBABILITY:
             raise SolveError(f"given some states there is no answer: {result.message or result.status.advice}")
     return [None if result.marginals is None else result for result in results]

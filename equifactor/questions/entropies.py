@@ -11,8 +11,9 @@ from equifactor.factors.kinds import KINDS, kind_name
 from equifactor.factors.lowering import small
 from equifactor.graph.lowered_graph import lower
 from equifactor.questions import asking
+from equifactor.questions.eliminated_tables import factor_tables
 from equifactor.questions.joint import entropy_of
-from equifactor.result import Result, Status, Task
+from equifactor.result import Result, Status
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
@@ -62,17 +63,11 @@ def _exact(result: Result) -> float:
     """From the marginals of all tables, with auxiliary variables that are functions of the others."""
     graph = result.graph
     _refuse_hidden_choices(graph)
-    lowered = lower(graph).graph
-    inner = Result.of(
-        {"status": Status.EXACT, "stats": {}, "graph": lowered, "task": Task.PR, "solver": result.solver,
-         "log_z": result.log_z, "settings": result.settings}
-    )  # fmt: skip
     if result.log_z is None:
         raise SolveError(f"the entropy needs ln Z, which this result does not have: solve with {result.solver} for PR")
-    tables = inner.factor_marginals
-    return max(
-        0.0, result.log_z - sum(_expectation(lowered.log_table(a), tables[a]) for a in range(lowered.num_factors))
-    )
+    lowered = lower(graph).graph
+    tables = factor_tables(lowered, range(lowered.num_factors), asking.memory_limit_of(result))
+    return max(0.0, result.log_z - sum(_expectation(lowered.log_table(a), p) for a, p in tables.items()))
 
 
 def _expectation(log_table: FloatArray, p: FloatArray) -> float:

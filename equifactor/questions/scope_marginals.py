@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
-from equifactor.errors import ModelError, SolveError
+from equifactor.errors import ModelError
 from equifactor.factors.kinds import kind_name
 from equifactor.factors.lowering import small
 from equifactor.questions import asking
 from equifactor.questions.bethe_beliefs import BetheBeliefs, has_messages
+from equifactor.questions.eliminated_tables import factor_tables
 from equifactor.result import Result, Status
 
 if TYPE_CHECKING:
@@ -95,21 +96,7 @@ class ScopeMarginals(Sequence["FloatArray"]):
 
     @cached_property
     def _exact(self) -> dict[int, FloatArray]:
-        from equifactor.graph.lowered_graph import lower
-        from equifactor.solvers.elimination.scope_sums import plan_scopes, too_large
-
-        factors = np.flatnonzero(self._at_once).tolist()
-        scopes = [self._graph.structure.scope(a).tolist() for a in factors]
-        limit = asking.memory_limit_of(self._result.how.method())
-        steps = plan_scopes(lower(self._graph).graph, scopes, memory_limit=limit)
-        if steps is None:
-            raise SolveError(Status.ZERO_PROBABILITY.advice)
-        cost = too_large(steps, limit)
-        if cost:
-            raise SolveError(f"factor marginals by elimination take {cost}, with a limit of {limit:g} GiB")
-        tables = steps.run(self._result.how.context(None).clock)
-        assert tables is not None  # since this clock has no limit
-        return dict(zip(factors, tables, strict=True))
+        return factor_tables(self._graph, np.flatnonzero(self._at_once).tolist(), asking.memory_limit_of(self._result))
 
     @cached_property
     def _bethe(self) -> BetheBeliefs:
