@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,11 +42,15 @@ def solve_given(
 ) -> list[Result | None]:
     """Marginals given each of the states [N, k] of these variables; None where these have probability zero."""
     from equifactor._solve import solve
+    from equifactor.solvers.auto.chooser import Auto
 
     graphs = conditioned_graphs(graph, variables, states)
+    method = settings.method()
     limit = None if settings.time_limit is None else settings.time_limit * len(graphs)
+    if isinstance(method, Auto):  # It shares out its time among the graphs of a batch.
+        method = replace(method, seconds=method.seconds * len(graphs))
     results = solve(
-        graphs, "MAR", settings.method(), seed=settings.seed, device=settings.device, dtype=settings.dtype,
+        graphs, "MAR", method, seed=settings.seed, device=settings.device, dtype=settings.dtype,
         time_limit=limit,
     )  # fmt: skip
     for result in results:
