@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from equifactor.io import read_evidence, read_graph, write_graph
     from equifactor.numerics.tensors.tensor_beliefs import log_scores
     from equifactor.options import option
+    from equifactor.questions.information import Information
+    from equifactor.questions.joint import Joint
     from equifactor.registry import parse_solver, register, solver_names
     from equifactor.result import Estimate, Result, Status, Task
     from equifactor.solver import ALL_SYMMETRIES, GraphSolver, IterativeSolver, SolveContext, Solver
@@ -76,7 +78,9 @@ __all__ = [
     "FlatGraph",
     "FormatError",
     "GraphSolver",
+    "Information",
     "IterativeSolver",
+    "Joint",
     "Marginals",
     "ModelCard",
     "ModelError",
@@ -160,7 +164,9 @@ _MODULE_OF = {
     "FlatGraph": "graph.flat_graph",
     "FormatError": "errors",
     "GraphSolver": "solver",
+    "Information": "questions.information",
     "IterativeSolver": "solver",
+    "Joint": "questions.joint",
     "Marginals": "graph.marginals",
     "ModelCard": "solvers.learned.model_card",
     "ModelError": "errors",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 
 from equifactor.clock import Clock
-from equifactor.errors import OptionError, SolveError, brief
+from equifactor.errors import ModelError, OptionError, SolveError, brief
 from equifactor.graph import FactorGraph
 from equifactor.graph.factor_graph import as_graphs
 from equifactor.graph.lowered_graph import lower_all
@@ -20,6 +20,7 @@ from equifactor.graph.marginals import Marginals
 from equifactor.graph.reduction import without_impossible_states
 from equifactor.graph.scores import batch_log_scores
 from equifactor.options import choices, format_solver
+from equifactor.questions.solve_settings import SolveSettings
 from equifactor.registry import parse_solver
 from equifactor.result import Estimate, Result, Status, Task, impossible
 from equifactor.solver import Progress, SolveContext, Solver
@@ -52,7 +53,7 @@ def solve(
     task: str = ...,
     solver: str | Solver = ...,
     *,
-    evidence: Evidence | None = ...,
+    evidence: Evidence | Sequence[Evidence | None] | None = ...,
     time_limit: float | None = ...,
     seed: int = ...,
     device: str = ...,
@@ -65,7 +66,7 @@ def solve(
     task: str = "MAR",
     solver: str | Solver = "auto",
     *,
-    evidence: Evidence | None = None,
+    evidence: Evidence | Sequence[Evidence | None] | None = None,
     time_limit: float | None = None,
     seed: int = 0,
     device: str = "cpu",
@@ -80,8 +81,9 @@ def solve(
         graph: one graph, or several different ones to be solved as one batch (one Result each).
         task: "MAR", "PR" or "MAP".
         solver: text such as `"bp(damping=0.5)"`, or a solver object; `equifactor solvers` lists them.
-        evidence: states, or one weight per state for soft evidence, by variable and for all graphs alike;
-            `FactorGraph.condition` says how they are read.
+        evidence: states, or one weight per state for soft evidence, by variable and for all graphs alike, or for
+            several graphs a list with such a mapping (or None) for each; `FactorGraph.condition` says how they are
+            read.
         time_limit: seconds; at the deadline the best answer so far comes back with status `time-limit`.
         seed: for solvers that draw random numbers.
         device: "cpu" or "cuda"; solvers without a GPU engine ignore it.
@@ -111,7 +113,7 @@ def solve(
     if not isinstance(progress, (bool, np.bool_)) and not callable(progress):
         raise OptionError(f"progress must be True, False or a callable, found {brief(progress)}")
     if evidence is not None:
-        graphs = [g.condition(evidence) for g in graphs]
+        graphs = _given(graphs, evidence, several=not isinstance(graph, FactorGraph))
 
     clock = Clock(time_limit)
     with clock.catch_interrupt(), _progress_bar(progress, str(method)) as report:
@@ -121,12 +123,29 @@ def solve(
         except MemoryError:
             estimates = [Estimate(status=Status.TOO_LARGE, message=_NO_MEMORY) for _ in graphs]
     share = clock.seconds / max(1, len(graphs))
-    results = _results(estimates, graphs, task=wanted, solver=str(method), seconds=share)
+    settings = SolveSettings(method, seed, device, dtype, time_limit)
+    results = _results(estimates, graphs, task=wanted, solver=str(method), seconds=share, settings=settings)
     if strict:
         for result in results:
             if not result.status.solved:
                 raise SolveError(f"{result.graph.name or 'graph'}: {result.message or result.status.advice}")
     return results[0] if isinstance(graph, FactorGraph) else results
+
+
+def _given(
+    graphs: list[FactorGraph], evidence: Evidence | Sequence[Evidence | None], several: bool
+) -> list[FactorGraph]:
+    """The graphs given evidence that is for all of them, or one for each."""
+    if not isinstance(evidence, (list, tuple)):
+        return [g.condition(evidence) for g in graphs]  # type: ignore[arg-type]
+    if not several:
+        raise ModelError(
+            f"evidence on one graph is a mapping from variable to state, such as {{0: 1}}; found {brief(evidence)}; "
+            "for several questions give as many graphs: solve([graph] * 2, evidence=[first, second])"
+        )
+    if len(evidence) != len(graphs):
+        raise ModelError(f"expected one evidence for each of {len(graphs)} graphs, found {len(evidence)}")
+    return [g if e is None else g.condition(e) for g, e in zip(graphs, evidence, strict=True)]
 
 
 def parse_task(task: str) -> Task:

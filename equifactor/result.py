@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from equifactor._version import __version__
@@ -13,9 +14,17 @@ from equifactor.graph import display
 from equifactor.graph.marginals import Marginals
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import RenderableType
 
     from equifactor.graph import FactorGraph
+    from equifactor.questions.entropies import Entropy
+    from equifactor.questions.frames import DataFrame
+    from equifactor.questions.information import Information
+    from equifactor.questions.joint import Joint
+    from equifactor.questions.scope_marginals import ScopeMarginals
+    from equifactor.questions.solve_settings import SolveSettings
     from equifactor.typing import FloatArray, IntArray
 
 
@@ -107,6 +116,9 @@ class Result(Estimate):
     Logarithms are natural. A field is `None` where the solver does not provide it. Bounds are on ln Z for MAR
     and PR, on the best log score for MAP. `marginals["rain"]` is the distribution of one variable, by number or name;
     solvers that sample give the `standard_errors` of its entries, in the same form, and that of ln Z in `log_z_error`.
+
+    More can be asked, by number or name: `joint`, `factor_marginals`, `entropy` and `mutual_information`
+    (docs/questions.md). Nothing of it is computed before it is asked for; then the same solver is asked again.
     """
 
     graph: FactorGraph = field(repr=False)
@@ -115,6 +127,7 @@ class Result(Estimate):
     log_score: float | None = None
     seconds: float = 0.0
     version: str = __version__
+    settings: SolveSettings | None = field(default=None, repr=False)  # how `solve` was called, to ask for more
 
     @property
     def answered(self) -> bool:
@@ -135,6 +148,10 @@ class Result(Estimate):
             raise SolveError(f"this {self.task} result has no marginals ({self.status})")
         return self.marginals[self.graph.variable(variable)]
 
+    def probability(self, variable: int | str, state: int | str) -> float:
+        """The probability of one state of one variable, both by number or name and read as evidence is."""
+        return float(self.marginal(variable)[self.graph.state(variable, state)])
+
     def state(self, variable: int | str) -> int | str:
         """The state of one variable in the assignment; its name where states have names."""
         if self.assignment is None:
@@ -143,6 +160,71 @@ class Result(Estimate):
         names = self.graph.structure.state_names and self.graph.structure.state_names[i]
         state = int(self.assignment[i])
         return names[state] if names else state
+
+    @property
+    def states(self) -> dict[int | str, int | str]:
+        """The assignment by name: the state of every variable; by number where there are no names."""
+        names: Sequence[int | str] = self.graph.structure.variable_names or range(self.graph.num_vars)
+        return {name: self.state(i) for i, name in enumerate(names)}
+
+    def joint(self, *variables: int | str, time_limit: float = 60.0) -> Joint:
+        """The distribution of a few variables together, with named axes.
+
+        An exact result gives it by elimination that keeps the variables together; belief propagation gives the Bethe
+        belief of a factor that has them all; otherwise the same solver is run given the states of all but one of them.
+
+        Args:
+            *variables: by number or name, each once; observed ones are allowed.
+            time_limit: the most seconds it may take by an estimate that is made first.
+
+        Raises `SolveError`, which says what it would cost, where that is over the time or memory limit.
+        """
+        from equifactor.questions.asking import joint_of
+
+        return joint_of(self, variables, time_limit)
+
+    @cached_property
+    def factor_marginals(self) -> ScopeMarginals:
+        """The distribution of every factor's scope: `factor_marginals[3]` has an axis for each variable of factor 3."""
+        from equifactor.questions.scope_marginals import ScopeMarginals
+
+        return ScopeMarginals(self)
+
+    def entropy(self) -> Entropy:
+        """The entropy of the whole distribution in nats, `ln Z - E[log score]`: exact, or the Bethe estimate.
+
+        It is a number whose `method` says which of the two it is; `SolveError` where a solver gives neither.
+        """
+        from equifactor.questions.entropies import entropy_of_result
+
+        return entropy_of_result(self)
+
+    def mutual_information(self, target: int | str, *, time_limit: float = 60.0) -> Information:
+        """How much every other variable tells about a target, in nats: which evidence would matter most.
+
+        The solver is run once given each state of the target. `SolveError` says what that would cost where it is over
+        the time limit, in seconds, by an estimate.
+        """
+        from equifactor.questions.information import information_about
+
+        return information_about(self, target, time_limit)
+
+    def to_frame(self) -> DataFrame:
+        """A pandas data frame: `variable`, `state`, `probability` (and `standard_error`), or the states of the MAP."""
+        from equifactor.questions.frames import frame_of
+
+        return frame_of(self)
+
+    @property
+    def how(self) -> SolveSettings:
+        """How this was asked for; a result that `solve` did not make has its solver by name alone."""
+        from equifactor.questions.solve_settings import SolveSettings
+
+        return SolveSettings(self.solver) if self.settings is None else self.settings
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What was computed on demand can be computed again: it does not belong into a pickle.
+        return {name: value for name, value in vars(self).items() if name != "factor_marginals"}
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain values for JSON, with None in place of what is missing or not finite."""

@@ -151,12 +151,18 @@ class IterativeSolver(Solver, Generic[State]):
 
     def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
         """Compile the graphs, iterate and finish."""
+        flat, state, ending = self.settle(graphs, task, context)
+        return self.finish(flat, state, task, ending)
+
+    def settle(
+        self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext
+    ) -> tuple[FlatGraph[np.ndarray], State, Ending]:
+        """Compile the graphs and iterate: the batch, its last state, and how that came about."""
         from equifactor.graph import compile
 
         flat = compile(graphs)
         state = self.init(flat, task, context)
-        ending = self._iterate(state, flat.num_graphs, context)
-        return self.finish(flat, state, task, ending)
+        return flat, state, self._iterate(state, flat.num_graphs, context)
 
     def _iterate(self, state: State, num_graphs: int, context: SolveContext) -> Ending:
         residual = np.full(num_graphs, np.inf)

@@ -29,6 +29,11 @@ def aligned(rows: Sequence[Sequence[Any]], *, right: Collection[int] = (), rule:
     return "\n".join(lines)
 
 
+def shown(p: float) -> str:
+    """A probability as tables show it: six digits behind the point, or two of a small one."""
+    return f"{p:.6f}" if p == 0 or p >= 1e-4 else f"{p:.2e}"
+
+
 def labelled(title: str, rows: Sequence[tuple[str, Any]]) -> str:
     """A line with the title, and below it one indented line for each label and value."""
     return f"{title}\n{textwrap.indent(aligned(rows), '  ')}"

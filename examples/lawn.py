@@ -51,3 +51,4 @@ if __name__ == "__main__":
     result = ef.solve(network, evidence={"lawn": "very wet", "rain": "no"})
     for name in ("season", "sprinkler"):
         print(name, result.marginals[name].round(3))
+    print(result.joint("season", "sprinkler"))

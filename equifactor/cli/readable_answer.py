@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from equifactor.errors import OptionError, brief
 from equifactor.result import Task
-from equifactor.text_tables import aligned
+from equifactor.text_tables import aligned, shown
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
@@ -36,7 +36,7 @@ def parse_evidence(text: str, graph: FactorGraph) -> dict[int | str, int | str]:
 
 
 def parse_query(text: str, graph: FactorGraph) -> list[int]:
-    """The variables in `BP,SAO2`, by name or number."""
+    """The variables in `BP,SAO2`, of a query or a joint, by name or number."""
     return [graph.variable(_variable(name, graph)) for name in _items(text)]
 
 
@@ -71,8 +71,8 @@ def readable(result: Result, graph: FactorGraph, query: Sequence[int] | None = N
         if result.task is Task.MAP and result.assignment is not None:
             rows.append([names[i], own[int(result.assignment[i])]])
         elif result.marginals is not None:
-            shown = [f"{p:.6f}" if p == 0 or p >= 1e-4 else f"{p:.2e}" for p in result.marginals[i].tolist()]
-            rows += [["" if k else names[i], own[k], shown[k]] for k in range(len(own))]
+            p = result.marginals[i].tolist()
+            rows += [["" if k else names[i], own[k], shown(p[k])] for k in range(len(own))]
     titles = ["variable", "state"] if result.task is Task.MAP else ["variable", "state", "probability"]
     return aligned([titles, *rows], right=[2], rule=True) + "\n"
 

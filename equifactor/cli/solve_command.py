@@ -15,11 +15,11 @@ from equifactor.cli.answer_writer import AnswerWriter
 from equifactor.cli.exit_status import Exit, say
 from equifactor.cli.model_reader import ModelReader
 from equifactor.cli.shared_options import EvidencePaths, InputFormat, ModelPaths, Plugins, Sample, example
-from equifactor.errors import EquifactorError, OptionError
+from equifactor.errors import EquifactorError, OptionError, SolveError
 from equifactor.result import Task
 
 if TYPE_CHECKING:
-    from equifactor.graph import FactorGraph
+    from equifactor.questions.joint import Joint
     from equifactor.result import Result
     from equifactor.solver import Progress
 
@@ -27,6 +27,7 @@ EXAMPLE = example(
     "equifactor generate ising --rows 5 --cols 5 --seed 3 -o grid.uai",
     "equifactor solve grid.uai --task MAP",
     'equifactor solve grid.uai --solver "bp(damping=0.5)" --json -o grid.jsonl',
+    "equifactor solve grid.uai -e 0=1 --joint 6,7,12",
 )
 
 
@@ -56,6 +57,10 @@ def solve(
         str | None,
         typer.Option(metavar="NAMES", help="Only these variables, as in BP,SAO2: a table by name, or a key of --json."),
     ] = None,
+    joint: Annotated[
+        str | None,
+        typer.Option(metavar="NAMES", help="The joint distribution of these variables, as in BP,SAO2."),
+    ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with 1 unless every status is exact, optimal or converged.")
     ] = False,
@@ -66,7 +71,7 @@ def solve(
     """Answer models: one answer each, in order.
 
     Answers are in the format of the UAI competitions (PR in log10), or JSON lines with --json. On a terminal a model
-    with names is answered by a table of names, and so is --query anywhere.
+    with names is answered by a table of names, and so are --query and --joint anywhere.
 
     \b
     Exit status:
@@ -76,6 +81,7 @@ def solve(
       3    unreadable or invalid input, unwritable output
       130  interrupted, after the best answer so far
     """
+    from equifactor._solve import parse_task
     from equifactor._solve import solve as solve_graph
     from equifactor.cli.readable_answer import parse_query
     from equifactor.clock import Clock
@@ -84,6 +90,8 @@ def solve(
         "task": task, "solver": solver, "time_limit": time_limit, "seed": seed, "device": device, "dtype": dtype
     }  # fmt: skip
     solve_graph([], **options)  # checks the options before any file is read
+    if joint is not None and parse_task(task) is Task.MAP:
+        raise OptionError("--joint asks for probabilities, and MAP gives one assignment: use --task MAR")
     graphs = ModelReader(models, evidence, format, sample)
     unsolved = False
     interrupts = Clock.interrupts
@@ -91,15 +99,21 @@ def solve(
         for n, (path, graph) in enumerate(graphs):
             try:
                 asked = None if query is None else parse_query(query, graph)
+                together = None if joint is None else parse_query(joint, graph)
                 result = solve_graph(graph, **options, progress=len(graphs) == 1)
+                found = None if together is None else _joint(result, together, path)
             except OptionError:
                 raise
             except (EquifactorError, MemoryError) as error:
                 graphs.fail(path, error)
             else:
-                answer = _as_json(result, path, graph, asked) if as_json else _as_text(result, graph, asked, answers)
+                if as_json:
+                    answer = _as_json(result, path, asked, found)
+                else:
+                    answer = "" if together and asked is None else _as_text(result, asked, answers)
+                    answer += "" if found is None else "\n" * bool(answer) + f"{found.table()}\n"
                 _give(result, path, answers, answer, as_json)
-                unsolved |= not result.status.solved
+                unsolved |= not result.status.solved or (joint is not None and found is None)
             if Clock.interrupts > interrupts:  # whatever the status: the run may have been as good as done
                 if n + 1 + graphs.failed < len(graphs):
                     say(f"interrupted after {path}: the models that follow it were not solved")
@@ -122,20 +136,36 @@ def _give(result: Result, path: str, answers: AnswerWriter, answer: str, as_json
         say(f"{path}: {result}")
 
 
-def _as_json(result: Result, path: str, graph: FactorGraph, query: list[int] | None) -> str:
+def _joint(result: Result, variables: list[int], path: str) -> Joint | None:
+    """The joint distribution that was asked for; where there is none, stderr says why."""
+    from equifactor.questions.asking import numbered_joint
+
+    if not result.answered:
+        return None
+    try:
+        return numbered_joint(result, variables)
+    except SolveError as error:
+        say(f"{path}: {error}")
+        return None
+
+
+def _as_json(result: Result, path: str, query: list[int] | None, joint: Joint | None) -> str:
     from equifactor.cli.readable_answer import by_name
 
     keys = {**result.to_dict(), "model": path}
     if query is not None:
-        keys["query"] = by_name(result, graph, query)
+        keys["query"] = by_name(result, result.graph, query)
+    if joint is not None:
+        keys["joint"] = joint.to_dict()
     return json.dumps(keys, allow_nan=False) + "\n"
 
 
-def _as_text(result: Result, graph: FactorGraph, query: list[int] | None, answers: AnswerWriter) -> str:
+def _as_text(result: Result, query: list[int] | None, answers: AnswerWriter) -> str:
     """The answer in the format of the UAI competitions, or by name for people; nothing where there is none."""
     from equifactor.cli.readable_answer import readable
     from equifactor.io.results import format_map, format_mar, format_pr
 
+    graph = result.graph
     if not result.answered:
         return ""
     if query is not None or (_to_terminal(answers) and graph.structure.variable_names is not None):

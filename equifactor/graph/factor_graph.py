@@ -215,9 +215,10 @@ class FactorGraph:
 
         Args:
             evidence: a mapping from variable to state or weights; a pandas Series will do. Text is an exact name. A
-                whole number counts from 0, and is refused where names are numbers at other places: with the states
-                "1" and "2", say "1", not 1. True and False are 1 and 0 of two states without names, and refused
-                where there are names. Weights are in the order of the states, or a mapping from state to weight.
+                whole number counts from 0, and is refused where names are numbers, or words for true and false, at
+                other places: with the states "1" and "2" say "1", with TRUE and FALSE say "TRUE", and not 1. True and
+                False are 1 and 0 of two states without names, and refused where there are names. Weights are in the
+                order of the states, or a mapping from state to weight.
 
         Raises `ModelError`, which names the choices, for a value that could mean two things, for a variable that is
         given twice, and for one that is already observed in another state.

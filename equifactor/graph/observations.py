@@ -1,7 +1,8 @@
 """Observed states as a user gives them, by number or name, checked: never is one of two meanings chosen.
 
 Text is a name, and a whole number counts the states (or variables) from 0. Where names are numbers themselves, such as
-the states "1" and "2", a whole number could be meant either way and is refused unless both ways agree.
+the states "1" and "2", or words for true and false, as in TRUE and FALSE, a whole number could be meant either way and
+is refused unless both ways agree.
 """
 
 from __future__ import annotations
@@ -19,7 +20,11 @@ from equifactor.graph.structure import Structure, numbered
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from equifactor.graph.inputs import Variable
     from equifactor.typing import FloatArray, IntArray
+
+
+_TRUTH = {"true": 1, "false": 0, "yes": 1, "no": 0, "on": 1, "off": 0, "t": 1, "f": 0, "y": 1, "n": 0}  # in any case
 
 
 class StateNumbers(dict[int, int]):
@@ -38,15 +43,12 @@ def by_variable(structure: Structure, given: object, what: str) -> dict[int, Any
         what: the word for it in errors, such as `evidence`.
     """
     if not _is_mapping(given):
-        several = isinstance(given, (list, tuple)) and len(given) > 0 and all(isinstance(g, Mapping) for g in given)
-        each = "; for one mapping per graph, give the graphs [g.condition(e) for g, e in zip(..)]" if several else ""
-        raise ModelError(f"{what} is a mapping from variable to state, such as {{0: 1}}; found {brief(given)}{each}")
+        raise ModelError(f"{what} is a mapping from variable to state, such as {{0: 1}}; found {brief(given)}")
     found: dict[int, Any] = {}
     keys: dict[int, object] = {}
     for key, value in cast("Mapping[Any, Any]", given).items():
-        i = variable_number(key, structure.index_of_name, structure.num_vars)
-        if not isinstance(given, StateNumbers):
-            _check_variable_key(structure, key, i)
+        known = isinstance(given, StateNumbers)
+        i = variable_number(key, structure.index_of_name, structure.num_vars) if known else named(structure, key)
         if i in found:
             raise ModelError(
                 f"{what} names variable {structure.variable_name(i)} twice, as {keys[i]!r} and as {key!r}; "
@@ -55,6 +57,13 @@ def by_variable(structure: Structure, given: object, what: str) -> dict[int, Any
             )
         keys[i], found[i] = key, value
     return found
+
+
+def named(structure: Structure, variable: Variable) -> int:
+    """The number of a variable as a user gives it; a whole number is refused where it could be a name as well."""
+    i = variable_number(variable, structure.index_of_name, structure.num_vars)
+    _check_variable_key(structure, variable, i)
+    return i
 
 
 def is_state(value: object) -> bool:
@@ -66,7 +75,8 @@ def state_number(structure: Structure, variable: int, state: object) -> int:
     """The number of a variable's state, given as the user types it.
 
     Text is the exact name of a state. A whole number counts from 0; it is refused where a state name is a number other
-    than its own place. True and False are 1 and 0 of a variable with two states that have no names, and else refused.
+    than its own place, or a word for true (1) or false (0) at another place. True and False are 1 and 0 of a variable
+    with two states that have no names, and else refused.
     """
     label, names = structure.variable_name(variable), _state_names(structure, variable)
     have = f"its states are {listed(names)}" if names else f"it has {_numbered_states(structure, variable)}"
@@ -185,8 +195,8 @@ def _numbered_states(structure: Structure, variable: int) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _names_agree(names: tuple[str, ...]) -> bool:
-    """Whether every name that is a number is its own place, so that a whole number has one meaning."""
-    return all(_number(name) in (None, x) for x, name in enumerate(names))
+    """Whether every name that is a number, or stands for 1 or 0, is its own place: a whole number has one meaning."""
+    return all(_TRUTH.get(name.lower(), _number(name)) in (None, x) for x, name in enumerate(names))
 
 
 def _number(name: str) -> float | None:

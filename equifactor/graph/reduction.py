@@ -100,6 +100,24 @@ class ReducedGraph:
             changed["assignment"] = self.assignment(estimate.assignment)
         return replace(estimate, **changed) if changed else estimate
 
+    def states_left(self, variable: int) -> IntArray:
+        """The states of one variable of the original that are left, in order; the one of a variable that is fixed."""
+        fixed = self.graph.observed if self.variables is None else self.fixed
+        if fixed is not None and fixed[variable] >= 0:
+            return fixed[variable : variable + 1]
+        first, last = self.original.structure.state_ptr[variable : variable + 2]
+        if self.kept_states is None:
+            return np.arange(last - first)
+        start, stop = np.searchsorted(self.kept_states, (first, last))
+        return self.kept_states[start:stop] - first
+
+    def placed(self, scope: Sequence[int], p: FloatArray) -> FloatArray:
+        """A table over the states left of some variables of the original, put into the one over all their states."""
+        kept = [self.states_left(i) for i in scope]
+        table = np.zeros(self.original.card[list(scope)])
+        table[np.ix_(*kept)] = p.reshape([len(states) for states in kept])
+        return table
+
     def values_of_kept(self, values: FloatArray) -> FloatArray:
         """[x] numbers of the original's states [X] at the states that are kept."""
         return values if self.kept_states is None else values[self.kept_states]

@@ -92,3 +92,38 @@ def test_other_answers(lawn: FactorGraph) -> None:
     assert readable(solve(lawn, "MAP", "brute"), lawn, [0, 3]).splitlines()[-1].split() == ["lawn", "dry"]
     tiny = FactorGraph([2], [([0], [1.0, 1e-9])])
     assert "1.00e-09" in readable(solve(tiny, "MAR", "brute"), tiny)
+
+
+def test_a_joint_by_name(command, lawn: FactorGraph) -> None:
+    ran = command("solve", "lawn.bif", "-e", "lawn=very wet,rain=no", "--joint", "sprinkler,season")
+    assert ran.status == 0
+    assert ran.out.splitlines()[:5] == [
+        "sprinkler  season  probability",
+        "------------------------------",
+        "off        spring     0.000000",
+        "off        summer     0.000000",
+        "off        autumn     0.000000",
+    ]
+    ran = command("solve", "lawn.bif", "-e", "rain=no", "--joint", "season,rain", "--query", "rain")
+    titles = [line.split() for line in ran.out.splitlines()[::5][:2]]
+    assert titles == [["variable", "state", "probability"], ["season", "rain", "probability"]]
+    ran = command("solve", "lawn.bif", "--joint", "season,rain", "--json")
+    joint = json.loads(ran.out)["joint"]
+    assert joint["variables"] == ["season", "rain"]
+    np.testing.assert_allclose(joint["probabilities"], solve(lawn).joint("season", "rain").values)
+
+
+@pytest.mark.parametrize(
+    ("args", "status", "sentence"),
+    [
+        (("--joint", "season,snow"), 3, "there is no variable 'snow'"),
+        (("--joint", "rain,rain"), 3, "variable rain is named twice; give it once"),
+        (("--joint", "rain", "--task", "MAP"), 2, "--joint asks for probabilities"),
+        (("--joint", "rain,lawn", "-e", "rain=1"), 3, "variable rain has no state '1'; its states are no, yes"),
+        (("--joint", "rain,lawn", "-e", "rain=True"), 3, "variable rain has no state 'True'; its states are no, yes"),
+    ],
+)
+def test_wrong_joints_are_one_sentence(command, lawn: FactorGraph, args: tuple, status: int, sentence: str) -> None:
+    ran = command("solve", "lawn.bif", *args)
+    assert (ran.status, ran.out) == (status, "")
+    assert sentence in ran.err

@@ -19,6 +19,7 @@ def graph() -> FactorGraph:
     variables = {
         "rain": 2, "day": 3, "history": ["TRUE", "FALSE"], "die": ["1", "2"], "swapped": ["1", "0"],
         "bit": ["0", "1"], "size": ["none", "1", "2"], "bins": ["0.5", "1.5"], "odd": ["nan", "inf"],
+        "answer": ["No", "Yes", "unclear"],
     }  # fmt: skip
     card = FactorGraph(variables).card  # type: ignore[arg-type]
     return FactorGraph(variables, [([i], np.arange(1, 1 + d)) for i, d in enumerate(card)])  # type: ignore[arg-type]
@@ -53,7 +54,8 @@ class Series:
     ("variable", "state", "number"),
     [
         ("rain", 1, 1), ("rain", True, 1), ("rain", np.False_, 0), ("rain", np.int8(1), 1), ("rain", np.uint64(0), 0),
-        ("history", "TRUE", 0), ("history", np.str_("FALSE"), 1), ("history", 1, 1),
+        ("history", "TRUE", 0), ("history", np.str_("FALSE"), 1), ("answer", 1, 1),
+        ("answer", "Yes", 1),
         ("die", "1", 0), ("die", "2", 1), ("swapped", "0", 1),
         ("bit", 1, 1), ("bit", "1", 1), ("size", 2, 2), ("size", 0, 0), ("odd", 1, 1),
     ],
@@ -64,8 +66,8 @@ def test_one_meaning(graph: FactorGraph, variable: str, state: Any, number: int)
     assert graph.condition({variable: state}).evidence == {i: number}
     assert graph.condition({i: state}).evidence == {i: number}
     assert [r.graph.evidence for r in ef.solve([graph, graph], evidence={variable: state})] == [{i: number}] * 2
-    full = {**dict.fromkeys(range(9), 0), "die": "1", "swapped": "1", "bins": "0.5"}
-    full = {k: v for k, v in full.items() if k not in (3, 4, 7, i)} | {variable: state}
+    full: dict[int, Any] = {n: names[0] if names else 0 for n, names in enumerate(graph.structure.state_names or ())}
+    full[i] = state
     assert np.isfinite(graph.log_score(full))
 
 
@@ -75,6 +77,8 @@ def test_one_meaning(graph: FactorGraph, variable: str, state: Any, number: int)
         ("history", True, "variable history has no state True; its states are TRUE, FALSE, give one of these"),
         ("history", np.False_, "variable history has no state False; its states are TRUE, FALSE"),
         ("history", "true", "variable history has no state 'true'; its states are TRUE, FALSE"),
+        ("history", 1, "state 1 of variable history can be read as a name or as a place counted from 0; its states"),
+        ("history", np.int64(0), "its states are TRUE, FALSE, give one of these as text"),
         ("bit", True, "variable bit has no state True; its states are 0, 1"),
         ("day", True, r"variable day has no state True; it has 3 states \(0-2\)"),
         ("die", 1, "state 1 of variable die can be read as a name or as a place counted from 0; its states are 1, 2"),
@@ -123,10 +127,21 @@ def test_names_of_variables_that_are_numbers() -> None:
 
 def test_one_evidence_per_graph_of_a_batch(graph: FactorGraph) -> None:
     each = [{"die": "1"}, {"die": "2"}]
-    results = ef.solve([graph.condition(e) for e in each])
-    assert [r.marginals["die"].tolist() for r in results] == [[1, 0], [0, 1]]
-    with pytest.raises(ModelError, match=r"for one mapping per graph, give the graphs \[g.condition\(e\) for"):
-        ef.solve([graph, graph], evidence=each)  # type: ignore[call-overload]
+    for given in (each, tuple(each), [Series(list(e), list(e.values())) for e in each]):
+        results = ef.solve([graph, graph], evidence=given)  # type: ignore[call-overload]
+        assert [r.marginals["die"].tolist() for r in results] == [[1, 0], [0, 1]]
+    nothing, other = ef.solve([graph, graph], evidence=[None, {"day": 2}])
+    assert (nothing.graph.evidence, other.graph.evidence) == ({}, {1: 2})
+    assert ef.solve([], evidence=[]) == []
+    for given in (each[:1], [*each, None], []):
+        with pytest.raises(ModelError, match=f"expected one evidence for each of 2 graphs, found {len(given)}"):
+            ef.solve([graph, graph], evidence=given)
+    with pytest.raises(ModelError, match=r"evidence on one graph is a mapping .* solve\(\[graph\] \* 2, evidence="):
+        ef.solve(graph, evidence=each)  # type: ignore[call-overload]
+    with pytest.raises(ModelError, match="evidence is a mapping from variable to state"):
+        graph.condition(each)  # type: ignore[arg-type]
+    with pytest.raises(ModelError, match="evidence is a mapping from variable to state"):
+        ef.solve([graph], evidence=[[0, 1]])  # type: ignore[list-item]
 
 
 def test_series_and_scalars_of_numpy(graph: FactorGraph) -> None:
@@ -143,7 +158,7 @@ def test_pandas(graph: FactorGraph) -> None:
     pd = pytest.importorskip("pandas")
     assert graph.condition(pd.Series({"rain": 1, "day": 2})).evidence == {0: 1, 1: 2}
     assert graph.condition(pd.Series({"rain": 1, "history": "FALSE"})).evidence == {0: 1, 2: 1}
-    weights = graph.condition({"history": pd.Series({"FALSE": 0.25, "TRUE": 0.75})}).log_table(9)
+    weights = graph.condition({"history": pd.Series({"FALSE": 0.25, "TRUE": 0.75})}).log_table(10)
     np.testing.assert_allclose(np.exp(weights), [0.75, 0.25])
     with pytest.raises(ModelError, match="evidence is a mapping"):
         graph.condition(pd.DataFrame({"rain": [0, 1]}))
@@ -154,7 +169,7 @@ def test_pandas(graph: FactorGraph) -> None:
 @pytest.mark.parametrize("labelled", [dict, lambda pairs: Series(list(dict(pairs)), list(dict(pairs).values()))])
 def test_weights_by_state(graph: FactorGraph, labelled: Any) -> None:
     soft = graph.condition({"history": labelled({"FALSE": 0.25, "TRUE": 0.75})})
-    np.testing.assert_allclose(np.exp(soft.log_table(9)), [0.75, 0.25])  # in the order of the states
+    np.testing.assert_allclose(np.exp(soft.log_table(10)), [0.75, 0.25])  # in the order of the states
     with pytest.raises(ModelError, match="must be a state or one weight >= 0 for each of its 2 states"):
         graph.condition({"history": labelled({"FALSE": 0.25})})
     with pytest.raises(ModelError, match="has no state 'no'"):

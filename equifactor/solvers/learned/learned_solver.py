@@ -126,9 +126,14 @@ class NeuralSolver(IterativeSolver[NetworkRun]):
         """Solve all graphs as one batch, or in halves where that does not fit into memory."""
         self.check_task(task)
         check_device(context.device)
-        network = self.network(task, context)
-        solver = self if self.iterations else dataclasses.replace(self, iterations=network.config.steps)
-        return solver._run_in_memory(graphs, task, context)
+        return self._run_in_memory(graphs, task, context)
+
+    def settle(
+        self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext
+    ) -> tuple[FlatGraph[np.ndarray], NetworkRun, Ending]:
+        """Run the network for as many steps as it was trained for, unless `iterations` says otherwise."""
+        steps = self.iterations or self.network(task, context).config.steps
+        return IterativeSolver.settle(dataclasses.replace(self, iterations=steps), graphs, task, context)
 
     def _run_in_memory(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
         try:

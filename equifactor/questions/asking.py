@@ -1,0 +1,193 @@
+"""From a result to joints: which road leads to the distribution of some variables, and what it may cost.
+
+An exact result is asked by elimination. Belief propagation knows the scopes of factors (Bethe beliefs), mean field
+takes variables as independent. Everything else is found by conditioning: the same solver is run given every state of
+all variables but one. The networks that extend belief propagation have Bethe beliefs too, but conditioning is so much
+better that it comes first while there is time: a mean KL of 0.0015 in place of 0.018 over 96 pairs of neighbours in
+twelve spin glasses of 5 x 5 by `fe-net` (by `bp` 0.026 in place of 0.041).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.errors import ModelError, OptionError, SolveError, brief
+from equifactor.graph.observations import named
+from equifactor.graph.structure import MAX_AXES
+from equifactor.questions.eliminated_tables import eliminated
+from equifactor.questions.joint import Joint, part_of
+from equifactor.result import Result, Status, Task
+
+if TYPE_CHECKING:
+    from equifactor.graph.inputs import Variable
+    from equifactor.graph.marginals import Marginals
+    from equifactor.solver import Solver
+    from equifactor.typing import FloatArray, IntArray
+
+TIME_LIMIT = 60.0  # seconds that a question may take by its estimate, unless the user says otherwise
+_MOST_BITS = 29  # A joint of 2^29 entries takes 4 GiB.
+
+
+def joint_of(result: Result, variables: Sequence[Variable], time_limit: float = TIME_LIMIT) -> Joint:
+    """What `Result.joint` returns."""
+    return numbered_joint(result, [named(result.graph.structure, v) for v in variables], time_limit)
+
+
+def numbered_joint(result: Result, numbers: list[int], time_limit: float = TIME_LIMIT) -> Joint:
+    """The same for variables that are known by number."""
+    check_distribution(result, "joint")
+    graph = result.graph
+    for n, i in enumerate(numbers):
+        if i in numbers[:n]:
+            raise ModelError(f"variable {graph.structure.variable_name(i)} is named twice; give it once", variable=i)
+    if not numbers:
+        raise ModelError("a joint needs variables, such as result.joint('rain', 'grass') or result.joint(0, 1)")
+    bits = float(np.log2(graph.card[numbers]).sum())
+    if bits > _MOST_BITS or len(numbers) > MAX_AXES:
+        raise SolveError(
+            f"the joint of {len(numbers)} variables is a table of 2^{bits:.0f} entries, and it may have 2^{_MOST_BITS} "
+            f"and {MAX_AXES} axes: ask for fewer variables"
+        )
+    check_time_limit(time_limit)
+    free = [i for i in numbers if graph.observed is None or graph.observed[i] < 0]
+    free.sort(key=lambda i: int(graph.card[i]))  # by conditioning, the last one costs nothing
+    values, status, how = _free_joint(result, free, time_limit)
+    return Joint(
+        _with_observed(result, numbers, free, values), part_of(graph.structure, numbers), tuple(numbers), status, how
+    )
+
+
+def check_time_limit(time_limit: float) -> None:
+    """Raise `OptionError` for what is no number of seconds."""
+    if not isinstance(time_limit, (int, float)) or not time_limit >= 0:
+        raise OptionError(f"the time limit must be a number of seconds >= 0, found {brief(time_limit)}")
+
+
+def check_distribution(result: Result, what: str) -> None:
+    """Raise `SolveError` where a result says nothing about probabilities."""
+    if result.task is Task.MAP:
+        raise SolveError(f"a MAP result has one assignment and no {what}: solve with task MAR")
+    if not result.answered:
+        raise SolveError(f"there is no {what}: {result.message or result.status.advice}")
+
+
+def asked_solver(result: Result) -> Solver:
+    """The solver that gave the answer: the one that `auto` chose, where it was `auto`."""
+    from equifactor.registry import parse_solver
+
+    method = result.how.method()
+    chosen = result.stats.get("chosen") if method.name == "auto" else None
+    try:
+        return method if chosen is None else parse_solver(chosen)
+    except OptionError:  # a road of its own, which has no text form
+        return method
+
+
+def is_exact(result: Result) -> bool:
+    """Whether the result, and so what elimination says, is exact."""
+    return result.status is Status.EXACT
+
+
+def memory_limit_of(result: Result) -> float:
+    """GiB that tables may take: the limit of the solver where it has one."""
+    return float(getattr(result.how.method(), "memory_limit", 4.0))
+
+
+def _free_joint(result: Result, free: list[int], time_limit: float) -> tuple[FloatArray, Status, str]:
+    """The joint of variables that are not observed, how good it is, and how it was found."""
+    if not free:
+        return np.ones(()), result.status, "all observed"
+    if len(free) == 1 and result.marginals is not None:
+        return result.marginals[free[0]], result.status, "marginals"
+    cost = ""
+    if is_exact(result):
+        found = eliminated(result.graph, [free], memory_limit_of(result), time_limit)
+        if not isinstance(found, str):
+            return found[0], Status.EXACT, "elimination"
+        cost = f"elimination would take {found}, and "
+    elif result.seconds * number_of_runs(result.graph.card[free]) > time_limit or not _is_network(result):
+        known = _by_factor(result, free)
+        if known is not None:
+            return known
+    return _by_conditioning(result, free, time_limit, cost)
+
+
+def _is_network(result: Result) -> bool:
+    return hasattr(asked_solver(result), "network_class")
+
+
+def _by_factor(result: Result, free: list[int]) -> tuple[FloatArray, Status, str] | None:
+    """The joint as one factor has it, or as mean field has it for any variables; None where neither applies."""
+    from equifactor.questions.bethe_beliefs import outer
+    from equifactor.solvers.messages.meanfield import MeanField
+
+    if isinstance(asked_solver(result), MeanField) and result.marginals is not None:
+        return outer([result.marginals[i] for i in free]), result.status, "mean field: independent variables"
+    tables = result.factor_marginals
+    if not tables.is_bethe:
+        return None
+    factor = tables.smallest_with(free)
+    if factor is None:
+        return None
+    scope = result.graph.structure.scope(factor).tolist()
+    summed = tables[factor].sum(axis=tuple(n for n, i in enumerate(scope) if i not in free))
+    left = [i for i in scope if i in free]
+    return summed.transpose([left.index(i) for i in free]), tables.status, f"Bethe belief of factor {factor}"
+
+
+def _by_conditioning(result: Result, free: list[int], time_limit: float, cost: str) -> tuple[FloatArray, Status, str]:
+    from equifactor.questions.conditioned_joints import conditioned_joint
+
+    method = result.how.method()
+    method.check_task(Task.MAR)
+    runs = number_of_runs(result.graph.card[free])
+    seconds = runs * result.seconds
+    if seconds > time_limit or runs > 1e6:
+        names = ", ".join(result.graph.structure.variable_name(i) for i in sorted(free))
+        raise SolveError(
+            f"the joint of {names} is too expensive: {cost}conditioning takes {runs:.3g} runs of {method.name}, about "
+            f"{seconds:.2g} s, with a limit of {time_limit:g} s; ask for fewer variables, raise time_limit, or observe "
+            "some of the others"
+        )
+    values, statuses = conditioned_joint(result.graph, free, marginals_of(result), result.how)
+    return values, worst([result.status, *statuses]), f"conditioning, {len(statuses)} runs of {method.name}"
+
+
+def marginals_of(result: Result) -> Marginals:
+    """The marginals of a result, found by another run where ln Z was asked for."""
+    if result.marginals is not None:
+        return result.marginals
+    from equifactor.questions.conditioned_joints import solve_given
+
+    (found,) = solve_given(result.graph, [], np.zeros((1, 0), np.int64), result.how)
+    if found is None or found.marginals is None:
+        raise SolveError(Status.ZERO_PROBABILITY.advice)
+    return found.marginals
+
+
+def _with_observed(result: Result, numbers: list[int], free: list[int], values: FloatArray) -> FloatArray:
+    """The joint of the free variables with axes for the observed ones, in the order that was asked for."""
+    order = [i for i in numbers if i in free]
+    values = values.transpose([free.index(i) for i in order])
+    observed = result.graph.observed
+    if observed is None or len(order) == len(numbers):
+        return np.array(values)
+    table = np.zeros(result.graph.card[numbers])
+    table[tuple(slice(None) if i in free else int(observed[i]) for i in numbers)] = values
+    return table
+
+
+def worst(statuses: Sequence[Status]) -> Status:
+    """The status of something made of several: one that is not solved if there is any, exact only if all are."""
+    unsolved = [status for status in statuses if not status.solved]
+    if unsolved:
+        return unsolved[0]
+    return Status.EXACT if all(status is Status.EXACT for status in statuses) else Status.CONVERGED
+
+
+def number_of_runs(card: IntArray) -> float:
+    """How many runs a joint of variables with these numbers of states takes."""
+    return float(np.cumprod(card[:-1].astype(float)).sum())

@@ -1,0 +1,82 @@
+"""Joints by conditioning: p(x, y, z) = p(x) p(y | x) p(z | x, y), every part by the same solver given more evidence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.errors import SolveError
+from equifactor.graph.factor_graph import FactorGraph
+from equifactor.graph.observations import StateNumbers
+from equifactor.result import Result, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from equifactor.graph.marginals import Marginals
+    from equifactor.graph.structure import Structure
+    from equifactor.questions.solve_settings import SolveSettings
+    from equifactor.typing import FloatArray, IntArray
+
+
+def conditioned_graphs(graph: FactorGraph, variables: Sequence[int], states: IntArray) -> list[FactorGraph]:
+    """The graph given these variables in each of the states [N, k]; structures that are equal are shared."""
+    found: list[FactorGraph] = []
+    known: list[Structure] = []
+    for row in states.tolist():
+        given = graph.condition(StateNumbers(zip(variables, row, strict=True)))
+        # Tables are sliced alike whatever the states; a factor of another kind may change with them.
+        shared = next((s for s in known[-4:] if graph.structure.kinds is None or s.same_as(given.structure)), None)
+        if shared is None:
+            known.append(given.structure)
+        else:
+            given = FactorGraph.trusted(shared, given.log_phi, given.observed, given.name)
+        found.append(given)
+    return found
+
+
+def solve_given(
+    graph: FactorGraph, variables: Sequence[int], states: IntArray, settings: SolveSettings
+) -> list[Result | None]:
+    """Marginals given each of the states [N, k] of these variables; None where these have probability zero."""
+    from equifactor._solve import solve
+    from equifactor.solvers.auto.chooser import Auto
+
+    graphs = conditioned_graphs(graph, variables, states)
+    method = settings.method()
+    limit = None if settings.time_limit is None else settings.time_limit * len(graphs)
+    if isinstance(method, Auto):  # It shares out its time among the graphs of a batch.
+        method = replace(method, seconds=method.seconds * len(graphs))
+    results = solve(
+        graphs, "MAR", method, seed=settings.seed, device=settings.device, dtype=settings.dtype,
+        time_limit=limit,
+    )  # fmt: skip
+    for result in results:
+        if result.status is Status.INTERRUPTED:
+            raise SolveError("interrupted: a part of the runs that the question takes is no answer")
+        if result.marginals is None and result.status is not Status.ZERO_PROBABILITY:
+            raise SolveError(f"given some states there is no answer: {result.message or result.status.advice}")
+    return [None if result.marginals is None else result for result in results]
+
+
+def conditioned_joint(
+    graph: FactorGraph, variables: Sequence[int], marginals: Marginals, settings: SolveSettings
+) -> tuple[FloatArray, list[Status]]:
+    """The joint of free variables, one axis each, and how each of the runs ended."""
+    card = graph.card[list(variables)]
+    joint = np.array(marginals[variables[0]])
+    statuses: list[Status] = []
+    for k in range(1, len(variables)):
+        possible = np.argwhere(joint > 0)
+        table = np.zeros((*joint.shape, int(card[k])))
+        for at, result in zip(possible, solve_given(graph, variables[:k], possible, settings), strict=True):
+            if result is not None and result.marginals is not None:
+                table[tuple(at)] = joint[tuple(at)] * result.marginals[variables[k]]
+                statuses.append(result.status)
+        joint = table
+    total = joint.sum()
+    if not total > 0:
+        raise SolveError("the solver finds every combination impossible, given the others")
+    return joint / total, statuses

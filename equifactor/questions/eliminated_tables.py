@@ -1,0 +1,58 @@
+"""Exact distributions of scopes for those who ask: factors of every kind, the cost first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.clock import Clock
+from equifactor.errors import SolveError
+from equifactor.graph.lowered_graph import lower
+from equifactor.result import Status
+
+if TYPE_CHECKING:
+    from equifactor.graph import FactorGraph
+    from equifactor.typing import FloatArray
+
+_WORK_PER_SECOND = 5e7  # The planner makes at least this many list operations.
+
+
+def eliminated(
+    graph: FactorGraph, scopes: Sequence[Sequence[int]], memory_limit: float, time_limit: float = math.inf
+) -> list[FloatArray] | str:
+    """The exact distribution of each scope; or, where that is over a limit, what it would take, in words.
+
+    Args:
+        graph: of factors of any kinds, with its evidence.
+        scopes: variables, observed ones included.
+        memory_limit: GiB of tables.
+        time_limit: seconds, by an estimate.
+    """
+    from equifactor.solvers.elimination.scope_sums import MAX_BITS, plan_scopes, too_large
+
+    bits = max((float(np.log2(graph.card[list(scope)]).sum()) for scope in scopes), default=0.0)
+    if bits >= MAX_BITS:
+        return f"a table of 2^{bits:.0f} entries"
+    most_work = time_limit * _WORK_PER_SECOND
+    steps = plan_scopes(lower(graph).graph, scopes, memory_limit=memory_limit, most_work=most_work)
+    if steps is None:
+        raise SolveError(Status.ZERO_PROBABILITY.advice)
+    cost = too_large(steps, memory_limit)
+    if cost:
+        return f"{cost}, with a limit of {memory_limit:g} GiB"
+    if steps.steps.seconds() > time_limit:
+        return f"about {steps.steps.seconds():.2g} s"
+    tables = steps.run(Clock())
+    assert tables is not None  # since this clock has no limit
+    return tables
+
+
+def factor_tables(graph: FactorGraph, factors: Sequence[int], memory_limit: float) -> dict[int, FloatArray]:
+    """The exact distribution of the scope of each factor, by its number; `SolveError` where that is over the limit."""
+    found = eliminated(graph, [graph.structure.scope(a).tolist() for a in factors], memory_limit)
+    if isinstance(found, str):
+        raise SolveError(f"factor marginals by elimination would take {found}")
+    return dict(zip(factors, found, strict=True))

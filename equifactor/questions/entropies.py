@@ -1,0 +1,105 @@
+"""The entropy of the distribution that a result describes: ln Z - E[log score]."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from equifactor.errors import SolveError
+from equifactor.factors.kinds import KINDS, kind_name
+from equifactor.factors.lowering import small
+from equifactor.graph.lowered_graph import lower
+from equifactor.questions import asking
+from equifactor.questions.eliminated_tables import factor_tables
+from equifactor.questions.joint import entropy_of
+from equifactor.result import Result, Status
+
+if TYPE_CHECKING:
+    from equifactor.graph import FactorGraph
+    from equifactor.typing import FloatArray
+
+Method = Literal["exact", "Bethe", "mean field"]
+
+
+class Entropy(float):
+    """A number of nats that knows where it comes from: its `method`, and the `status` of the run."""
+
+    method: Method
+    status: Status
+
+    def __new__(cls, nats: float, method: Method, status: Status) -> Entropy:
+        """The number itself; its arithmetic is that of any float."""
+        new = super().__new__(cls, nats)
+        new.method, new.status = method, status
+        return new
+
+    def __getnewargs__(self) -> tuple[float, Method, Status]:  # type: ignore[override]
+        return float(self), self.method, self.status
+
+    def __repr__(self) -> str:
+        return f"{float(self):.6g} ({self.method})"
+
+
+def entropy_of_result(result: Result) -> Entropy:
+    """What `Result.entropy` returns."""
+    from equifactor.solvers.messages.meanfield import MeanField
+
+    asking.check_distribution(result, "entropy")
+    if asking.is_exact(result):
+        return Entropy(_exact(result), "exact", result.status)
+    method = asking.asked_solver(result)
+    if isinstance(method, MeanField) and result.marginals is not None:
+        return Entropy(sum(map(entropy_of, result.marginals)), "mean field", result.status)
+    tables = result.factor_marginals
+    if not tables.is_bethe or result.log_z is None:
+        raise SolveError(f"{method.name} gives no entropy: solve with exact, bp, fe-nbp, fe-net or meanfield")
+    graph = result.graph
+    expected = sum(_expectation(graph.log_table(a), tables[a]) for a in _open_factors(graph))
+    return Entropy(result.log_z - expected, "Bethe", tables.status)
+
+
+def _exact(result: Result) -> float:
+    """From the marginals of all tables, with auxiliary variables that are functions of the others."""
+    graph = result.graph
+    _refuse_hidden_choices(graph)
+    if result.log_z is None:
+        raise SolveError(f"the entropy needs ln Z, which this result does not have: solve with {result.solver} for PR")
+    lowered = lower(graph).graph
+    tables = factor_tables(lowered, range(lowered.num_factors), asking.memory_limit_of(result))
+    return max(0.0, result.log_z - sum(_expectation(lowered.log_table(a), p) for a, p in tables.items()))
+
+
+def _expectation(log_table: FloatArray, p: FloatArray) -> float:
+    """E[log f], where what is impossible does not count."""
+    possible = p > 0
+    return float(p[possible] @ log_table[possible])
+
+
+def _open_factors(graph: FactorGraph) -> list[int]:
+    """The factors that add to scores; one whose log values are all 0, or -inf where it is violated, adds nothing."""
+    s = graph.structure
+    if s.kinds is None:
+        return list(range(s.num_factors))
+    values = np.where(np.isneginf(graph.log_phi), 0.0, graph.log_phi)
+    adds = np.add.reduceat(np.append(np.abs(values), 0.0), s.table_ptr[:-1]) > 0
+    adds |= (s.kinds.kind == _noisy_or()) | (np.diff(s.table_ptr) == 0)
+    return np.flatnonzero(adds).tolist()
+
+
+def _refuse_hidden_choices(graph: FactorGraph) -> None:
+    """A long noisy-or in tables has variables of its own, which of its causes fired, and these have entropy."""
+    kinds = graph.structure.kinds
+    if kinds is None:
+        return
+    large = (kinds.kind == _noisy_or()) & ~small(graph.structure.rows(graph.log_phi))
+    if large.any():
+        a = int(np.argmax(large))
+        raise SolveError(
+            f"the exact entropy needs the table of factor {a}, a noisy_or over {graph.structure.arity[a]} variables, "
+            "which is too large: use bp for the Bethe entropy, or observe some of its causes"
+        )
+
+
+def _noisy_or() -> int:
+    return next(n for n in range(len(KINDS)) if kind_name(n) == "noisy_or")

@@ -1,0 +1,103 @@
+"""Evidence impact: how much each variable tells about a target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from equifactor.errors import SolveError
+from equifactor.graph.inputs import variable_number
+from equifactor.graph.observations import named
+from equifactor.questions import asking
+from equifactor.questions.conditioned_joints import solve_given
+from equifactor.questions.joint import entropy_of
+from equifactor.result import Result, Status
+from equifactor.text_tables import aligned
+
+if TYPE_CHECKING:
+    from equifactor.graph.inputs import Variable
+    from equifactor.questions.frames import DataFrame
+    from equifactor.typing import FloatArray
+
+_SHOWN_ROWS = 40  # of a printed table, those that tell most
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Information(Mapping[Any, float]):
+    """The mutual information in nats between a target and every other variable, the most telling first.
+
+    `info["rain"]` is at most `info.entropy`, what there is to know about the target, and 0 for a variable that tells
+    nothing. A mapping from name, or number where there are no names, to nats.
+    """
+
+    target: int | str
+    entropy: float  # of the target, in nats
+    nats: FloatArray  # [V] by number of the variable; that of the target is its entropy
+    variables: tuple[int | str, ...]  # [V] by name, or by number where they have no names
+    status: Status  # of the runs that it came from
+
+    def __getitem__(self, variable: Variable) -> float:
+        names = {name: i for i, name in enumerate(self.variables) if isinstance(name, str)}
+        return float(self.nats[variable_number(variable, names, len(self.variables))])
+
+    def __iter__(self) -> Iterator[int | str]:
+        order = np.argsort(-self.nats, kind="stable").tolist()
+        return (self.variables[i] for i in order if self.variables[i] != self.target)
+
+    def __len__(self) -> int:
+        return len(self.variables) - 1
+
+    def to_frame(self) -> DataFrame:
+        """A pandas data frame with the columns `variable` and `information`, the most telling first."""
+        from equifactor.questions.frames import data_frame
+
+        return data_frame({"variable": list(self), "information": [self[v] for v in self]})
+
+    def __repr__(self) -> str:
+        return f"Information(about {self.target}, {len(self)} variables, {self.status})"
+
+    def __str__(self) -> str:
+        rows = [["variable", "nats", "share"]]
+        for variable in list(self)[:_SHOWN_ROWS]:
+            share = self[variable] / self.entropy if self.entropy else 0.0
+            rows.append([str(variable), f"{self[variable]:.6f}", f"{share:.1%}"])
+        more = len(self) - _SHOWN_ROWS
+        head = f"about {self.target}, entropy {self.entropy:.6f} nats ({self.status})"
+        return "\n".join(
+            [head, aligned(rows, right=[1, 2], rule=True), *([f".. and {more:,} more"] if more > 0 else [])]
+        )
+
+
+def information_about(result: Result, target: Variable, time_limit: float = asking.TIME_LIMIT) -> Information:
+    """What `Result.mutual_information` returns: I(T; X) = sum_t p(t) KL(p(x | t) || sum_t p(t) p(x | t))."""
+    asking.check_distribution(result, "information")
+    graph = result.graph
+    s = graph.structure
+    t = named(s, target)
+    if graph.observed is not None and graph.observed[t] >= 0:
+        raise SolveError(f"variable {s.variable_name(t)} is observed: there is nothing left to know about it")
+    asking.check_time_limit(time_limit)
+    p_t = asking.marginals_of(result)[t]
+    possible = np.flatnonzero(p_t > 0)
+    seconds = len(possible) * result.seconds
+    if seconds > time_limit:
+        raise SolveError(
+            f"information about {s.variable_name(t)} takes {len(possible)} runs of {result.how.method().name}, about "
+            f"{seconds:.2g} s, with a limit of {time_limit:g} s: raise time_limit, or use a faster solver"
+        )
+    runs = solve_given(graph, [t], possible[:, None], result.how)
+    weight = np.array([0.0 if run is None else p_t[x] for x, run in zip(possible.tolist(), runs, strict=True)])
+    weight /= weight.sum()
+    given = np.stack(
+        [np.zeros(s.state_ptr[-1]) if r is None or r.marginals is None else r.marginals.values for r in runs]
+    )
+    mixed = weight @ given
+    counts = (given > 0) & (mixed > 0)  # a product with a tiny weight may be lost
+    terms = np.where(counts, given * np.log(np.where(counts, given, 1.0) / np.where(counts, mixed, 1.0)), 0.0)
+    nats = np.maximum(np.add.reduceat(weight @ terms, s.state_ptr[:-1]), 0.0)
+    status = asking.worst([result.status, *(run.status for run in runs if run is not None)])
+    names: tuple[int | str, ...] = s.variable_names or tuple(range(s.num_vars))
+    return Information(names[t], entropy_of(p_t), nats, names, status)

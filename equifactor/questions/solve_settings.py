@@ -1,0 +1,36 @@
+"""How a result was asked for: what is needed to ask the same solver again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from equifactor.solver import SolveContext, Solver
+
+
+@dataclass(frozen=True)
+class SolveSettings:
+    """The arguments of one call of `solve`, shared by all its results; small, and pickled without the solver itself."""
+
+    solver: Solver | str
+    seed: int = 0
+    device: str = "cpu"
+    dtype: Literal["float32", "float64"] = "float64"
+    time_limit: float | None = None
+
+    def method(self) -> Solver:
+        """The solver, from its text form where this comes out of a pickle."""
+        from equifactor.registry import parse_solver
+
+        return parse_solver(self.solver)
+
+    def context(self, time_limit: float | None = None) -> SolveContext:
+        """The circumstances of another run."""
+        from equifactor.clock import Clock
+        from equifactor.solver import SolveContext
+
+        return SolveContext(clock=Clock(time_limit), seed=self.seed, device=self.device, dtype=self.dtype)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "solver": str(self.solver)}
