@@ -17,6 +17,7 @@ from equifactor._version import __version__
 if TYPE_CHECKING:
     from equifactor import data, generators, metrics, plot, testing
     from equifactor._solve import solve
+    from equifactor._solve_many import solve_many
     from equifactor.clock import Clock
     from equifactor.errors import EquifactorError, FormatError, ModelError, OptionError, SolveError
     from equifactor.evaluation.campaign import evaluate
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from equifactor.graph.lowered_graph import lower
     from equifactor.graph.marginals import Marginals
     from equifactor.io import read_evidence, read_graph, write_graph
+    from equifactor.many_results import ManyResults
     from equifactor.numerics.tensors.tensor_beliefs import log_scores
     from equifactor.options import option
     from equifactor.registry import parse_solver, register, solver_names
@@ -73,6 +75,7 @@ __all__ = [
     "FormatError",
     "GraphSolver",
     "IterativeSolver",
+    "ManyResults",
     "Marginals",
     "ModelCard",
     "ModelError",
@@ -126,6 +129,7 @@ __all__ = [
     "relabel",
     "save_model",
     "solve",
+    "solve_many",
     "solver_names",
     "testing",
     "tighten",
@@ -150,6 +154,7 @@ _MODULE_OF = {
     "FormatError": "errors",
     "GraphSolver": "solver",
     "IterativeSolver": "solver",
+    "ManyResults": "many_results",
     "Marginals": "graph.marginals",
     "ModelCard": "solvers.learned.model_card",
     "ModelError": "errors",
@@ -202,6 +207,7 @@ _MODULE_OF = {
     "relabel": "symmetry.relabelled_graph",
     "save_model": "solvers.learned.model_files",
     "solve": "_solve",
+    "solve_many": "_solve_many",
     "solver_names": "registry",
     "testing": "testing",
     "tighten": "solvers.optimise.map_bounds",
