@@ -16,6 +16,7 @@ from equifactor._version import __version__
 
 if TYPE_CHECKING:
     from equifactor import data, generators, metrics, plot, testing
+    from equifactor._sample import sample
     from equifactor._solve import solve
     from equifactor._solve_many import solve_many
     from equifactor.clock import Clock
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from equifactor.options import option
     from equifactor.registry import parse_solver, register, solver_names
     from equifactor.result import Estimate, Result, Status, Task
+    from equifactor.samples import Samples
     from equifactor.solver import ALL_SYMMETRIES, GraphSolver, IterativeSolver, SolveContext, Solver
     from equifactor.solvers.elimination.exact_batch import exact_marginals
     from equifactor.solvers.elimination.plan import Plan, plan
@@ -92,6 +94,7 @@ __all__ = [
     "Relabelling",
     "Replay",
     "Result",
+    "Samples",
     "SolveContext",
     "SolveError",
     "Solver",
@@ -127,6 +130,7 @@ __all__ = [
     "read_graph",
     "register",
     "relabel",
+    "sample",
     "save_model",
     "solve",
     "solve_many",
@@ -171,6 +175,7 @@ _MODULE_OF = {
     "Relabelling": "symmetry.relabelling",
     "Replay": "solvers.learned.replay",
     "Result": "result",
+    "Samples": "samples",
     "SolveContext": "solver",
     "SolveError": "errors",
     "Solver": "solver",
@@ -205,6 +210,7 @@ _MODULE_OF = {
     "read_graph": "io",
     "register": "registry",
     "relabel": "symmetry.relabelled_graph",
+    "sample": "_sample",
     "save_model": "solvers.learned.model_files",
     "solve": "_solve",
     "solve_many": "_solve_many",

@@ -14,6 +14,7 @@ from equifactor.graph.evidence_sets import checked_rows
 from equifactor.graph.lowered_graph import lower
 from equifactor.graph.pointers import ptr_of
 from equifactor.result import Task
+from equifactor.solvers.elimination.eliminate import sum_up
 from equifactor.solvers.elimination.exact_batch import plan_structure
 from equifactor.solvers.elimination.plan import Plan, format_bytes
 from equifactor.solvers.elimination.row_records import RowAnswers, RowLanes, row_lanes
@@ -143,18 +144,12 @@ class EvidenceRows:
 
     def _sum_out(self, log_phi: FloatArray) -> None:
         """The upward pass without evidence, which all rows share."""
-        from equifactor.solvers.elimination.cluster_tables import fill_groups, scale_groups
-        from equifactor.solvers.elimination.elimination_kernels import collect
-
         program = self.plan.program
-        tables, work = program.tables(reuse=False), program.workspace(marginals=False)
-        fill_groups(log_phi, tuple(program.groups), tables.start, tables.arena, work.digit)
         self._constant = float(log_phi[program.groups.constants].sum())
-        possible = self._constant > -math.inf and scale_groups(program.num_groups, tuple(tables))
-        if possible:
-            possible = collect(0, 0, 2**62, tuple(program.clusters), tuple(tables), tuple(work))[0] >= 0
-        self._possible = bool(possible)
-        self._shared: ClusterTables = tables
+        found = sum_up(program, log_phi, Clock())
+        assert found is not None  # no deadline
+        self._possible = found[0] > -math.inf
+        self._shared: ClusterTables = found[1]
 
     def _answers(self, count: int, targets: ArrayLike) -> RowAnswers:
         """Room for the answers of `count` rows about some variables."""
