@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -60,11 +61,12 @@ def as_bayes_net(graph: ef.FactorGraph) -> Any:
     net = gum.BayesNet()
     for i in range(graph.num_vars):
         net.add(gum.LabelizedVariable(f"v{i}", "", int(s.card[i])))
-    with net_transformation(net):
-        for a in range(graph.num_factors):
-            *parents, child = s.scope(a).tolist()
-            for parent in parents:
-                net.addArc(f"v{parent}", f"v{child}")
+    net.beginTopologyTransformation()  # so that tables are not made anew with every arc
+    for a in range(graph.num_factors):
+        *parents, child = s.scope(a).tolist()
+        for parent in parents:
+            net.addArc(f"v{parent}", f"v{child}")
+    net.endTopologyTransformation()
     for a in range(graph.num_factors):
         scope = s.scope(a).tolist()
         cpt = net.cpt(f"v{scope[-1]}")
@@ -72,19 +74,6 @@ def as_bayes_net(graph: ef.FactorGraph) -> Any:
         table = np.exp(graph.log_table(a))
         cpt.fillWith(np.transpose(table, order).ravel(order="F").tolist())  # its first variable is fastest
     return net
-
-
-class net_transformation:  # noqa: N801 - used as a statement
-    """Arcs are added without filling the tables anew each time."""
-
-    def __init__(self, net: Any) -> None:
-        self.net = net
-
-    def __enter__(self) -> None:
-        self.net.beginTopologyTransformation()
-
-    def __exit__(self, *exc: object) -> None:
-        self.net.endTopologyTransformation()
 
 
 def evidence_sets(graph: ef.FactorGraph, count: int, seed: int = 0) -> list[dict[int, int]]:
@@ -124,7 +113,7 @@ def warm_row(file: Path, rounds: int) -> str:
     graph = ef.read_graph(file)
     sets = evidence_sets(graph, SETS)
     by_name = [named(graph, e) for e in sets]
-    ours = np.mean([best_of(rounds + 1, lambda e=e: ef.solve(graph, "MAR", "exact", evidence=e)) for e in by_name])
+    ours = np.mean([best_of(rounds + 1, partial(ef.solve, graph, "MAR", "exact", evidence=e)) for e in by_name])
     name = file.name.partition(".")[0]
     if find_spec("pyagrum") is None:
         return f"{name:12} {1e3 * ours:10.2f}   pyAgrum is not installed"
@@ -132,7 +121,7 @@ def warm_row(file: Path, rounds: int) -> str:
 
     gum.setNumberOfThreads(1)
     engine = gum.LazyPropagation(as_bayes_net(graph))
-    theirs = np.mean([best_of(rounds, lambda e=e: posteriors(engine, graph.num_vars, e)) for e in sets])
+    theirs = np.mean([best_of(rounds, partial(posteriors, engine, graph.num_vars, e)) for e in sets])
     return f"{name:12} {1e3 * ours:10.2f} {1e3 * theirs:10.2f} {theirs / ours:8.1f}x"
 
 
