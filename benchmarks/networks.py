@@ -30,6 +30,7 @@ import equifactor as ef
 
 SETS = 10
 MANY = 1000
+_SLOW = 1.0  # A network on which pyAgrum takes more seconds than this is asked one question.
 _READ = ("asia", "alarm", "hailfinder", "win95pts")  # what pgmpy answers in reasonable time
 _PGMPY = """
 import json, logging, sys, time
@@ -113,17 +114,24 @@ def warm_row(file: Path, rounds: int) -> str:
     """One network: milliseconds of a query here and in pyAgrum."""
     graph = ef.read_graph(file)
     sets = evidence_sets(graph, SETS)
-    by_name = [named(graph, e) for e in sets]
-    ours = np.mean([best_of(rounds + 1, partial(ef.solve, graph, "MAR", "exact", evidence=e)) for e in by_name])
+    asked = [partial(ef.solve, graph, "MAR", "exact", evidence=named(graph, e)) for e in sets]
+    ours = [best_of(rounds + 1, ask) for ask in asked]
     name = file.name.partition(".")[0]
     if find_spec("pyagrum") is None:
-        return f"{name:12} {1e3 * ours:10.2f}   pyAgrum is not installed"
+        return f"{name:12} {1e3 * np.mean(ours):10.2f}   pyAgrum is not installed"
     gum = importlib.import_module("pyagrum")
 
     gum.setNumberOfThreads(1)
     engine = gum.LazyPropagation(as_bayes_net(graph))
-    theirs = np.mean([best_of(rounds, partial(posteriors, engine, graph.num_vars, e)) for e in sets])
-    return f"{name:12} {1e3 * ours:10.2f} {1e3 * theirs:10.2f} {theirs / ours:8.1f}x"
+    theirs: list[float] = []
+    for e in sets:
+        ask = partial(posteriors, engine, graph.num_vars, e)
+        theirs.append(best_of(1, ask))
+        if theirs[-1] > _SLOW:  # One question is enough to see it.
+            break
+        theirs[-1] = min(theirs[-1], best_of(rounds - 1, ask)) if rounds > 1 else theirs[-1]
+    here, there = 1e3 * np.mean(ours[: len(theirs)]), 1e3 * np.mean(theirs)
+    return f"{name:12} {here:10.2f} {there:10.2f} {there / here:8.1f}x"
 
 
 def many_row(file: Path, rounds: int) -> str:
