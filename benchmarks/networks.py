@@ -14,6 +14,7 @@ import argparse
 import gzip
 import importlib
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -168,7 +169,8 @@ def read_row(file: Path, rounds: int, python: str) -> str:
         path = Path(folder, file.name.removesuffix(".gz"))
         path.write_bytes(gzip.decompress(file.read_bytes()))
         command = [python, "-c", _PGMPY, str(path), target, json.dumps(evidence), str(rounds)]
-        ran = subprocess.run(command, capture_output=True, text=True, check=False)
+        alone = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}  # it has packages of its own
+        ran = subprocess.run(command, capture_output=True, text=True, check=False, env=alone)
     name = file.name.partition(".")[0]
     if ran.returncode:
         last = ran.stderr.strip().splitlines()[-1:] or ["no answer"]
