@@ -16,7 +16,9 @@ from equifactor._version import __version__
 
 if TYPE_CHECKING:
     from equifactor import data, generators, metrics, plot, testing
+    from equifactor._sample import sample
     from equifactor._solve import solve
+    from equifactor._solve_many import solve_many
     from equifactor.clock import Clock
     from equifactor.errors import EquifactorError, FormatError, ModelError, OptionError, SolveError
     from equifactor.evaluation.campaign import evaluate
@@ -38,13 +40,16 @@ if TYPE_CHECKING:
     from equifactor.interop.pyagrum import from_pyagrum, to_pyagrum
     from equifactor.interop.pyg import to_pyg
     from equifactor.io import read_evidence, read_graph, write_graph
+    from equifactor.many_results import ManyResults
     from equifactor.numerics.tensors.tensor_beliefs import log_scores
     from equifactor.options import option
     from equifactor.questions.information import Information
     from equifactor.questions.joint import Joint
     from equifactor.registry import parse_solver, register, solver_names
     from equifactor.result import Estimate, Result, Status, Task
+    from equifactor.samples import Samples
     from equifactor.solver import ALL_SYMMETRIES, GraphSolver, IterativeSolver, SolveContext, Solver
+    from equifactor.solvers.elimination.evidence_rows import EvidenceRows
     from equifactor.solvers.elimination.exact_batch import exact_marginals
     from equifactor.solvers.elimination.plan import Plan, plan
     from equifactor.solvers.learned.bp_layer import Beliefs, beliefs
@@ -73,6 +78,7 @@ __all__ = [
     "Count",
     "EquifactorError",
     "Estimate",
+    "EvidenceRows",
     "Exactly",
     "FactorGraph",
     "FlatGraph",
@@ -81,6 +87,7 @@ __all__ = [
     "Information",
     "IterativeSolver",
     "Joint",
+    "ManyResults",
     "Marginals",
     "ModelCard",
     "ModelError",
@@ -97,6 +104,7 @@ __all__ = [
     "Relabelling",
     "Replay",
     "Result",
+    "Samples",
     "SolveContext",
     "SolveError",
     "Solver",
@@ -135,8 +143,10 @@ __all__ = [
     "read_graph",
     "register",
     "relabel",
+    "sample",
     "save_model",
     "solve",
+    "solve_many",
     "solver_names",
     "testing",
     "tighten",
@@ -159,6 +169,7 @@ _MODULE_OF = {
     "Count": "factors.count",
     "EquifactorError": "errors",
     "Estimate": "result",
+    "EvidenceRows": "solvers.elimination.evidence_rows",
     "Exactly": "factors.count",
     "FactorGraph": "graph.factor_graph",
     "FlatGraph": "graph.flat_graph",
@@ -167,6 +178,7 @@ _MODULE_OF = {
     "Information": "questions.information",
     "IterativeSolver": "solver",
     "Joint": "questions.joint",
+    "ManyResults": "many_results",
     "Marginals": "graph.marginals",
     "ModelCard": "solvers.learned.model_card",
     "ModelError": "errors",
@@ -183,6 +195,7 @@ _MODULE_OF = {
     "Relabelling": "symmetry.relabelling",
     "Replay": "solvers.learned.replay",
     "Result": "result",
+    "Samples": "samples",
     "SolveContext": "solver",
     "SolveError": "errors",
     "Solver": "solver",
@@ -220,8 +233,10 @@ _MODULE_OF = {
     "read_graph": "io",
     "register": "registry",
     "relabel": "symmetry.relabelled_graph",
+    "sample": "_sample",
     "save_model": "solvers.learned.model_files",
     "solve": "_solve",
+    "solve_many": "_solve_many",
     "solver_names": "registry",
     "testing": "testing",
     "tighten": "solvers.optimise.map_bounds",

@@ -13,16 +13,18 @@ from equifactor.registry import register
 from equifactor.result import Estimate, Status, Task, impossible
 from equifactor.solver import GraphSolver, SolveContext
 from equifactor.solvers.elimination.eliminate import Best, Sums, maximise, sum_out
-from equifactor.solvers.elimination.exact_batch import batch_sums, plan_structure, same_structure
+from equifactor.solvers.elimination.exact_batch import batch_sums, numba_sums, plan_structure, same_structure
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 from equifactor.solvers.elimination.orders import Hopeless
 from equifactor.solvers.elimination.plan import Plan, format_bytes, plan
+from equifactor.solvers.elimination.plan_cache import known_plan
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
     from equifactor.graph.reduction import ReducedGraph
 
 _WORK_PER_SECOND = 5e7  # The planner makes at least this many list operations.
+_SMALL = 2.0**17  # A plan with fewer entries, 1 ms, is run in one call, without looks at the clock in between.
 _HOPE = 3.0  # A plan is run although its estimate is this many times the time left: the estimate may be off.
 
 
@@ -32,6 +34,7 @@ class Exact(GraphSolver):
     """Variable elimination along the best of many greedy orders; refuses when its plan is over the memory limit."""
 
     exact_on = "all"
+    finds_zeros = True
 
     memory_limit: float = option(4.0, "GiB of tables", low=0.0)
     tries: int = option(256, "most elimination orders to try", low=1)
@@ -53,6 +56,9 @@ class Exact(GraphSolver):
 
     def plan(self, graph: FactorGraph, task: Task, context: SolveContext) -> Plan:
         """The plan that `run_one` makes, for those who want to look before they run."""
+        known = known_plan(graph)
+        if known is not None and known.fits(self.memory_limit, task):
+            return known
         most_work = context.clock.left * _WORK_PER_SECOND
         return plan(
             graph, memory_limit=self.memory_limit, task=task, tries=self.tries, most_work=most_work, seed=context.seed
@@ -72,6 +78,9 @@ class Exact(GraphSolver):
         if task is Task.MAP:
             best = maximise(steps.program, log_phi, context.clock, report=context.report)
             return _stopped(steps, context) if best is None else _best(reduced, steps, best)
+        if steps.entries < _SMALL:
+            p, log_z = numba_sums(log_phi[None], steps, task is Task.MAR)
+            return _sums(reduced, steps, Sums(float(log_z[0]), p[0] if task is Task.MAR else None))
         sums = sum_out(steps.program, log_phi, context.clock, marginals=task is Task.MAR, report=context.report)
         return _stopped(steps, context) if sums is None else _sums(reduced, steps, sums)
 
