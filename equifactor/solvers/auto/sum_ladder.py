@@ -87,9 +87,6 @@ class SumLadder:
                 self._run("meanfield", 0.5)
                 self._run("trw", 0.9)
         else:
-            exact = self._conditioning(self.form)
-            if exact is not None:
-                return exact
             self._climb_tables()
             for rung in self.rungs:
                 if rung.estimate.status in (Status.EXACT, Status.ZERO_PROBABILITY):
@@ -97,22 +94,30 @@ class SumLadder:
         answer, spec, error = best_marginals(self.rungs) if self.task is Task.MAR else best_log_z(self.rungs)
         return self._said(replace(answer, status=clock.status or answer.status), spec, error)
 
-    def _conditioning(self, form: LoweredGraph) -> Estimate | None:
-        """The exact answer by a sum over a cutset where that fits the time; None where not."""
+    def by_cutset(self) -> Estimate | None:
+        """The exact answer by a sum over a cutset where that fits the time; what it falls short of that is a rung."""
         from equifactor.graph.reduction import to_free_part
         from equifactor.solvers.sampling.conditioning import best_cutset, seconds_of, sum_all
 
-        reduced, clock = to_free_part(form.graph), self.context.clock
-        if reduced is None or clock.left < _LEAST_SECONDS:
+        clock = self.context.clock
+        if isinstance(self.form, str) or clock.left < _LEAST_SECONDS:
             return None
-        within = _CONDITIONING_SHARE * clock.left
+        reduced = to_free_part(self.form.graph)
+        if reduced is None:
+            return None
+        begin, within = clock.seconds, _CONDITIONING_SHARE * clock.left
         cut = best_cutset(reduced.graph, self.limits.memory, self.task, self.context.seed, within)
-        if seconds_of(cut, reduced.graph, self.task) > _HOPE * within:
+        if seconds_of(cut, self.task) > _HOPE * within:
             return None
         found = sum_all(reduced, cut, self.task, self.context, within)
-        if found is None or found.status is not Status.EXACT:
+        if found is None:
             return None
-        return self._said(form.estimate(found), "conditioning", "")
+        found = self.form.estimate(found)
+        if found.status is Status.EXACT:
+            return self._said(found, "conditioning", "")
+        if found.standard_errors is not None:
+            self.rungs.append(LadderRung("conditioning", found, clock.seconds - begin))
+        return None
 
     def _climb_tables(self) -> None:
         """Bounds, regions, and then samples to the end; with more cores, samples from the beginning as well."""
@@ -145,8 +150,8 @@ class SumLadder:
 
     def _said(self, estimate: Estimate, spec: str, error: str) -> Estimate:
         """The estimate with the ladder that was climbed, and why it ended, in its message."""
-        climbed = ", ".join(map(str, self.rungs))
-        message = " ".join(filter(None, (error, f"Climbed: {climbed}.", estimate.message)))
+        climbed = f"Climbed: {', '.join(map(str, self.rungs))}." if self.rungs else ""
+        message = " ".join(filter(None, (error, climbed, estimate.message)))
         stats = {**estimate.stats, "ladder": [str(rung) for rung in self.rungs], "chosen": spec}
         return replace(estimate, message=message, stats=stats)
 
