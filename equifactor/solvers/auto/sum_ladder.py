@@ -19,6 +19,7 @@ from equifactor.graph.marginals import Marginals
 from equifactor.registry import parse_solver
 from equifactor.result import Estimate, Status, Task
 from equifactor.solvers.auto.table_forms import run_any_kind
+from equifactor.solvers.sampling.chain_driver import R_HAT_LIMIT
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
@@ -31,6 +32,8 @@ _HOPE = 4.0  # It is begun where the estimate is this many times as long: zeros 
 _REGION_SHARE = 0.15  # Regions get this share of the time left, as the sampler after them gains more by time.
 _TABLES = 2.0**-6  # GiB of tables for rungs after the sum over a cutset: with more, they get slower and no better.
 _BOUND_SHARE = 0.5  # Certified bounds on ln Z get this share of the time left.
+_LEAST_SHARE = 0.1  # At least this share of its distance from a sampler is put down to an answer,
+_UNSURE = 0.5  # and this one where chains have not mixed, whose error is a guess, or where there is one number only.
 _LEAST_SECONDS = 0.05  # A rung is not begun with less time than this.
 
 
@@ -184,7 +187,9 @@ def best_marginals(rungs: Sequence[LadderRung]) -> tuple[Estimate, str, str]:
         return sampled.estimate, sampled.spec, ""
     distance = [float(np.mean((_values(r.estimate.marginals) - s) ** 2)) for r in others]
     n = int(np.argmin(distance))
-    q, Q = others[n], _squared_error(distance[n], S)
+    agree = float(sampled.estimate.stats.get("max_r_hat", 1.0)) < R_HAT_LIMIT
+    q, Q = others[n], _squared_error(distance[n], S, _LEAST_SHARE if agree else _UNSURE)
+    S = min(S, distance[n])  # Both errors together make the distance.
     weight = Q / (Q + S)  # of the sampler
     mixed = weight * s + (1.0 - weight) * _values(q.estimate.marginals)
     errors = np.sqrt((weight * se) ** 2 + (1.0 - weight) ** 2 * Q)
@@ -225,7 +230,7 @@ def best_log_z(rungs: Sequence[LadderRung]) -> tuple[Estimate, str, str]:
     if sampled is not None and others:
         s, S = _number(sampled.estimate.log_z), _number(sampled.estimate.log_z_error) ** 2
         q = min(others, key=lambda r: abs(_number(r.estimate.log_z) - s))
-        Q = _squared_error((_number(q.estimate.log_z) - s) ** 2, S)
+        Q = _squared_error((_number(q.estimate.log_z) - s) ** 2, S, _UNSURE)
         weight = Q / (Q + S) if Q + S > 0.0 else 1.0
         log_z, error = weight * s + (1.0 - weight) * _number(q.estimate.log_z), math.sqrt(Q * S / max(Q + S, 1e-300))
         name = _mixed_name(weight, sampled, q)
@@ -236,9 +241,15 @@ def best_log_z(rungs: Sequence[LadderRung]) -> tuple[Estimate, str, str]:
     return replace(best.estimate, log_z=inside, log_z_error=error, marginals=None, **bounds), name, said
 
 
-def _squared_error(distance: float, sampled: float) -> float:
-    """The squared error of an answer at a squared distance from a sampler with a known squared error; never nothing."""
-    return max(distance - sampled, 0.1 * distance, 1e-18)
+def _squared_error(distance: float, sampled: float, least: float) -> float:
+    """The squared error of an answer at a squared distance from a sampler with a known squared error.
+
+    Args:
+        distance: mean squared distance of the two.
+        sampled: squared error of the sampler.
+        least: the least share of the distance that is put down to the answer.
+    """
+    return max(distance - sampled, least * distance, 1e-18)
 
 
 def _together(samplers: Sequence[LadderRung]) -> LadderRung | None:
