@@ -132,15 +132,13 @@ class Auto(Solver):
         clock, count = context.clock, len(graphs)
         begin, seconds = clock.seconds, self.seconds if clock.time_limit is None else clock.left
         end, limits = begin + seconds, LadderLimits(self.memory_limit, self.cores)
-        answers: list[Estimate] = []
+        answers: list[Estimate | None] = []
         ladders: list[SumLadder] = []
         for n in range(count):
             own = share_of_time(context, count - n, end)
-            ladder = SumLadder(graphs[n], forms[n], task, own, limits)
-            exact = ladder.by_cutset()
-            ladders.append(ladder)
-            answers.append(exact or Estimate(status=Status.TIME_LIMIT))
-        rest = [n for n in range(count) if answers[n].status is not Status.EXACT]
+            ladders.append(SumLadder(graphs[n], forms[n], task, own, limits))
+            answers.append(ladders[n].by_cutset())
+        rest = [n for n in range(count) if answers[n] is None]
         before = clock.seconds
         first = replace(context, clock=Clock(_QUICK_SHARE * max(0.0, end - before), whole=clock))
         found = estimates([graphs[n] for n in rest], task, first) if rest else []
@@ -151,7 +149,7 @@ class Auto(Solver):
             impossible = estimate.status is Status.ZERO_PROBABILITY
             answers[n] = estimate if impossible else ladders[n].climb()
             context.report(count - len(rest) + k + 1, count)
-        return [_say(a, a.stats.get("chosen", "bp"), why) for a, why in zip(answers, reasons, strict=True)]
+        return [_say(a, a.stats.get("chosen", "bp"), why) for a, why in zip(answers, reasons, strict=True) if a]
 
     def _best_assignment(
         self, graph: FactorGraph, form: LoweredGraph | str, why: str, seconds: float, context: SolveContext

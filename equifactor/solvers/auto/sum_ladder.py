@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _CONDITIONING_SHARE = 0.7  # A sum over a cutset may take this share of the time left, by its pace at the beginning.
 _HOPE = 4.0  # It is begun where the estimate is this many times as long: zeros may make it faster.
+_GOOD = 5e-4  # Where its marginals have no larger standard error, nothing else is run.
 _REGION_SHARE = 0.15  # Regions get this share of the time left, as the sampler after them gains more by time.
 _TABLES = 2.0**-6  # GiB of tables for rungs after the sum over a cutset: with more, they get slower and no better.
 _BOUND_SHARE = 0.5  # Certified bounds on ln Z get this share of the time left.
@@ -98,7 +99,7 @@ class SumLadder:
         return self._said(replace(answer, status=clock.status or answer.status), spec, error)
 
     def by_cutset(self) -> Estimate | None:
-        """The exact answer by a sum over a cutset where that fits the time; what it falls short of that is a rung."""
+        """The answer by a sum over a cutset where that is exact, or nearly so, in the time; a lesser one is a rung."""
         from equifactor.graph.reduction import to_free_part
         from equifactor.solvers.sampling.conditioning import best_cutset, seconds_of, sum_all
 
@@ -116,7 +117,7 @@ class SumLadder:
         if found is None:
             return None
         found = self.form.estimate(found)
-        if found.status is Status.EXACT:
+        if found.status is Status.EXACT or float(found.stats.get("max_standard_error", math.inf)) < _GOOD:
             return self._said(found, "conditioning", "")
         if found.standard_errors is not None:
             self.rungs.append(LadderRung("conditioning", found, clock.seconds - begin))
