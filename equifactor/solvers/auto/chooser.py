@@ -126,7 +126,8 @@ class Auto(Solver):
         context: SolveContext,
     ) -> list[Estimate]:
         """Marginals or ln Z of graphs that share the time: sums over cutsets, quick answers, then a ladder for each."""
-        from equifactor.solvers.auto.sum_ladder import LadderLimits, LadderRung, SumLadder, share_of_time
+        from equifactor.solvers.auto.ladder_answers import LadderRung
+        from equifactor.solvers.auto.sum_ladder import LadderLimits, SumLadder, share_of_time
         from equifactor.solvers.auto.sum_portfolio import estimates
 
         clock, count = context.clock, len(graphs)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from equifactor.solvers.sampling.block_chains import BlockChains, Cover
     from equifactor.typing import FloatArray, IntArray
 
+_LEAST_DRAWS = 12  # With fewer draws of each chain there is no estimate, as its error would be a guess.
 _BATCHES = 16  # The draws of each chain are cut into at most this many parts.
 
 
@@ -77,8 +78,8 @@ class CutsetLogZ:
         self._given.append(np.minimum(there - log_sum - self._bare, 0.0))
 
     def estimate(self) -> LogZ | None:
-        """ln Z = ln W(a) - ln mean of p(a | b); None where the chosen state was never possible again."""
-        if len(self._given) < 4:
+        """ln Z = ln W(a) - ln mean of p(a | b); None where draws are too few, or the state was never possible again."""
+        if len(self._given) < _LEAST_DRAWS:
             return None
         given = np.stack(self._given)  # [N, L]
         top = given.max()
