@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from equifactor.graph.lowered_graph import LoweredGraph
     from equifactor.solver import SolveContext
 
-_CONDITIONING_SHARE = 0.7  # A sum over a cutset may take this share of the time left, by its pace at the beginning.
+_CONDITIONING_SHARE = 0.8  # A sum over a cutset may take this share of the time left, by its pace at the beginning.
 _HOPE = 4.0  # It is begun where the estimate is this many times as long: zeros may make it faster.
 _GOOD = 5e-4  # Where its marginals have no larger standard error, nothing else is run.
 _REGION_SHARE = 0.15  # Regions get this share of the time left, as the sampler after them gains more by time.
