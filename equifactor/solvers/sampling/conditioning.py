@@ -227,7 +227,7 @@ class CutsetSums:
         weight = np.exp(self.log_sum - self.log_z)
         weight /= weight.sum()
         chosen, chosen_weight, error = self._choose(weight, end - clock.seconds, context.seed)
-        self.chosen = len(chosen)
+        planned = len(chosen)
         p, total = np.zeros(int(s.state_ptr[-1])), np.zeros(int(s.state_ptr[-1]))
         mass, waiting = np.zeros(len(levels.states)), np.zeros((2, int(levels.place[-1])))
         n, steps = 0, 1
@@ -239,16 +239,17 @@ class CutsetSums:
             )  # fmt: skip
             if n == stop:
                 break
-            n = stop if not clock.stopped or n == 0 else n
-            if clock.stopped:
+            n = stop
+            if clock.stopped:  # The next call adds what is waiting.
                 chosen = chosen[:n]
             steps = max(1, int(steps * min(8.0, _BURST_SECONDS / max(1e-9, time.perf_counter() - begin))))
-        missing = max(0.0, 1.0 - float(chosen_weight[:n].sum()))
+        self.chosen = n
+        missing = max(0.0, 1.0 - float(chosen_weight[:n].sum())) if n < planned else 0.0
         for k, i in enumerate(levels.cut.tolist()):
             inner = len(weight) // int(levels.states[k + 1])
             by_state = weight.reshape(-1, int(s.card[i]), inner).sum(axis=(0, 2))
             total[s.state_ptr[i] : s.state_ptr[i + 1]] = by_state
-        return total, max(error, missing if n < self.chosen else 0.0)
+        return total, max(error, missing)
 
     def _choose(self, weight: FloatArray, seconds: float, seed: int) -> tuple[IntArray, FloatArray, float]:
         """States for marginals, as many as the time allows."""
