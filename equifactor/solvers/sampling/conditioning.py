@@ -37,6 +37,8 @@ _MOST_STATES = 2**22  # A cutset with more states is hopeless, too: the sum at e
 _HOPE = 2.0  # A sum is begun although its estimate is this many times the time left: the estimate may be off.
 _SUMS_SHARE = 0.75  # All sums must be made in this share of the time where marginals are to follow.
 _TRIAL_SHARE = 0.08  # The pace of this part of the time decides whether a sum goes on.
+_SCRATCH = 1.3  # The way down takes this many times the memory of the messages.
+_LEAST_WAITING = 2**16  # So many numbers may always wait between levels.
 _FEWEST_STATES = 8  # Marginals are from this many states, however short the time.
 _BURST_SECONDS = 0.05  # A call of the kernel aims to stay below this time.
 
@@ -75,7 +77,7 @@ class Conditioning(GraphSolver):
 
 def memory_budget(gib: float) -> float:
     """Message entries that fit this many GiB with scratch memory for the way down; tables of the model are extra."""
-    return max(1.0, gib * 2**27 / 1.3)
+    return max(1.0, gib * 2**27 / _SCRATCH)
 
 
 def best_cutset(graph: FactorGraph, gib: float, task: Task, seed: int, most_seconds: float = 1e4) -> Nest:
@@ -98,7 +100,9 @@ def best_cutset(graph: FactorGraph, gib: float, task: Task, seed: int, most_seco
             graph.structure, Budget(math.inf, kept), noise, seed=seed + n, most_bits=math.log2(_MOST_STATES),
             haste=lambda: late(_HASTE), over=lambda: late(_OVER),
         )  # fmt: skip
-        nested = nest(graph.structure, cut)
+        # On the way down, numbers wait twice, beside messages and scratch memory.
+        spare = max(_LEAST_WAITING, (gib * 2**27 - _SCRATCH * cut.kept) / 2) if task is Task.MAR else math.inf
+        nested = nest(graph.structure, cut, spare)
         seconds = seconds_of(nested, task)
         if best is None or seconds < least:
             best, least = nested, seconds

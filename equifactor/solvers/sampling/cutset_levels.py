@@ -88,12 +88,13 @@ def level_arrays(nested: Nest, block: BlockProgram) -> LevelArrays:
     )
 
 
-def nest(structure: Structure, cut: Cut) -> Nest:
+def nest(structure: Structure, cut: Cut, most_waiting: float = math.inf) -> Nest:
     """Choose the order of the loops: from the innermost outwards, each time the variable that changes fewest entries.
 
     Args:
         structure: of the model.
         cut: the cutset and the order of the others.
+        most_waiting: numbers that may wait on bridges; where more would, all clusters are made anew for every state.
     """
     variables = np.flatnonzero(cut.is_cut)
     count = len(variables)
@@ -110,6 +111,11 @@ def nest(structure: Structure, cut: Cut) -> Nest:
             rest &= ~depends[:, inner]
             chosen.append(inner)
         variables = variables[chosen[::-1]]
+        parent = cut.order.parent
+        bridge = (parent >= 0) & (level[parent] > level)
+        message = size / structure.card[cut.variables[cut.order.variables]]
+        if message[bridge].sum() > most_waiting:
+            level[:] = count
         cut = cut._replace(order=_by_level(cut.order, level))
     bits = np.cumsum(np.concatenate(([0.0], np.log2(structure.card[variables]))))
     return Nest(
