@@ -11,11 +11,19 @@ from equifactor.errors import OptionError
 MAX_ENTRIES = 2**30  # table entries that one call may ask for: 8 GiB of float64; more is likely a typing error
 
 
-def whole(name: str, value: object, low: int) -> int:
-    """The value, which must be a whole number of at least `low`."""
+def whole(name: str, value: object, low: int, high: float = math.inf, why: str = "") -> int:
+    """The value, which must be a whole number of at least `low` and at most `high`, for the reason given."""
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < low:
         raise OptionError(f"{name} must be a whole number of at least {low}, found {value!r}")
+    if value > high:
+        raise OptionError(f"{name} must be at most {high:g}, found {value}; {why}")
     return int(value)
+
+
+def spin_draws(field_std: object, coupling_std: object, seed: object) -> tuple[float, float, np.random.Generator]:
+    """The standard deviations of fields and couplings, and the random numbers to draw them with."""
+    rng = np.random.default_rng(whole("seed", seed, 0))
+    return real("field_std", field_std), real("coupling_std", coupling_std), rng
 
 
 def whole_range(name: str, value: object, low: int) -> tuple[int, int]:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import OptionError
-from equifactor.generators.argument_checks import real, whole
+from equifactor.generators.argument_checks import spin_draws, whole
 from equifactor.generators.solved import SPIN, SolvedModel, binary_marginals, ising_model
 
 if TYPE_CHECKING:
@@ -36,14 +35,9 @@ def glued_cliques(
         >>> generators.glued_cliques(5, 10, seed=1)
         SolvedModel(cliques-5x10-seed1, ln Z 41.421, 46 marginals known)
     """
-    num_cliques, size = whole("num_cliques", num_cliques, 1), whole("size", size, 2)
-    field_std, coupling_std = real("field_std", field_std), real("coupling_std", coupling_std)
-    seed = whole("seed", seed, 0)
-    if size > _MAX_SIZE:
-        raise OptionError(
-            f"size must be at most {_MAX_SIZE}, found {size}; the sum goes over 2^size states of a clique"
-        )
-    rng = np.random.default_rng(seed)
+    num_cliques = whole("num_cliques", num_cliques, 1)
+    size = whole("size", size, 2, _MAX_SIZE, "the sum goes over 2^size states of a clique")
+    field_std, coupling_std, rng = spin_draws(field_std, coupling_std, seed)
     scopes = np.arange(size)[None] + (size - 1) * np.arange(num_cliques)[:, None]  # [cliques, size]
     for c in range(1, num_cliques):
         scopes[c, 0] = rng.integers(scopes[c, 1])  # any spin of an earlier clique

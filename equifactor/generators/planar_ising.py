@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.generators.argument_checks import real, whole
+from equifactor.generators.argument_checks import spin_draws, whole
 from equifactor.generators.grids import grid_edges
 from equifactor.generators.solved import SolvedModel, binary_marginals, ising_model
 
@@ -37,9 +37,7 @@ def planar_ising(
         SolvedModel(planar-12x12-seed1, ln Z 185.987, 12 marginals known)
     """
     rows, cols = whole("rows", rows, 2), whole("cols", cols, 2)
-    field_std, coupling_std = real("field_std", field_std), real("coupling_std", coupling_std)
-    seed = whole("seed", seed, 0)
-    rng = np.random.default_rng(seed)
+    field_std, coupling_std, rng = spin_draws(field_std, coupling_std, seed)
     edges = grid_edges(rows, cols)
     first = cols * np.arange(rows)  # the spins of the first column
     b = np.zeros(rows * cols)

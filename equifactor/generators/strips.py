@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import OptionError
-from equifactor.generators.argument_checks import real, whole
+from equifactor.generators.argument_checks import spin_draws, whole
 from equifactor.generators.grids import grid_edges
 from equifactor.generators.solved import SPIN, SolvedModel, binary_marginals, ising_model
 
@@ -44,14 +43,9 @@ def ising_strip(
         >>> generators.ising_strip(6, 40, seed=1)
         SolvedModel(strip-6x40-seed1, ln Z 331.138, 240 marginals known)
     """
-    rows, cols = whole("rows", rows, 1), whole("cols", cols, 1)
-    if rows > _MAX_ROWS:
-        raise OptionError(
-            f"rows must be at most {_MAX_ROWS}, found {rows}; the sum goes over 2^rows states of a column"
-        )
-    field_std, coupling_std = real("field_std", field_std), real("coupling_std", coupling_std)
-    seed = whole("seed", seed, 0)
-    rng = np.random.default_rng(seed)
+    rows = whole("rows", rows, 1, _MAX_ROWS, "the sum goes over 2^rows states of a column")
+    cols = whole("cols", cols, 1)
+    field_std, coupling_std, rng = spin_draws(field_std, coupling_std, seed)
     edges = grid_edges(rows, cols)
     if wrap and rows > 2:
         edges = np.concatenate((edges, np.stack(((rows - 1) * cols + np.arange(cols), np.arange(cols)), axis=1)))

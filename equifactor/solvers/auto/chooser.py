@@ -125,24 +125,32 @@ class Auto(Solver):
         task: Task,
         context: SolveContext,
     ) -> list[Estimate]:
-        """Marginals or ln Z of graphs that share the time: quick answers to all, then a ladder for each."""
-        from equifactor.solvers.auto.sum_ladder import LadderLimits, LadderRung, SumLadder, share_of_time
+        """Marginals or ln Z of graphs that share the time: sums over cutsets, quick answers, then a ladder for each."""
+        from equifactor.solvers.auto.ladder_answers import LadderRung
+        from equifactor.solvers.auto.sum_ladder import LadderLimits, SumLadder, share_of_time
         from equifactor.solvers.auto.sum_portfolio import estimates
 
-        clock = context.clock
+        clock, count = context.clock, len(graphs)
         begin, seconds = clock.seconds, self.seconds if clock.time_limit is None else clock.left
-        first = replace(context, clock=Clock(_QUICK_SHARE * seconds, whole=clock))
-        found = estimates(graphs, task, first)
-        each = (clock.seconds - begin) / len(graphs)
-        limits = LadderLimits(self.memory_limit, self.cores)
-        answers = []
-        for n, (estimate, spec) in enumerate(found):
-            own = share_of_time(context, len(graphs) - n, begin + seconds)
-            ladder = SumLadder(graphs[n], forms[n], task, own, limits, [LadderRung(spec, estimate, each)])
-            answer = estimate if estimate.status is Status.ZERO_PROBABILITY else ladder.climb()
-            answers.append(_say(answer, answer.stats.get("chosen", spec), reasons[n]))
-            context.report(n + 1, len(graphs))
-        return answers
+        end, limits = begin + seconds, LadderLimits(self.memory_limit, self.cores)
+        answers: list[Estimate | None] = []
+        ladders: list[SumLadder] = []
+        for n in range(count):
+            own = share_of_time(context, count - n, end)
+            ladders.append(SumLadder(graphs[n], forms[n], task, own, limits))
+            answers.append(ladders[n].by_cutset())
+        rest = [n for n in range(count) if answers[n] is None]
+        before = clock.seconds
+        first = replace(context, clock=Clock(_QUICK_SHARE * max(0.0, end - before), whole=clock))
+        found = estimates([graphs[n] for n in rest], task, first) if rest else []
+        each = (clock.seconds - before) / max(1, len(rest))
+        for k, (n, (estimate, spec)) in enumerate(zip(rest, found, strict=True)):
+            ladders[n].context = share_of_time(context, len(rest) - k, end)
+            ladders[n].rungs.insert(0, LadderRung(spec, estimate, each))
+            impossible = estimate.status is Status.ZERO_PROBABILITY
+            answers[n] = estimate if impossible else ladders[n].climb()
+            context.report(count - len(rest) + k + 1, count)
+        return [_say(a, a.stats.get("chosen", "bp"), why) for a, why in zip(answers, reasons, strict=True) if a]
 
     def _best_assignment(
         self, graph: FactorGraph, form: LoweredGraph | str, why: str, seconds: float, context: SolveContext

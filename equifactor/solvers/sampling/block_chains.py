@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from equifactor.solvers.sampling.block_program import BlockProgram, build_block, shared_memory
+from equifactor.solvers.sampling.chain_driver import repair
 from equifactor.solvers.sampling.cutsets import Budget, cover
 
 if TYPE_CHECKING:
@@ -152,25 +153,17 @@ class BlockChains:
         self.walked = n
 
     def _search(self, clock: Clock, wanted: BoolArray) -> BoolArray:
-        """Move the wanted chains to the best assignment that local search finds; which chains are possible then."""
+        """Move the wanted chains to possible assignments by local search; which chains are possible then."""
         from equifactor.graph import compile
         from equifactor.graph.move_model import MoveModel
-        from equifactor.solvers.optimise.local_search import LocalSearch
 
-        model = MoveModel(compile(self._graph))
-        possible = self.possible(self.log_phi)
         brief = clock.part(_SEARCH_SHARE)  # It holds as soon as there is something to start from.
-        searches = {c: LocalSearch(model, self.x[c].copy(), seed=int(c)) for c in np.flatnonzero(wanted)}
-        for _ in range(_SEARCH_PHASES):
-            for c, search in searches.items():
-                if clock.stopped or (brief.stopped and possible.any()):
-                    break
-                search.step()
-                possible[c] = search.possible
-        for c, search in searches.items():
-            if search.possible:
-                self.x[c] = search.best
-        return possible
+        others = bool((~wanted).any())
+
+        def over(some: bool) -> bool:
+            return clock.stopped or (brief.stopped and (some or others))
+
+        return ~wanted | repair(MoveModel(compile(self._graph)), self.x, wanted, _SEARCH_PHASES, 0, over)
 
     def possible(self, log_phi: FloatArray) -> BoolArray:
         """[L R] whether the states of each chain have positive probability."""

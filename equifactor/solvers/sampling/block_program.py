@@ -33,6 +33,7 @@ class Slicing(NamedTuple):
     constants: IntArray  # factors all of whose variables are cut
     variables: IntArray  # [v] variable of the model that each cluster eliminates
     separators: IntArray  # places of the separator variables of all clusters
+    group_scale: FloatArray  # [G] log of what was divided out of each group of factors
 
 
 class BlockProgram(NamedTuple):
@@ -83,7 +84,7 @@ def build_block(structure: Structure, cut: Cut, memory: SharedMemory) -> BlockPr
         table_ptr=s.table_ptr[:-1], begin=begin, factor=s.factor_of_edge[edges], variable=s.scope_vars[edges],
         stride=stride[edges], cut=np.flatnonzero(cut.is_cut),
         constants=np.flatnonzero(np.diff(cut.structure.scope_ptr) == 0), variables=variables,
-        separators=program.separators,
+        separators=program.separators, group_scale=np.zeros(program.num_groups),
     )  # fmt: skip
     work = program.workspace(marginals=True)
     if len(work.scratch) <= len(memory.scratch):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,9 +13,9 @@ from equifactor.options import option
 from equifactor.registry import register
 from equifactor.result import Estimate, Status, Task, impossible
 from equifactor.solver import GraphSolver, SolveContext
-from equifactor.solvers.elimination.impossibility import proven_impossible
 from equifactor.solvers.sampling.block_chains import BlockChains
-from equifactor.solvers.sampling.conditioning import SECONDS_PER_ENTRY, best_cutset, memory_budget, seconds_of, sum_all
+from equifactor.solvers.sampling.chain_driver import RunLimits, no_start, run_chains, sampled_estimate
+from equifactor.solvers.sampling.conditioning import best_cutset, memory_budget, seconds_of, sum_all
 from equifactor.solvers.sampling.cutset_log_z import CutsetLogZ, combined
 from equifactor.solvers.sampling.cutsets import Budget
 from equifactor.solvers.sampling.running_batches import RunningBatches
@@ -23,15 +23,15 @@ from equifactor.solvers.sampling.running_batches import RunningBatches
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from equifactor.clock import Clock
     from equifactor.graph import FactorGraph
     from equifactor.graph.reduction import ReducedGraph
     from equifactor.solvers.sampling.cutset_log_z import LogZ
-    from equifactor.solvers.sampling.running_batches import Findings
     from equifactor.typing import FloatArray
 
-R_HAT_LIMIT = 1.05  # Chains that differ by more have not mixed.
 _ENUMERATED_SHARE = 0.8  # A sum over the cutset goes on where its pace promises an end in this share of the time,
 _HOPE = 10.0  # and is begun where its estimate is below so many times the time: zeros may make it much shorter.
+_SECONDS_PER_ENTRY = 1.2e-8  # A draw of a block takes this long per table entry; measured on one core at 2.8 GHz.
 _UPDATES = 1500  # The size of blocks is such that this many can be drawn in the time.
 _LEAST_UPDATES = 300  # In large graphs this many are enough,
 _FAIR_ENTRIES = 256.0  # if blocks have fewer entries per variable otherwise.
@@ -42,7 +42,6 @@ _FIRST_SHARE = 0.25  # and the first of them, without which nothing begins, may 
 _WARMING_SHARE = 0.15  # The way to starts takes about this share of the time.
 _MOST_WARMING = 200  # It has at most this many sweeps.
 _CHOICE_SHARE = 0.2  # For ln Z, a probable state of a cutset is looked for in this share of the time.
-_LEAST_BATCHES = 12  # The error is not trusted before there are this many.
 
 
 @register("blocks")
@@ -70,7 +69,7 @@ class BlockSampling(GraphSolver):
         time = min(context.clock.left, self.seconds if context.clock.time_limit is None else math.inf)
         if self.enumerate or not reduced.graph.num_vars:
             cut = best_cutset(reduced.graph, self.memory_limit, task, context.seed, time)
-            if seconds_of(cut, reduced.graph, task) < _HOPE * time:
+            if seconds_of(cut, task) < _HOPE * time:
                 found = sum_all(reduced, cut, task, context, _ENUMERATED_SHARE * time)
                 if found is not None:
                     return found
@@ -88,39 +87,18 @@ class BlockSampling(GraphSolver):
         by_time = self.sweeps is None
         warming = _MOST_WARMING if by_time else min(_MOST_WARMING, int(_WARMING_SHARE * (self.sweeps or 0)))
         if not chains.find_starts(clock, warming, _WARMING_SHARE * time if by_time else math.inf):
-            if proven_impossible(reduced.original, clock):
-                return impossible()
-            return Estimate(
-                status=clock.status or Status.ITERATION_LIMIT,
-                message="No assignment of positive probability was found to start from: use exact or bp.",
-            )
+            return no_start(reduced, clock)
         sums = RunningBatches(self.chains, int(graph.structure.state_ptr[-1]))
-        # Each cover gives an estimate of ln Z; for marginals, where it is a by-product, one of them is enough.
-        watched = [CutsetLogZ(chains, c) if len(c.blocks) > 1 else None for c in chains.covers]
-        watched = watched if task is Task.PR else watched[:1]
-        n, enough, next_look, chosen = (
-            0,
-            False,
-            2 * _LEAST_BATCHES,
-            clock.seconds + _CHOICE_SHARE * (end - clock.seconds),
-        )
-        while (self.sweeps is None or n < self.sweeps) and not enough:
-            if sums.count and (clock.stopped or (self.sweeps is None and clock.seconds > end)):
-                break
-            k = n % len(chains.covers)
-            ready = clock.seconds > chosen if self.sweeps is None else n > _CHOICE_SHARE * self.sweeps
-            watch = _watching(watched[k] if k < len(watched) else None, ready)
-            if not chains.sweep(chains.covers[k], sums, clock if sums.count else None, watch):
-                break
-            sums.end_sweep()
-            n += 1
-            context.report(n, self.sweeps)
-            if self.sweeps is None and n >= next_look:
-                next_look += max(8, n // 8)
-                found = sums.findings()
-                enough = found.error.max() < self.tolerance and found.r_hat.max() < R_HAT_LIMIT and self.chains > 1
-        return self._estimate(
-            reduced, chains, sums, combined([w.estimate() for w in watched if w is not None]), context
+        chosen = clock.seconds + _CHOICE_SHARE * (end - clock.seconds)
+        moves = BlockMoves(chains, task, self.sweeps, lambda: clock.seconds > chosen)
+        limits = RunLimits(self.sweeps, end if by_time else math.inf, self.tolerance if by_time else 0.0)
+        run_chains(moves, sums, limits, context)
+        estimate, log_z = sampled_estimate(reduced, sums.findings(), sums.sweeps, context), moves.log_z()
+        return replace(
+            estimate,
+            log_z=None if log_z is None else log_z.value,
+            log_z_error=None if log_z is None else log_z.error,
+            stats={**estimate.stats, **_stats(chains)},
         )
 
     def _betas(self) -> np.ndarray:
@@ -134,7 +112,7 @@ class BlockSampling(GraphSolver):
         kept = memory_budget(self.memory_limit)
         if self.sweeps is not None:
             return Budget(math.inf, kept)
-        all_entries = time / SECONDS_PER_ENTRY[Task.MAR] / self.temperatures
+        all_entries = time / _SECONDS_PER_ENTRY / self.temperatures
         fair = _FAIR_ENTRIES * graph.num_vars
         return Budget(max(64.0, all_entries / _UPDATES, min(fair, all_entries / _LEAST_UPDATES)), kept)
 
@@ -150,41 +128,42 @@ class BlockSampling(GraphSolver):
         while len(chains.covers) < _COVERS and not late():
             chains.add_cover(late)
 
-    def _estimate(
-        self,
-        reduced: ReducedGraph,
-        chains: BlockChains,
-        sums: RunningBatches,
-        log_z: LogZ | None,
-        context: SolveContext,
-    ) -> Estimate:
-        found: Findings = sums.findings()
-        r_hat, effective = float(found.r_hat.max(initial=1.0)), float(found.effective.min(initial=np.inf))
-        error = float(found.error.max(initial=0.0))
-        mixed = r_hat < R_HAT_LIMIT
-        said = (
-            f"largest standard error {error:.2g}, largest R-hat {r_hat:.3f}, smallest effective sample size "
-            f"{effective:.0f}"
-        )
-        ptr = reduced.graph.structure.state_ptr
-        mass = np.repeat(np.add.reduceat(found.mean, ptr[:-1]), np.diff(ptr))
-        status = Status.CONVERGED if mixed and not context.clock.stopped else context.clock.status
-        first = chains.covers[0]
-        return Estimate(
-            status=status or Status.ITERATION_LIMIT,
-            message=f"The chains agree: {said}." if mixed else f"The chains have not mixed: {said}; give more time.",
-            marginals=reduced.marginals(found.mean / np.where(mass > 0.0, mass, 1.0)),
-            standard_errors=reduced.errors(found.error),
-            log_z=None if log_z is None else log_z.value,
-            log_z_error=None if log_z is None else log_z.error,
-            iterations=sums.sweeps,
-            stats={
-                "max_r_hat": r_hat, "min_effective_samples": effective, "max_standard_error": error,
-                "cutset": first.num_cut, "blocks": len(first.blocks), "covers": len(chains.covers),
-                "jumped": round(float(chains.jumped[1] / max(1.0, chains.jumped[0])), 3),
-                "exchanged": [round(float(v), 2) for v in chains.taken[:-1] / np.maximum(1.0, chains.tried[:-1])],
-            },
-        )  # fmt: skip
+
+class BlockMoves:
+    """Sweeps over the covers of some chains in turn, and an estimate of ln Z beside them; see `ChainMoves`.
+
+    Args:
+        chains: the chains, with starts and covers.
+        task: for PR each cover gives an estimate of ln Z; for marginals, where it is a by-product, one of them does.
+        sweeps: how many there will be; None where time decides.
+        late: where time decides, whether a probable state of the cutset has been looked for long enough.
+    """
+
+    def __init__(self, chains: BlockChains, task: Task, sweeps: int | None, late: Callable[[], bool]) -> None:
+        self._chains, self._sweeps, self._late = chains, sweeps, late
+        watched = [CutsetLogZ(chains, c) if len(c.blocks) > 1 else None for c in chains.covers]
+        self._watched = watched if task is Task.PR else watched[:1]
+
+    def sweep_into(self, sums: RunningBatches, most: int, clock: Clock | None) -> int:
+        """Make one sweep, over the blocks of the next cover."""
+        n = sums.sweeps
+        k = n % len(self._chains.covers)
+        ready = self._late() if self._sweeps is None else n > _CHOICE_SHARE * self._sweeps
+        watch = _watching(self._watched[k] if k < len(self._watched) else None, ready)
+        return int(self._chains.sweep(self._chains.covers[k], sums, clock, watch))
+
+    def log_z(self) -> LogZ | None:
+        """ln Z from all covers together."""
+        return combined([w.estimate() for w in self._watched if w is not None])
+
+
+def _stats(chains: BlockChains) -> dict[str, object]:
+    first = chains.covers[0]
+    return {
+        "cutset": first.num_cut, "blocks": len(first.blocks), "covers": len(chains.covers),
+        "jumped": round(float(chains.jumped[1] / max(1.0, chains.jumped[0])), 3),
+        "exchanged": [round(float(v), 2) for v in chains.taken[:-1] / np.maximum(1.0, chains.tried[:-1])],
+    }  # fmt: skip
 
 
 def _watching(log_z: CutsetLogZ | None, ready: bool) -> Callable[[int, FloatArray], None] | None:

@@ -1,57 +1,144 @@
 # mypy: ignore-errors
-"""Sums over all states of a cutset, each a sum over its block."""
+"""Sums over all states of a cutset, each a sum over its block, in nested loops that keep what does not change.
+
+`levels` is a `LevelArrays` as a plain tuple; the other arguments of a block are as in `block_kernels.py`.
+"""
 
 import math
 
-from equifactor.numerics.jit import fast_kernel
-from equifactor.solvers.elimination.cluster_tables import normalise
+from equifactor.numerics.jit import fast_kernel, inlined
 from equifactor.solvers.elimination.elimination_kernels import distribute
-from equifactor.solvers.elimination.program import Clusters, ClusterTables, Workspace
-from equifactor.solvers.sampling.block_kernels import block_sum
+from equifactor.solvers.elimination.program import Clusters, ClusterTables
+from equifactor.solvers.sampling.block_kernels import block_sum_from
+from equifactor.solvers.sampling.cutset_levels import LevelArrays
 
 NEG_INF = -math.inf
-_ALL = 2**62  # No pass uses up this budget.
+
+
+@inlined
+def _set_states(number, cut, states, x):
+    """Put the cut variables into the state with this number; the level of the first one that changes, 0 for none."""
+    changed = 0
+    for k in range(len(cut) - 1, -1, -1):
+        card = states[k + 1] // states[k]
+        if x[cut[k]] != number % card:
+            x[cut[k]] = number % card
+            changed = k + 1
+        number //= card
+    return changed
+
+
+@inlined
+def _failed_level(level, levels, scale):
+    """The level at which `block_sum_from` met a zero: it is there for all states of the variables after that."""
+    if scale[0] < 0.0:
+        return len(levels.cut)
+    r = level
+    if scale[0] > 0.0:
+        while levels.group[r + 1] < scale[0]:
+            r += 1
+        return r
+    n = levels.cluster[level]
+    while scale[1 + n] < math.inf:
+        n += 1
+    while levels.cluster[r + 1] <= n:
+        r += 1
+    return r
 
 
 @fast_kernel
-def sum_over_cutset(log_phi, x, steps, card, first, cut, slicing, groups, clusters, tables, work, p, sums, with_p):
-    """Add the next `steps` states of the cutset to the sums; whether all have been visited.
+def sum_over_cutset(log_phi, x, begin, steps, levels, slicing, groups, clusters, tables, work, log_sum, stale):
+    """Write ln of the sums over the block at the states `begin` and after into log_sum [N]; the next one to visit.
 
-    x [V] holds the next state; the last variable of `cut` moves fastest. card and first [V] are the number of states of
-    each variable and the place of its first among all states. sums is [3 + X]: the log of what the sums are
-    divided by, the sum of all weights, the number of states that were possible, and the weighted probabilities.
+    x [V] and stale [1], the level from which on messages are to be made anew, are as the call before left them. `steps`
+    is the number of passes; states that a zero excludes together with others take none.
     """
-    clusters_, tables_, work_ = Clusters(*clusters), ClusterTables(*tables), Workspace(*work)
-    dim, state_start = clusters_.dim, clusters_.state_start
-    done = False
+    levels_, scale = LevelArrays(*levels), ClusterTables(*tables).scale
+    n = begin
     for _ in range(steps):
-        w = block_sum(log_phi, x, slicing, groups, clusters, tables, work)
-        if w > NEG_INF:
-            if w > sums[0]:
-                factor = math.exp(sums[0] - w) if sums[0] > NEG_INF else 0.0
-                sums[0] = w
-                sums[1] *= factor
-                for s in range(3, len(sums)):
-                    sums[s] *= factor
-            weight = math.exp(w - sums[0])
-            sums[1] += weight
-            sums[2] += 1.0
-            if with_p and weight > 1e-18:
-                distribute(len(dim) - 1, 0, _ALL, clusters_, tables_, work_, p)
-                normalise(state_start, dim, p)
-                for n in range(len(dim)):
-                    for s in range(state_start[n], state_start[n] + dim[n]):
-                        sums[3 + s] += weight * p[s]
-                for k in range(len(cut)):
-                    sums[3 + first[cut[k]] + x[cut[k]]] += weight
-        k = len(cut) - 1
-        while k >= 0:
-            x[cut[k]] += 1
-            if x[cut[k]] < card[cut[k]]:
-                break
-            x[cut[k]] = 0
-            k -= 1
-        if k < 0:
-            done = True
+        if n >= len(log_sum):
             break
-    return done
+        level = _set_states(n, levels_.cut, levels_.states, x)
+        level = min(level, stale[0]) if n else 0
+        stale[0] = len(levels_.cut)
+        w = block_sum_from(
+            levels_.group[level], levels_.cluster[level], log_phi, x, slicing, groups, clusters, tables, work
+        )
+        alike = 1
+        if w == NEG_INF:
+            failed = _failed_level(level, levels_, scale)
+            stale[0] = failed if scale[0] == 0.0 else level
+            alike = len(log_sum) // levels_.states[failed]
+            alike -= n % alike
+        for k in range(n, n + alike):
+            log_sum[k] = w
+        n += alike
+    return n
+
+
+@fast_kernel
+def marginals_over_cutset(
+    log_phi, x, chosen, weight, begin, end, levels, slicing, groups, clusters, tables, work, p, total, mass, waiting
+):  # fmt: skip
+    """Add conditional distributions of the block at states chosen[begin:end], times their weights, to total [X].
+
+    chosen [K] must be ascending, and none of its sums zero. mass [m+1] and waiting [2, W] carry over from call to call;
+    with begin = end, what is still waiting is added.
+    """
+    levels_ = LevelArrays(*levels)
+    count = len(levels_.cut)
+    for k in range(begin, end):
+        level = _set_states(chosen[k], levels_.cut, levels_.states, x)
+        level = level if k else 0
+        for r in range(count - 1, level - 1, -1):
+            _close(r, levels, clusters, tables, work, p, total, mass, waiting)
+        block_sum_from(
+            levels_.group[level], levels_.cluster[level], log_phi, x, slicing, groups, clusters, tables, work
+        )
+        mass[count] = weight[k]
+        _close(count, levels, clusters, tables, work, p, total, mass, waiting)
+    if begin == end:
+        for r in range(count - 1, -1, -1):
+            _close(r, levels, clusters, tables, work, p, total, mass, waiting)
+
+
+@fast_kernel
+def _close(level, levels, clusters, tables, work, p, total, mass, waiting):
+    """Way down through the clusters of one level, given what those above have said since its tables were made."""
+    levels_, clusters_, tables_ = LevelArrays(*levels), Clusters(*clusters), ClusterTables(*tables)
+    lower, lower_level, upper_level, place = levels_.lower, levels_.lower_level, levels_.upper_level, levels_.place
+    start, size, arena = tables_.start, tables_.size, tables_.arena
+    dim, state_start = clusters_.dim, clusters_.state_start
+    num_groups = len(size) - len(dim)
+    weight = mass[level]
+    mass[level] = 0.0
+    if weight == 0.0:
+        return
+    if level > 0:
+        mass[level - 1] += weight
+    for b in range(len(lower)):
+        at, message = place[b], start[num_groups + lower[b]]
+        if lower_level[b] == level:
+            for t in range(place[b + 1] - at):
+                arena[message + t] = waiting[0, at + t]
+                waiting[0, at + t] = 0.0
+        elif upper_level[b] == level:  # The way down overwrites a message that is needed again.
+            for t in range(place[b + 1] - at):
+                waiting[1, at + t] = arena[message + t]
+    # The work of all clusters of the level is the budget, so that the pass ends at the first of them.
+    distribute(levels_.cluster[level + 1] - 1, 0, levels_.work[level], clusters, tables, work, p)
+    for b in range(len(lower)):
+        if upper_level[b] == level:
+            at, message = place[b], start[num_groups + lower[b]]
+            whole = 0.0
+            for t in range(place[b + 1] - at):
+                whole += arena[message + t]
+            for t in range(place[b + 1] - at):
+                waiting[0, at + t] += arena[message + t] * (weight / whole)
+                arena[message + t] = waiting[1, at + t]
+    for n in range(levels_.cluster[level], levels_.cluster[level + 1]):
+        whole = 0.0
+        for s in range(state_start[n], state_start[n] + dim[n]):
+            whole += p[s]
+        for s in range(state_start[n], state_start[n] + dim[n]):
+            total[s] += p[s] * (weight / whole)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from equifactor.solvers.sampling.block_chains import BlockChains, Cover
     from equifactor.typing import FloatArray, IntArray
 
+_LEAST_DRAWS = 12  # With fewer draws of each chain there is no estimate, as its error would be a guess.
 _BATCHES = 16  # The draws of each chain are cut into at most this many parts.
 
 
@@ -77,8 +78,8 @@ class CutsetLogZ:
         self._given.append(np.minimum(there - log_sum - self._bare, 0.0))
 
     def estimate(self) -> LogZ | None:
-        """ln Z = ln W(a) - ln mean of p(a | b); None where the chosen state was never possible again."""
-        if len(self._given) < 4:
+        """ln Z = ln W(a) - ln mean of p(a | b); None where draws are too few, or the state was never possible again."""
+        if len(self._given) < _LEAST_DRAWS:
             return None
         given = np.stack(self._given)  # [N, L]
         top = given.max()
@@ -91,8 +92,19 @@ class CutsetLogZ:
         by_batch = means.var(ddof=1) / means.size
         chain = p.mean(axis=0)
         by_chain = chain.var(ddof=1) / len(chain) if len(chain) > 1 else 0.0
-        error = math.sqrt(max(by_batch, by_chain)) / mean
+        error = max(math.sqrt(max(by_batch, by_chain)) / mean, _unseen(given) - float(top) - math.log(mean))
         return LogZ(self._best - float(top) - math.log(mean), error)
+
+
+def _unseen(given: FloatArray) -> float:
+    """ln of the mean of p(a | b) if the highest of its logarithms were the tail of a normal distribution.
+
+    So it is where cutsets are large: the mean comes from values too rare to be drawn, and the draws cannot tell.
+    """
+    possible = given[given > -math.inf]
+    one, two = np.quantile(possible, (0.841, 0.977))  # one and two standard deviations above the mean
+    mean = float(2.0 * one - two + (two - one) ** 2 / 2)
+    return min(mean + math.log(len(possible) / given.size), 0.0)  # No probability is above 1.
 
 
 def combined(estimates: list[LogZ | None]) -> LogZ | None:

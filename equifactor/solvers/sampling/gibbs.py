@@ -1,29 +1,29 @@
-"""Marginals by Gibbs sampling: several chains under one clock, checked against each other."""
+"""Marginals by Gibbs sampling: chains whose blocks are single variables, with factors of any kind as they are."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from equifactor.graph import compile
 from equifactor.graph.move_model import MoveModel, MoveState
+from equifactor.graph.reduction import to_free_part
 from equifactor.options import option
 from equifactor.registry import register
 from equifactor.result import Estimate, Status, Task, impossible
 from equifactor.solver import GraphSolver, SolveContext
-from equifactor.solvers.elimination.impossibility import proven_impossible
-from equifactor.solvers.sampling.diagnostics import effective_samples, split_r_hat
+from equifactor.solvers.sampling.chain_driver import RunLimits, no_start, repair, run_chains, sampled_estimate
+from equifactor.solvers.sampling.running_batches import RunningBatches
 
 if TYPE_CHECKING:
+    from equifactor.clock import Clock
     from equifactor.graph import FactorGraph
     from equifactor.typing import FloatArray, IntArray
 
-R_HAT_LIMIT = 1.05  # Chains that differ by more have not mixed.
-_BATCHES = 32  # The draws of a chain are cut into this many parts for the diagnostics.
-_BATCH_MEMORY = 2**24  # The parts keep at most this many numbers; there are fewer parts where that is not enough.
+_FIRST_BATCHES = 64, 32  # Draws begin in batches of one in so many of all, at most so many draws.
 _REPAIR_PHASES = 400  # Local search has this many phases to repair a start of probability zero.
 _BURST_SECONDS = 0.05  # A call of the kernel aims to stay below this time.
 _BURN_IN_SHARE = 0.25  # Burn-in takes at most this share of the time limit.
@@ -32,7 +32,7 @@ _BURN_IN_SHARE = 0.25  # Burn-in takes at most this share of the time limit.
 @register("gibbs")
 @dataclass(frozen=True, kw_only=True)
 class Gibbs(GraphSolver):
-    """Several Gibbs chains; marginals are averages of conditional distributions, checked by R-hat."""
+    """Several Gibbs chains: `blocks` of one variable each, on factors of any kind; averages of exact conditionals."""
 
     tasks = (Task.MAR,)
     symmetries = frozenset()  # Its draws are random.
@@ -45,35 +45,29 @@ class Gibbs(GraphSolver):
 
     def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
         """Starts of positive probability, burn-in, draws, diagnostics."""
-        flat = compile(graph)
-        model = MoveModel(flat)
+        reduced = to_free_part(graph)
+        if reduced is None:
+            return impossible()
+        model = MoveModel(compile(reduced.graph))
         starts = find_starts(model, self.chains, context)
-        if not starts:
-            if proven_impossible(graph, context.clock):
-                return impossible()
-            return Estimate(
-                status=context.clock.status or Status.ITERATION_LIMIT,
-                message="No assignment of positive probability was found to start from: use exact or bp.",
-            )
-        draws = draw(Chains(model, starts, context.seed), self.burn_in, self.samples, self.thin, context)
-        r_hat, effective = float(draws.r_hat.max(initial=1.0)), float(draws.effective.min(initial=np.inf))
-        mixed = r_hat < R_HAT_LIMIT
-        finished = draws.sweeps >= (self.samples // 2) * self.thin
-        stuck = _num_stuck(model, draws.marginals)
-        solved = mixed and finished and not stuck
-        said = f"largest R-hat {r_hat:.3f}, smallest effective sample size {effective:.0f}"
-        message = f"The chains agree: {said}." if mixed else f"The chains have not mixed: {said}; raise samples."
-        if stuck:
-            message += (
-                f" {stuck:,} of {flat.num_vars:,} variables never moved: zeros hold them, and single moves may be "
-                "unable to reach other possible assignments. Use exact or bp."
-            )
-        return Estimate(
-            status=Status.CONVERGED if solved else context.clock.status or Status.ITERATION_LIMIT,
-            message=message,
-            marginals=flat.marginals(draws.marginals)[0],
-            iterations=draws.sweeps,
-            stats={"max_r_hat": r_hat, "min_effective_samples": effective},
+        if starts is None:
+            return no_start(reduced, context.clock)
+        moves = SingleMoves(model, starts, self.thin, context.seed)
+        moves.burn_in(self.burn_in, context)
+        batches, most = _FIRST_BATCHES
+        length = max(1, min(self.samples // batches, most))
+        sums = RunningBatches(self.chains, len(model.arrays.unary), length=length, dropped=0)
+        run_chains(moves, sums, RunLimits(sweeps=self.samples), context)
+        found = sums.findings()
+        estimate = sampled_estimate(reduced, found, sums.sweeps * self.thin, context)
+        stuck = _num_stuck(model, found.mean)
+        if not stuck:
+            return estimate
+        return replace(
+            estimate,
+            status=context.clock.status or Status.ITERATION_LIMIT,
+            message=f"{estimate.message} {stuck:,} of {len(model.card):,} variables never moved: zeros hold them, and "
+            "single moves may be unable to reach other possible assignments. Use exact or bp.",
         )
 
 
@@ -92,34 +86,58 @@ def _num_stuck(model: MoveModel, marginals: FloatArray) -> int:
     return int(np.sum(certain & around & (model.card > 1)))
 
 
-class Draws(NamedTuple):
-    """What the chains give."""
+def find_starts(model: MoveModel, chains: int, context: SolveContext) -> IntArray | None:
+    """[C, V] a possible assignment for each chain, as different as can be; None when no search found one.
 
-    marginals: FloatArray  # [X] Estimates from all chains together.
-    r_hat: FloatArray  # [X] How far the chains disagree; see `split_r_hat`.
-    effective: FloatArray  # [X] How many independent draws they are worth; see `effective_samples`.
-    sweeps: int  # The number of sweeps of each chain after burn-in, those between two draws included.
+    The starts are random where the model has no zeros. Otherwise local search repairs random ones, and a chain whose
+    repair fails starts where another one does.
+    """
+    rng = np.random.default_rng(context.seed)
+    starts = np.stack([model.random_assignment(rng) for _ in range(chains)])
+    if not model.has_zeros:
+        return starts
+    everyone = np.ones(chains, bool)
+    possible = repair(model, starts, everyone, _REPAIR_PHASES, context.seed, lambda _: context.clock.stopped)
+    found = np.flatnonzero(possible)
+    return starts[found[np.arange(chains) % len(found)]] if len(found) else None
 
 
-class Chains:
-    """The state of C chains on one graph.
+class SingleMoves:
+    """C chains on one graph that draw one variable after the other; see `ChainMoves`.
 
     Args:
         model: the compiled graph.
-        starts: C assignments [V] of positive probability.
+        starts: [C, V] assignments of positive probability.
+        thin: sweeps from one draw that counts to the next.
         seed: the seed of the draws.
     """
 
-    def __init__(self, model: MoveModel, starts: list[IntArray], seed: int) -> None:
-        self.model = model
-        num = len(starts)
-        self.state = MoveState.zeros(model.arrays, num)
+    def __init__(self, model: MoveModel, starts: IntArray, thin: int, seed: int) -> None:
+        self.model, self.thin = model, thin
+        self.state = MoveState.zeros(model.arrays, len(starts))
         self.state.x[:] = starts
-        self.rng = np.random.default_rng(seed).integers(1, 2**64, (num, 1), np.uint64)
+        self.rng = np.random.default_rng(seed).integers(1, 2**64, (len(starts), 1), np.uint64)
         self.p = np.zeros(len(model.arrays.unary))
-        self.cost = 0.0  # This is the measured time of a sweep of all chains, in seconds.
+        self._cost = 0.0  # This is the measured time of a sweep of all chains, in seconds.
 
-    def sweep(self, sweeps: int, thin: int, total: FloatArray, squares: FloatArray) -> None:
+    def sweep_into(self, sums: RunningBatches, most: int, clock: Clock | None) -> int:
+        """Make as many sweeps as a short time allows."""
+        count = min(most, self._burst(self.thin))
+        self._sweep(count * self.thin, self.thin, sums.total, sums.squares)
+        return count
+
+    def burn_in(self, sweeps: int, context: SolveContext) -> None:
+        """Sweeps that do not count."""
+        none, clock = np.zeros((len(self.rng), 0)), context.clock
+        until = np.inf if clock.time_limit is None else clock.seconds + _BURN_IN_SHARE * clock.left
+        done = 0
+        while done < sweeps and not clock.stopped and clock.seconds < until:
+            count = min(self._burst(1), sweeps - done)
+            self._sweep(count, 0, none, none)
+            done += count
+            context.report(done, sweeps, "burn-in")
+
+    def _sweep(self, sweeps: int, thin: int, total: FloatArray, squares: FloatArray) -> None:
         """Sweep all chains; see `gibbs_sweeps`. Sums are renewed first, so that rounding does not add up."""
         from equifactor.numerics.jit import plain
         from equifactor.numerics.moves import rebuild
@@ -129,70 +147,8 @@ class Chains:
         for c in range(len(self.rng)):
             rebuild(plain(self.model.arrays), plain(self.state.of(c)))
         gibbs_sweeps(plain(self.model.arrays), plain(self.state), self.rng, self.p, sweeps, thin, total, squares)
-        self.cost = (time.perf_counter() - start) / sweeps
+        self._cost = (time.perf_counter() - start) / sweeps
 
-    def burst(self, thin: int) -> int:
-        """The number of sweeps, a multiple of `thin`, that stays below the time a call may take."""
-        return thin * max(1, int(_BURST_SECONDS / max(self.cost * thin, 1e-9))) if self.cost else thin
-
-
-def find_starts(model: MoveModel, chains: int, context: SolveContext) -> list[IntArray]:
-    """A possible assignment for each chain, as different as can be; none when no search found one.
-
-    The starts are random where the model has no zeros. Otherwise local search repairs random ones, and a chain whose
-    repair fails starts where another one does.
-    """
-    from equifactor.solvers.optimise.local_search import LocalSearch
-
-    rng = np.random.default_rng(context.seed)
-    found: list[IntArray] = []
-    for c in range(chains):
-        start = model.random_assignment(rng)
-        if not model.has_zeros:
-            found.append(start)
-            continue
-        search = LocalSearch(model, start, seed=context.seed + c)
-        for _ in range(_REPAIR_PHASES):
-            if search.possible or context.clock.stopped:
-                break
-            search.step()
-        if search.possible:
-            found.append(search.best)
-    return [found[c % len(found)] for c in range(chains)] if found else []
-
-
-def draw(chains: Chains, burn_in: int, samples: int, thin: int, context: SolveContext) -> Draws:
-    """Burn in, then record `samples` draws of each chain, `thin` sweeps apart, and fewer at the deadline.
-
-    Returns estimates from what was drawn; at least one sweep is always made.
-    """
-    num, width = chains.state.local.shape
-    none = np.zeros((num, 0))
-    limit = context.clock.time_limit
-    until = np.inf if limit is None else context.clock.seconds + _BURN_IN_SHARE * context.clock.left
-    done = 0
-    while done < burn_in and not context.clock.stopped and context.clock.seconds < until:
-        sweeps = min(chains.burst(1), burn_in - done)
-        chains.sweep(sweeps, 0, none, none)
-        done += sweeps
-        context.report(done, burn_in + samples * thin, "burn-in")
-
-    batches = max(2, min(_BATCHES, samples, _BATCH_MEMORY // max(1, num * width)))
-    length = max(1, samples // batches)  # This is the number of recorded draws in a batch.
-    batches = max(1, samples // length)
-    total, squares = np.zeros((batches, num, width)), np.zeros((batches, num, width))
-    taken = 0
-    for b in range(batches):
-        in_batch = 0
-        while in_batch < length and (not context.clock.stopped or taken == 0):
-            count = 1 if context.clock.stopped else min(chains.burst(thin) // thin, length - in_batch)
-            chains.sweep(count * thin, thin, total[b], squares[b])
-            in_batch += count
-            taken += count
-            context.report(burn_in + taken * thin, burn_in + samples * thin)
-        if context.clock.stopped:
-            break
-    whole = taken // length
-    marginals = total.sum(axis=(0, 1)) / (num * taken)
-    r_hat = split_r_hat(total[:whole], squares[:whole], length)
-    return Draws(marginals, r_hat, effective_samples(total[:whole], length), taken * thin)
+    def _burst(self, thin: int) -> int:
+        """The number of draws, `thin` sweeps apart, that stays below the time a call may take."""
+        return max(1, int(_BURST_SECONDS / max(self._cost * thin, 1e-9))) if self._cost else 1

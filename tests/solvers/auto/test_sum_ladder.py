@@ -10,7 +10,7 @@ import pytest
 
 from equifactor import Estimate, Marginals, generators, solve
 from equifactor.result import Status
-from equifactor.solvers.auto.sum_ladder import LadderRung, best_log_z, best_marginals
+from equifactor.solvers.auto.ladder_answers import LadderRung, best_log_z, best_marginals
 
 _PTR = 2 * np.arange(201)
 _TINY = 2.0**-17  # GiB: 8 KiB of tables
@@ -122,3 +122,16 @@ def test_two_cores_sample_at_the_same_time() -> None:
     found = solve(model.graph, solver=f"auto(memory_limit={_TINY}, cores=2)", time_limit=1.5)
     assert found.message.count("blocks ") >= 2
     assert np.abs(found.marginals.values - model.marginals.values).mean() < 0.05
+
+
+def test_ln_z_of_several_samplers_is_pooled_and_a_close_answer_may_be_close_by_chance() -> None:
+    def sampler(log_z: float, error: float) -> LadderRung:
+        return LadderRung("blocks", Estimate(status=Status.TIME_LIMIT, log_z=log_z, log_z_error=error), 1.0)
+
+    pooled = best_log_z([sampler(1.0, 0.1), sampler(1.2, 0.1), sampler(9.0, 10.0)])[0]
+    assert pooled.log_z == pytest.approx(1.1, abs=0.01)
+    assert 0.05 < pooled.log_z_error < 0.1
+    apart = best_log_z([sampler(1.0, 0.01), sampler(3.0, 0.01)])[0]
+    assert apart.log_z_error > 0.5
+    near = best_log_z([LadderRung("bp", Estimate(status=Status.CONVERGED, log_z=1.0), 1.0), sampler(1.0, 0.2)])[0]
+    assert near.log_z_error > 0.05

@@ -10,10 +10,10 @@ import pytest
 
 from equifactor import FactorGraph, Status, solve
 from equifactor.clock import Clock
-from equifactor.generators import ising_grid, random_graph
+from equifactor.generators import ising_grid, ising_strip, random_graph
 from equifactor.solvers.sampling.block_chains import BlockChains
 from equifactor.solvers.sampling.cutsets import Budget, cover, cut_to_fit
-from equifactor.solvers.sampling.running_batches import RunningBatches
+from equifactor.solvers.sampling.running_batches import RunningBatches, widened
 
 # Blocks of these sizes leave small graphs with a cutset; none is summed over.
 SAMPLED = "blocks(enumerate=false, memory_limit=1e-7, sweeps=400)"
@@ -148,7 +148,7 @@ def test_chains_jump_between_worlds_that_blocks_do_not_connect() -> None:
     sums = RunningBatches(4, 20)
     for _ in range(400):
         chains.sweep(chains.covers[0], sums)
-        sums.end_sweep()
+        sums.end_sweeps()
     assert chains.jumped[1] > 0
     np.testing.assert_allclose(sums.findings().mean.reshape(-1, 2)[:, 1], 0.7, atol=0.12)
 
@@ -199,9 +199,29 @@ def test_batches_merge_and_keep_their_sums() -> None:
         all_values.append(values)
         sums.total += values
         sums.squares += values**2
-        sums.end_sweep()
+        sums.end_sweeps()
     found = sums.findings()
     assert sums.sweeps == 300
     assert sums.count < 64
     np.testing.assert_allclose(found.mean, np.mean(all_values, axis=(0, 1)), atol=0.02)
     np.testing.assert_allclose(found.error, np.sqrt(1 / 12 / 600), rtol=0.6)
+
+
+def test_errors_are_wider_where_chains_have_not_mixed() -> None:
+    variance = np.array([0.01, 0.01, 0.0])
+    np.testing.assert_array_equal(widened(variance, variance, np.ones(3), 8), variance)
+    apart = widened(variance, variance, np.array([1.0, 2.0, 1.0]), 8)
+    assert apart[1] == pytest.approx(0.04)
+    assert apart[0] == pytest.approx(0.01)
+    assert apart[2] == pytest.approx((0.01 + 0.04) / 9)
+
+
+def test_errors_tell_the_truth_about_strong_couplings() -> None:
+    """On strips too long to mix, answers are within their errors all the same; so is ln Z."""
+    for seed, coupling in ((0, 0.5), (0, 2.0)):
+        model = ising_strip(8, 30, coupling_std=coupling, seed=seed)
+        got = solve(model.graph, "MAR", "blocks(enumerate=false, memory_limit=5e-6, sweeps=100)", seed=seed)
+        off = got.marginals.values - model.marginals.values
+        assert np.sqrt(np.mean(off**2)) < 1.5 * np.sqrt(np.mean(got.standard_errors.values**2))
+        assert np.mean(np.abs(off) > 4 * got.standard_errors.values) < 0.02
+        assert abs(got.log_z - model.log_z) < 3 * got.log_z_error

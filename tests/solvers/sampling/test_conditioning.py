@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 from equifactor import FactorGraph, Status, solve
+from equifactor.clock import Clock
 from equifactor.generators import ising_grid, random_graph
+from equifactor.result import Task
+from equifactor.solver import SolveContext
+from equifactor.solvers.sampling import conditioning
+from equifactor.solvers.sampling.conditioning import best_cutset
+from equifactor.solvers.sampling.cutset_levels import choose_states
 
+RNG = np.random.default_rng(0)
 GRAPHS = {
     "grid": ising_grid(5, 5, coupling_std=2.0, seed=0),
     "ragged": random_graph(9, 16, arity=(1, 3), card=(2, 4), seed=1),
@@ -47,11 +56,9 @@ def test_a_sum_that_takes_too_long_is_not_begun() -> None:
 
 
 def test_a_sum_that_is_cut_short_is_a_lower_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    from equifactor.solvers.sampling import conditioning
-
     monkeypatch.setattr(conditioning, "_HOPE", 1e9)
     graph = ising_grid(14, 14, seed=0)
-    got = solve(graph, "PR", "conditioning(memory_limit=1e-5)", time_limit=1.0)
+    got = solve(graph, "PR", "conditioning(memory_limit=2e-5)", time_limit=2.5)
     assert got.status is Status.TIME_LIMIT
     assert got.lower_bound < solve(graph, "PR", "exact").log_z
     assert got.upper_bound is None
@@ -68,3 +75,55 @@ def test_no_variables_and_no_assignment() -> None:
     assert solve(FactorGraph([2], [([0], [1.0, 2.0])]).condition({0: 1}), "MAR", "conditioning").status is Status.EXACT
     graph = FactorGraph([2, 2, 2], [([i, j], 1 - np.eye(2)) for i, j in ((0, 1), (1, 2), (0, 2))])
     assert solve(graph, "MAR", "conditioning(memory_limit=0)").status is Status.ZERO_PROBABILITY
+
+
+def test_a_large_grid_in_little_memory_keeps_what_does_not_change() -> None:
+    """The clusters of the innermost loops alone are made anew for every state of the cutset."""
+    graph = ising_grid(11, 11, coupling_std=2.0, seed=5)
+    nested = best_cutset(graph, 2e-5, Task.MAR, 0)
+    assert nested.entries < 0.7 * nested.cut.entries * nested.states[-1]
+    got, want = (solve(graph, "MAR", f"{name}(memory_limit=2e-5)") for name in ("conditioning", "auto"))
+    assert got.status is want.status is Status.EXACT
+    np.testing.assert_allclose(got.marginals.values, solve(graph, "MAR", "exact").marginals.values, atol=1e-9)
+
+
+def test_marginals_from_a_draw_of_states_have_an_honest_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = ising_grid(10, 10, coupling_std=0.7, seed=5)
+    monkeypatch.setattr(conditioning.CutsetSums, "_choose", lambda _, p, *rest: choose_states(p, 8, RNG))
+    got = solve(graph, "MAR", "conditioning(memory_limit=1e-5)")
+    want = solve(graph, "MAR", "exact")
+    assert got.log_z == pytest.approx(want.log_z, abs=1e-9)
+    assert got.standard_errors is not None
+    assert "ln Z is exact" in got.message
+    off = np.abs(got.marginals.values - want.marginals.values)
+    assert 0.0 < off.max() < 3.0 * got.stats["max_standard_error"] < 0.6
+
+
+def test_states_that_stand_for_others_are_right_on_average() -> None:
+    rng = np.random.default_rng(0)
+    weight = rng.dirichlet(np.full(200, 0.1))
+    value = rng.random(200)
+    means = []
+    for _ in range(400):
+        chosen, by, error = choose_states(weight, 20, rng)
+        assert len(chosen) <= 21
+        means.append(by @ value[chosen])
+    assert np.mean(means) == pytest.approx(weight @ value, abs=4 * np.std(means) / 20)
+    assert np.std(means) <= error
+    chosen, by, error = choose_states(weight, 200, rng)
+    assert error == 0.0
+    assert by.sum() == pytest.approx(1.0, abs=1e-10)
+
+
+def test_the_clock_may_stop_the_marginals() -> None:
+    """What was made until then is an answer, whose error is the probability of the states that are left out."""
+    graph = ising_grid(9, 9, coupling_std=0.5, seed=5)
+    sums = conditioning.CutsetSums(graph, best_cutset(graph, 5e-6, Task.MAR, 0))
+    context = SolveContext(clock=Clock(60.0))
+    assert sums.make_sums(context, math.inf, gives_up=False)
+    context.clock.time_limit = 0.0
+    values, error = sums.marginals(context, math.inf)
+    assert 0 < sums.chosen < len(sums.log_sum)
+    got = values.reshape(-1, 2) / values.reshape(-1, 2).sum(axis=1, keepdims=True)
+    want = solve(graph, "MAR", "exact").marginals.values.reshape(-1, 2)
+    assert 0.0 < np.abs(got - want).max() <= error < 1.0

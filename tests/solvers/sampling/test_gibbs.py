@@ -129,3 +129,16 @@ def test_hard_checks_hold_every_variable_and_that_is_said() -> None:
     got = solve(graph, "MAR", "gibbs(chains=1, samples=100)")
     assert got.status is Status.ITERATION_LIMIT
     assert "6 of 6 variables never moved" in got.message
+
+
+def test_it_has_the_errors_and_the_meaning_of_blocks_of_one_variable() -> None:
+    graph = random_graph(7, 12, arity=(1, 3), card=(2, 4), seed=1).condition({0: 1, 5: 0})
+    want = solve(graph, "MAR", "exact").marginals.values
+    single = solve(graph, "MAR", "gibbs(samples=1000, chains=8)")
+    blocks = solve(graph, "MAR", "blocks(enumerate=false, memory_limit=0, sweeps=100)")
+    for got in (single, blocks):
+        assert got.status is Status.CONVERGED
+        assert np.all(np.abs(got.marginals.values - want) <= 5 * got.standard_errors.values + 1e-12)
+        assert np.all(got.standard_errors[0] == 0.0)
+    assert single.stats.keys() <= blocks.stats.keys()
+    assert solve(ising_grid(1, 2).condition({0: 1, 1: 0}), "MAR", "gibbs").answered

@@ -1,0 +1,121 @@
+"""What all samplers share: starts by repair, one loop over sweeps, and the answer with its errors and diagnostics."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+
+from equifactor.result import Estimate, Status, impossible
+from equifactor.solvers.elimination.impossibility import proven_impossible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from equifactor.clock import Clock
+    from equifactor.graph.move_model import MoveModel
+    from equifactor.graph.reduction import ReducedGraph
+    from equifactor.solver import SolveContext
+    from equifactor.solvers.sampling.running_batches import Findings, RunningBatches
+    from equifactor.typing import BoolArray, IntArray
+
+R_HAT_LIMIT = 1.05  # Chains that differ by more have not mixed.
+_LEAST_BATCHES = 12  # The error is not trusted before there are this many.
+
+
+class ChainMoves(Protocol):
+    """Several chains and a way to draw all their variables anew: by single variables, or by blocks."""
+
+    def sweep_into(self, sums: RunningBatches, most: int, clock: Clock | None) -> int:
+        """Make at most `most` sweeps of all chains, one or more; how many, 0 where the clock stopped the first.
+
+        The conditional distributions of each sweep are added to `sums.total`, their squares to `sums.squares`.
+        """
+
+
+class RunLimits(NamedTuple):
+    """When a run ends: all but the clock of the call."""
+
+    sweeps: int | None = None  # after this many
+    end: float = math.inf  # at this time on the clock
+    tolerance: float = 0.0  # when no standard error is larger, and the chains agree; 0 for never
+
+
+def run_chains(moves: ChainMoves, sums: RunningBatches, limits: RunLimits, context: SolveContext) -> None:
+    """Sweep until a limit is met; at least one sweep is always made."""
+    clock = context.clock
+    next_look = 2 * _LEAST_BATCHES
+    while limits.sweeps is None or sums.sweeps < limits.sweeps:
+        if sums.sweeps and (clock.stopped or clock.seconds > limits.end):
+            break
+        most = sums.room if limits.sweeps is None else min(sums.room, limits.sweeps - sums.sweeps)
+        made = moves.sweep_into(sums, most, clock if sums.sweeps else None)
+        if not made:
+            break
+        sums.end_sweeps(made)
+        context.report(sums.sweeps, limits.sweeps)
+        if limits.tolerance and sums.sweeps >= next_look:
+            next_look += max(8, sums.sweeps // 8)
+            found = sums.findings()
+            if found.error.max() < limits.tolerance and found.r_hat.max() < R_HAT_LIMIT and sums.chains > 1:
+                break
+
+
+def repair(
+    model: MoveModel, x: IntArray, wanted: BoolArray, phases: int, seed: int, over: Callable[[bool], bool]
+) -> BoolArray:
+    """Move chains x [C, V] to possible assignments by local search; which of the wanted ones [C] are possible then.
+
+    Args:
+        model: the graph.
+        x: the states of all chains, which are changed in place.
+        wanted: [C] the chains to move.
+        phases: of local search for each of them.
+        seed: of the searches.
+        over: whether time is over, given whether some chain is possible.
+    """
+    from equifactor.solvers.optimise.local_search import LocalSearch
+
+    possible = np.zeros(len(x), bool)
+    searches = {int(c): LocalSearch(model, x[c].copy(), seed=seed + int(c)) for c in np.flatnonzero(wanted)}
+    for c, search in searches.items():
+        for _ in range(phases):
+            if search.possible or over(bool(possible.any())):
+                break
+            search.step()
+        possible[c] = search.possible
+        if search.possible:
+            x[c] = search.best
+    return possible
+
+
+def no_start(reduced: ReducedGraph, clock: Clock) -> Estimate:
+    """The answer where no chain found an assignment to start from."""
+    if proven_impossible(reduced.original, clock):
+        return impossible()
+    return Estimate(
+        status=clock.status or Status.ITERATION_LIMIT,
+        message="No assignment of positive probability was found to start from: use exact or bp.",
+    )
+
+
+def sampled_estimate(reduced: ReducedGraph, found: Findings, sweeps: int, context: SolveContext) -> Estimate:
+    """Marginals with standard errors, R-hat and effective sample sizes, over the original graph."""
+    r_hat, effective = float(found.r_hat.max(initial=1.0)), float(found.effective.min(initial=np.inf))
+    error = float(found.error.max(initial=0.0))
+    mixed = r_hat < R_HAT_LIMIT
+    said = (
+        f"largest standard error {error:.2g}, largest R-hat {r_hat:.3f}, smallest effective sample size {effective:.0f}"
+    )
+    ptr = reduced.graph.structure.state_ptr
+    mass = np.repeat(np.add.reduceat(found.mean, ptr[:-1]), np.diff(ptr)) if len(found.mean) else found.mean
+    status = Status.CONVERGED if mixed and not context.clock.stopped else context.clock.status
+    return Estimate(
+        status=status or Status.ITERATION_LIMIT,
+        message=f"The chains agree: {said}." if mixed else f"The chains have not mixed: {said}; draw more.",
+        marginals=reduced.marginals(found.mean / np.where(mass > 0.0, mass, 1.0)),
+        standard_errors=reduced.errors(found.error),
+        iterations=sweeps,
+        stats={"max_r_hat": r_hat, "min_effective_samples": effective, "max_standard_error": error},
+    )
