@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from equifactor.result import Task
+from equifactor.solver import SolveContext
 from equifactor.solvers.bounds.block_field import BlockField
 from equifactor.solvers.bounds.factor_layers import OrderedScopes, OutOfTime
 from equifactor.solvers.bounds.split_field import SplitField
+from equifactor.solvers.messages.meanfield import MeanField
 
 if TYPE_CHECKING:
     from equifactor.clock import Clock
@@ -22,6 +25,7 @@ _BITS_MORE = 2.0  # and four times as many at every step
 _SWEEPS = 20  # over all blocks of a field
 _GAIN = 1e-4  # a field that gains less in a sweep has settled
 _SHARE = 0.25  # of the time left that a new size may take
+_FIRST_SHARE = 0.1  # of the time left for the first bound
 _SEARCH = 0.1  # share of the time left for a better assignment
 _PHASES = 30  # of the local search before every size
 _MOST_SEARCHES = 10  # after which a model without a possible assignment is given up
@@ -65,6 +69,7 @@ class LowerSide:
         self._start = np.zeros(graph.num_vars, np.int64)
         self._score = -math.inf
         self._best: _BestField | None = None
+        self._first_q: FloatArray | None = None  # [X+1] of single variables
         self._description = ""
         self._split: SplitField | None = None
         self._splits, self._most_splits = 0, min(iterations, _MOST_SPLITS)
@@ -95,8 +100,22 @@ class LowerSide:
                 known = orders or [("listed", listed)]
                 known = sorted(known, key=lambda order: -self._reached.get(order[0], math.inf))  # the unknown first
                 for name, scopes in known[: 2 if len(self._reached) > 2 else None]:
-                    self._ascend(name, scopes, clock)
+                    self._ascend(name, scopes, clock.part(_SHARE))
             self._cost = clock.seconds - began
+        self.seconds += clock.seconds - began
+
+    def begin(self, clock: Clock) -> None:
+        """A first bound from `meanfield`, whose q is a start for blocks as well."""
+        began = clock.seconds
+        found = MeanField().run_one(self._graph, Task.PR, SolveContext(clock=clock.part(_FIRST_SHARE), seed=self._seed))
+        if found.lower_bound is not None and found.marginals is not None:
+            s = self._graph.structure
+            sizes = np.abs(np.where(np.isneginf(self._graph.log_phi), 0.0, self._graph.log_phi))
+            largest = np.maximum.reduceat(sizes, s.table_ptr[:-1]).sum() + np.log(s.card).sum()
+            sure = found.lower_bound - 2.0**-52 * (s.num_entries + 8.0 * float(s.card.sum())) * float(largest + 1.0)
+            self._first_q = np.append(found.marginals.values, 1.0)
+            if sure > self.best:
+                self.best, self.description = sure, "one field by meanfield"
         self.seconds += clock.seconds - began
 
     def _refine(self, clock: Clock) -> None:
@@ -158,12 +177,13 @@ class LowerSide:
             return
         self._entries += field.entries
         self._heaviest = max(self._heaviest, field.entries)
-        for q in [None] if self._best is None else [self._best.q, None]:
+        first = self._first_q if self._best is None else self._best.q
+        for q in [None] if first is None else [first, None]:
             field.begin(q)
             before = -math.inf
             for _ in range(_SWEEPS):
                 if not all(field.update(number, clock) for number in range(len(field.blocks))):
-                    return
+                    break
                 bound = field.bound()
                 self._reached[name] = max(bound, before)
                 if self._best is None or bound > self._best.bound:
