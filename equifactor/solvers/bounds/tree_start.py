@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from equifactor.solvers.bounds.factor_layers import OrderedScopes
     from equifactor.typing import FloatArray
 
-_BURST = 0.02  # seconds between two looks at the clock
+_MOST_SWEEPS = 16  # between two looks at the clock
 
 
 class TreeStart:
@@ -51,7 +51,8 @@ class TreeStart:
         began = clock.seconds
         while not self.settled:
             start = clock.seconds
-            count = min(max(1, int(_BURST / max(self._each, 1e-9))), self._state.sweeps + 1, 16)
+            # Far from the deadline the number of sweeps does not depend on the clock: the same call, the same answer.
+            count = min(self._state.sweeps + 1, _MOST_SWEEPS, max(1, int(min(clock.left / max(self._each, 1e-9), 1e9))))
             self._change = float(self._state.sweep(count).max(initial=0.0))
             self._each = (clock.seconds - start) / count
             if clock.left < self._each:

@@ -77,7 +77,7 @@ class UpperSide:
         self.description = "no bound from above"
         self.marginals = np.repeat(1.0 / s.card, s.card)
         self._trees = TreeStart(graph, seed)
-        self._each = _SECONDS
+        self._each, self._measured = _SECONDS, False
         self._steps: Iterator[bool] | None = None
 
     def advance(self, clock: Clock) -> None:
@@ -178,7 +178,9 @@ class UpperSide:
                     break
             done, took = descent.iterations - first, clock.seconds - start
             if done > 1:
-                self._each = took / done / (part.entries + _OVERHEAD * len(part.share))
+                each = took / done / (part.entries + _OVERHEAD * len(part.share))
+                self._each = min(self._each, each) if self._measured else each  # Others may have held it up.
+                self._measured = True
             if descent.best + self._constant < self.best:
                 self.best = descent.best + self._constant
                 self._note(run)
