@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from equifactor.solvers.optimise.local_search import LocalSearch
     from equifactor.typing import FloatArray
 
-_FIRST_BITS = 8.0  # clusters of the first blocks have at most 256 entries
-_BITS_MORE = 2.0  # and four times as many at every step
+_FIRST_BITS = 8.0  # clusters of the first blocks have at most 256 entries, or room for two variables
+_BITS_MORE = 2.0  # and four times as many at every step, or room for one variable more
 _SWEEPS = 20  # over all blocks of a field
 _GAIN = 1e-4  # a field that gains less in a sweep has settled
 _SHARE = 0.25  # of the time left that a new size may take
@@ -60,6 +60,8 @@ class LowerSide:
     def __init__(self, graph: FactorGraph, most_bits: float, memory: float, iterations: int, seed: int) -> None:
         self._graph = graph
         self._most_bits, self._memory, self._seed = most_bits, memory * 2**30, seed
+        self._one = float(np.log2(graph.card.max(initial=2)))  # bits of the variable of the most states
+        self._more = max(_BITS_MORE, self._one)
         self.best = -math.inf
         self.finished = False
         self.seconds = 0.0  # that it has taken
@@ -85,9 +87,9 @@ class LowerSide:
     def advance(self, orders: list[tuple[str, OrderedScopes]], clock: Clock) -> None:
         """One round: a better assignment and larger blocks; when they are as large as they may be, a split."""
         began = clock.seconds
-        bits = min(max(_FIRST_BITS, self._bits + _BITS_MORE), self._most_bits)
-        expected = self._cost + _SECONDS * _SWEEPS * 2.0**_BITS_MORE * self._entries
-        too_much = expected > _SHARE * clock.left or 2.0**_BITS_MORE * self._heaviest * _BYTES > self._memory
+        bits = min(max(_FIRST_BITS, 2.0 * self._one, self._bits + self._more), self._most_bits)
+        expected = self._cost + _SECONDS * _SWEEPS * 2.0**self._more * self._entries
+        too_much = expected > _SHARE * clock.left or 2.0**self._more * self._heaviest * _BYTES > self._memory
         if self._bits >= self._most_bits or (self._bits and too_much):
             self._refine(clock)
         else:
