@@ -28,7 +28,7 @@ _HEAD = ["model", "s", "trw", "upper", "meanfield", "lower", "gap before", "gap"
 _NOISE = 1e-6  # Bounds that differ by less are equal.
 
 
-class Row(NamedTuple):
+class BoundsRow(NamedTuple):
     """The bounds on one model within one time limit; infinite where there is none."""
 
     model: str
@@ -73,7 +73,7 @@ def main() -> None:
     for graph in (ef.generators.ising_grid(6, 6, seed=0), ef.generators.random_graph(8, 14, card=(2, 4), seed=0)):
         for name in ("mini-buckets(entries=8, iterations=20)", "trw", "meanfield"):
             ef.solve(graph, "PR", name)  # Imports and kernels are loaded outside of the limits.
-    rows: list[list[Row]] = []
+    rows: list[list[BoundsRow]] = []
     for instance in chosen(settings.collection, settings.models, settings.most):
         rows.append([compared(instance, limit, settings.memory) for limit in settings.limits])
         for row in rows[-1]:
@@ -92,7 +92,7 @@ def chosen(name: str, prefixes: list[str], most: int | None) -> Iterator[Instanc
         yield from some[:: max(1, len(some) // most)][:most] if most else some
 
 
-def compared(instance: Instance, limit: float, memory: float) -> Row:
+def compared(instance: Instance, limit: float, memory: float) -> BoundsRow:
     """All bounds on one model."""
     graph = instance.graph()
     above = ef.solve(graph, "PR", "trw", time_limit=limit).upper_bound
@@ -100,10 +100,10 @@ def compared(instance: Instance, limit: float, memory: float) -> Row:
     got = ef.solve(graph, "PR", f"mini-buckets(memory_limit={memory})", time_limit=limit)
     high = [np.inf if bound is None else bound for bound in (above, got.upper_bound)]
     low = [-np.inf if bound is None else bound for bound in (below, got.lower_bound)]
-    return Row(instance.name, limit, high[0], high[1], low[0], low[1], str(got.status))
+    return BoundsRow(instance.name, limit, high[0], high[1], low[0], low[1], str(got.status))
 
 
-def summary(rows: list[Row]) -> str:
+def summary(rows: list[BoundsRow]) -> str:
     """How often each side is better, and the median and the largest ratio."""
     if not rows:
         return "no models"

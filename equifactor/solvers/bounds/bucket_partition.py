@@ -59,7 +59,7 @@ def sizes_of(scopes: OrderedScopes, layers: list[Layer]) -> tuple[float, float]:
     return entries, messages
 
 
-class _Clusters(NamedTuple):
+class _LayerClusters(NamedTuple):
     """The clusters of all layers, bucket after bucket."""
 
     tables: Structure  # their axes: what is eliminated last comes first, as in every message
@@ -68,7 +68,7 @@ class _Clusters(NamedTuple):
     cluster_of: IntArray  # [layers, V]
 
 
-class _Operands(NamedTuple):
+class _ClusterOperands(NamedTuple):
     """Tables that clusters sum: factors, messages, or shifts."""
 
     cluster: IntArray  # [n]
@@ -109,7 +109,7 @@ def partition(structure: Structure, scopes: OrderedScopes, layers: list[Layer], 
     )  # fmt: skip
 
 
-def _clusters(scopes: OrderedScopes, layers: list[Layer]) -> _Clusters:
+def _clusters(scopes: OrderedScopes, layers: list[Layer]) -> _LayerClusters:
     holds = np.array([layer.variables for layer in layers])
     holds[0] |= ~holds.any(axis=0)  # A variable without factors is summed out by itself.
     variable, layer_of = np.nonzero(holds.T)
@@ -124,10 +124,10 @@ def _clusters(scopes: OrderedScopes, layers: list[Layer]) -> _Clusters:
     used = np.column_stack((np.arange(widest)[::-1] < width[:, None], np.ones(len(variable), bool)))
     axes = np.column_stack((separator[:, ::-1], variable))[used]
     parent = np.where(width > 0, cluster_of[layer_of, separator[:, 0]], -1)
-    return _Clusters(Structure.build(scopes.card, ptr_of(width + 1), axes), variable, parent, cluster_of)
+    return _LayerClusters(Structure.build(scopes.card, ptr_of(width + 1), axes), variable, parent, cluster_of)
 
 
-def _links(clusters: _Clusters, scopes: OrderedScopes) -> tuple[IntArray, Structure]:
+def _links(clusters: _LayerClusters, scopes: OrderedScopes) -> tuple[IntArray, Structure]:
     """[n, 2] pairs of clusters of one bucket, which make a tree of it, and the scopes of what they exchange."""
     from equifactor.solvers.bounds.layer_kernels import link_clusters
 
@@ -140,24 +140,26 @@ def _links(clusters: _Clusters, scopes: OrderedScopes) -> tuple[IntArray, Struct
     return links, Structure.build(scopes.card, scope_ptr, scope[:used])
 
 
-def _factors(structure: Structure, scopes: OrderedScopes, held: BoolArray, clusters: _Clusters) -> _Operands:
+def _factors(
+    structure: Structure, scopes: OrderedScopes, held: BoolArray, clusters: _LayerClusters
+) -> _ClusterOperands:
     layer, factor = np.nonzero(held)
     none = np.full(len(factor), -1)
     item_ptr, edge = picked(structure.scope_ptr, factor)
-    return _Operands(
+    return _ClusterOperands(
         cluster=clusters.cluster_of[layer, scopes.first[factor]], source=structure.table_ptr[factor],
         length=np.diff(structure.table_ptr)[factor], sign=1.0 / held.sum(axis=0)[factor], below=none, target=none,
         item_ptr=item_ptr, items=scopes.place[structure.scope_vars[edge]], steps=structure.stride[edge],
     )  # fmt: skip
 
 
-def _messages(clusters: _Clusters, message: IntArray, dim: IntArray) -> _Operands:
+def _messages(clusters: _LayerClusters, message: IntArray, dim: IntArray) -> _ClusterOperands:
     tables, sender = clusters.tables, np.flatnonzero(clusters.parent >= 0)
     kept = np.ones(tables.num_edges, bool)
     kept[tables.scope_ptr[1:] - 1] = False  # the eliminated variable
     item_ptr, edge = picked(ptr_of(tables.arity - 1), sender)
     edge = np.flatnonzero(kept)[edge]
-    return _Operands(
+    return _ClusterOperands(
         cluster=clusters.parent[sender], source=message[sender], length=np.diff(message)[sender],
         sign=np.ones(len(sender)), below=sender, target=message[sender] - message[0],
         item_ptr=item_ptr, items=tables.scope_vars[edge],
@@ -165,11 +167,11 @@ def _messages(clusters: _Clusters, message: IntArray, dim: IntArray) -> _Operand
     )  # fmt: skip
 
 
-def _shifts(links: IntArray, shifts: Structure, first_message: int, first_shift: int) -> list[_Operands]:
+def _shifts(links: IntArray, shifts: Structure, first_message: int, first_shift: int) -> list[_ClusterOperands]:
     """Shifts at the clusters that get them, and at those that give them, whose gradients lie behind all the others."""
     start, none = shifts.table_ptr[:-1], np.full(len(links), -1)
     return [
-        _Operands(
+        _ClusterOperands(
             cluster=links[:, side], source=first_shift + start, length=np.diff(shifts.table_ptr),
             sign=np.full(len(links), sign), below=none,
             target=first_shift - first_message + start + side * int(shifts.table_ptr[-1]),
@@ -179,7 +181,7 @@ def _shifts(links: IntArray, shifts: Structure, first_message: int, first_shift:
     ]  # fmt: skip
 
 
-def _buckets(clusters: _Clusters, parts: list[_Operands], message: IntArray, dim: IntArray) -> Buckets:
+def _buckets(clusters: _LayerClusters, parts: list[_ClusterOperands], message: IntArray, dim: IntArray) -> Buckets:
     """The operands of all clusters, one cluster after the other."""
     from equifactor.solvers.bounds.layer_kernels import steps_along_axes
     from equifactor.solvers.bounds.mini_bucket_kernels import Buckets

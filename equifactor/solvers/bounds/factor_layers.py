@@ -49,7 +49,7 @@ class OrderedScopes:
 
     def __init__(self, structure: Structure, order: IntArray) -> None:
         from equifactor.numerics.jit import plain
-        from equifactor.solvers.bounds.layer_kernels import Scopes
+        from equifactor.solvers.bounds.layer_kernels import PlacedScopes
 
         self.order = order
         self.place = np.empty(len(order), np.int64)
@@ -64,7 +64,9 @@ class OrderedScopes:
         self.largest_arity = int(structure.arity.max(initial=0))
         around = np.argsort(place, kind="stable")
         self.arrays = plain(
-            Scopes(self.bits, self.ptr, self.places, ptr_of(np.bincount(place, minlength=len(order))), factor[around])
+            PlacedScopes(
+                self.bits, self.ptr, self.places, ptr_of(np.bincount(place, minlength=len(order))), factor[around]
+            )
         )
         self.factor_bits = np.bincount(factor, self.bits[place], minlength=structure.num_factors)
         held = np.flatnonzero(structure.arity)
@@ -93,13 +95,13 @@ class Growth:
 
     def __init__(self, scopes: OrderedScopes, most_bits: float, clock: Clock) -> None:
         from equifactor.numerics.jit import plain
-        from equifactor.solvers.bounds.layer_kernels import Clusters
+        from equifactor.solvers.bounds.layer_kernels import GrowingClusters
 
         self._scopes, self._most, self._clock = scopes, most_bits + _ROUNDING, clock
         count = scopes.num_vars
         most = min(most_bits / float(scopes.bits.min(initial=1.0)), count) if count else 0
         wide = max(math.floor(most), 1)
-        self.clusters = Clusters(
+        self.clusters = GrowingClusters(
             separator=np.zeros((count, wide), np.int64), width=np.zeros(count, np.int64),
             journal=np.empty((count, wide + 2), np.int64), stamp=np.zeros(count + 2, np.int64),
             rest=np.empty(wide + scopes.largest_arity, np.int64),

@@ -13,7 +13,7 @@ from equifactor.numerics.jit import inlined, kernel
 from equifactor.typing import FloatArray, IntArray
 
 
-class Scopes(NamedTuple):
+class PlacedScopes(NamedTuple):
     """The scopes of the factors, ascending, and the factors around each variable."""
 
     bits: FloatArray  # [V] log2 of the states of each variable
@@ -23,7 +23,7 @@ class Scopes(NamedTuple):
     around: IntArray  # [E] factors
 
 
-class Clusters(NamedTuple):
+class GrowingClusters(NamedTuple):
     """One cluster for each variable, none above a size, and what is needed to take a step back."""
 
     separator: IntArray  # [V, W]
@@ -95,7 +95,7 @@ def _widen(first, count, most, bits, clusters):
 @kernel
 def take_factors(factors, most, scopes, clusters, taken):
     """Add factors, one after the other, unless a cluster would exceed `most` bits; sets taken [F]."""
-    scopes, clusters = Scopes(*scopes), Clusters(*clusters)
+    scopes, clusters = PlacedScopes(*scopes), GrowingClusters(*clusters)
     for a in factors:
         start, stop = scopes.ptr[a], scopes.ptr[a + 1]
         for e in range(start + 1, stop):
@@ -113,7 +113,7 @@ def take_variables(start, stop, allowed, most, scopes, clusters, inside):
 
     A variable brings all its factors along, cut to what is inside.
     """
-    scopes, clusters = Scopes(*scopes), Clusters(*clusters)
+    scopes, clusters = PlacedScopes(*scopes), GrowingClusters(*clusters)
     for v in range(start, stop):
         if allowed[v]:
             inside[v] = True
@@ -138,7 +138,7 @@ def take_variables(start, stop, allowed, most, scopes, clusters, inside):
 @kernel
 def steps_from(start, scopes):
     """[V] steps from the variables of start [V], V where there is no way."""
-    scopes = Scopes(*scopes)
+    scopes = PlacedScopes(*scopes)
     far = np.full(len(start), len(start))
     queue = np.empty(len(start), np.int64)
     tail = 0
