@@ -136,13 +136,12 @@ class BlockField:
 
     def _choose(self, scopes: OrderedScopes, most_bits: float, clock: Clock) -> list[IntArray]:
         """Blocks until every variable is in one or stays fixed."""
-        allowed = [True] * scopes.num_vars
+        allowed = np.ones(scopes.num_vars, bool)
         groups: list[IntArray] = []
-        while any(allowed):
-            places = grow_block(scopes, allowed, most_bits, clock)
+        while allowed.any():
+            places = Growth(scopes, most_bits, clock).take_variables(allowed)
             variables = np.sort(scopes.order[places])
-            for v in places:
-                allowed[v] = False
+            allowed &= ~places
             if not groups or self._may_move(variables):
                 self.block_of[variables] = len(groups)
                 groups.append(variables)
@@ -236,21 +235,6 @@ class BlockField:
             clusters = block.program.clusters
             steps += float(clusters.in_ptr[-1] + clusters.dim.sum()) + _STEPS * len(clusters.dim)
         return _EPS * (steps + size) * (4.0 * size + 4.0 * len(self.blocks) + 1.0)
-
-
-def grow_block(scopes: OrderedScopes, allowed: list[bool], most_bits: float, clock: Clock) -> list[int]:
-    """Variables, as places in the order, whose own model has clusters of at most 2^most_bits entries; at least one.
-
-    Along the order each allowed variable joins unless it makes a cluster too large.
-    """
-    growth = Growth(scopes, most_bits, clock)
-    inside, found = 0, []
-    for v, may in enumerate(allowed):
-        joined = inside | 1 << v
-        if may and (growth.add_all([scopes.masks[a] & joined for a in scopes.around[v]]) or not inside):
-            inside = joined
-            found.append(v)
-    return found
 
 
 def _states_of_entries(s: Structure) -> IntArray:

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from equifactor.solvers.bounds.weighted_bound import WeightedBound
     from equifactor.typing import FloatArray
 
-_MEMORY = 20  # pairs of steps and changes of the gradient that are kept
+_PAIRS = 20  # of steps and changes of the gradient that are kept, as long as there is memory
+_LEAST_PAIRS = 5
 _SUFFICIENT = 1e-4  # a step must lower the bound by this share of what its slope promises
 _LONGEST = 5.0  # no shift or log weight moves further at once
 _SHORTEST = 1e-8  # shorter steps are not tried
@@ -19,15 +20,24 @@ _WIDEST = 30.0  # log weights stay within this of each other
 
 
 class Descent:
-    """A run of L-BFGS on one bound. `step` makes one iteration; `best` never rises."""
+    """A run of L-BFGS on one bound. `step` makes one iteration; `best` never rises.
 
-    def __init__(self, bound: WeightedBound) -> None:
+    Args:
+        bound: what to lower.
+        shift: [L] shifts to begin with where they are better than none.
+        memory: bytes for what the descent remembers.
+    """
+
+    def __init__(self, bound: WeightedBound, shift: FloatArray | None = None, memory: float = np.inf) -> None:
         self.bound = bound
         self.best = np.inf
         self.iterations = 0
         self.settled = False
         self._point = np.zeros(len(bound.shift) + len(bound.weight))
+        self._shift = shift
+        self._keep = int(np.clip(memory / (16.0 * max(len(self._point), 1)), _LEAST_PAIRS, _PAIRS))
         self._slope = np.zeros(0)
+        self._reach = np.zeros(0)  # how far each number may go for its slope
         self._value = np.inf
         self._pairs: list[tuple[FloatArray, FloatArray, float]] = []
 
@@ -58,8 +68,17 @@ class Descent:
 
     def _start(self, clock: Clock) -> bool:
         self.iterations = 1
-        value = self._evaluate(self._point, clock)
-        return value is not None and self._accept(self._point, value, clock)
+        point = self._point
+        value = self._evaluate(point, clock)
+        if value is not None and self._shift is not None:
+            other = point.copy()
+            other[: len(self._shift)] = self._shift
+            shifted = self._evaluate(other, clock)
+            if shifted is not None and shifted < value:
+                point, value = other, shifted
+            else:
+                value = self._evaluate(point, clock)  # The way down follows the last way up.
+        return value is not None and self._accept(point, value, clock)
 
     def _evaluate(self, point: FloatArray, clock: Clock) -> float | None:
         count = len(self.bound.shift)
@@ -78,21 +97,21 @@ class Descent:
             moved, change = point - self._point, slope - self._slope
             bend = float(moved @ change)
             if bend > 1e-10 * float(moved @ moved):
-                self._pairs = [*self._pairs[1 - _MEMORY :], (moved, change, bend)]
-        self._point, self._value, self._slope = point, value, slope
+                self._pairs = [*self._pairs[1 - self._keep :], (moved, change, bend)]
+        self._point, self._value, self._slope, self._reach = point, value, slope, self.bound.reach()
         return True
 
     def _direction(self) -> FloatArray:
-        """Downhill, by the two loops of L-BFGS."""
+        """Downhill, by the two loops of L-BFGS, which see the curvature of single numbers from the start."""
         ahead = -self._slope
         if not self._pairs:
-            return ahead / max(float(np.abs(ahead).max(initial=0.0)), 1e-300)
+            return ahead * self._reach
         shares = []
         for moved, change, bend in reversed(self._pairs):
             shares.append(float(moved @ ahead) / bend)
             ahead -= shares[-1] * change
         _, change, bend = self._pairs[-1]
-        ahead *= bend / float(change @ change)
+        ahead *= self._reach * (bend / float(change @ (self._reach * change)))
         for (moved, change, bend), share in zip(self._pairs, reversed(shares), strict=True):
             ahead += (share - float(change @ ahead) / bend) * moved
         return ahead

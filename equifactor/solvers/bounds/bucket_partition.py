@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from equifactor.graph.pointers import ptr_of
-from equifactor.solvers.bounds.factor_layers import Layer, OrderedScopes, OutOfTime, members
+from equifactor.graph.pointers import picked, ptr_of
+from equifactor.graph.structure import Structure
+from equifactor.solvers.bounds.factor_layers import Layer, OrderedScopes, OutOfTime
 
 if TYPE_CHECKING:
     from equifactor.clock import Clock
-    from equifactor.graph.structure import Structure
     from equifactor.solvers.bounds.mini_bucket_kernels import Buckets
-    from equifactor.typing import IntArray
+    from equifactor.typing import BoolArray, FloatArray, IntArray
 
 LINK_BITS = 6.0  # Two clusters exchange a function of as many shared variables as have 64 joint states.
 
@@ -35,6 +34,8 @@ class Partition:
     first_shift: int  # where shifts begin
     links: IntArray  # [n, 2] clusters that get and give each shift
     link_ptr: IntArray  # [n+1] pointer to the entries of each shift
+    held: BoolArray  # [layers, F] the factors of each layer
+    cluster_of: IntArray  # [layers, V] the cluster of each variable in each layer, -1 where it has none
 
     @property
     def entries(self) -> int:
@@ -47,30 +48,38 @@ class Partition:
         return int(self.link_ptr[-1])
 
 
-def entries_of(scopes: OrderedScopes, layers: list[Layer]) -> float:
-    """Entries of all clusters of some layers, before anything is allocated."""
-    return sum(
-        2.0 ** scopes.size(layer.separators[v] | 1 << v) for layer in layers for v in members(layer.variables)
-    )  # fmt: skip
+def sizes_of(scopes: OrderedScopes, layers: list[Layer]) -> tuple[float, float]:
+    """Entries of all clusters of some layers, and of their messages, before anything is allocated."""
+    entries, messages = 0.0, 0.0
+    for layer in layers:
+        inside = np.arange(layer.separators.shape[1]) < layer.width[:, None]
+        size = np.exp2(np.where(inside, scopes.bits[layer.separators], 0.0).sum(axis=1))[layer.variables]
+        entries += float(size @ scopes.card[layer.variables])
+        messages += float(size.sum())
+    return entries, messages
 
 
-@dataclass(slots=True)
-class _Cluster:
-    """A cluster while it is put together: variables are places in the order."""
+class _LayerClusters(NamedTuple):
+    """The clusters of all layers, bucket after bucket."""
 
-    variable: int
-    variables: int  # the set of all
-    operands: list[tuple[int, float]] = field(default_factory=list)  # factor a as a, cluster c as -1 - c; with shares
-    shifts: list[tuple[int, int]] = field(default_factory=list)  # numbers of links, and signs
+    tables: Structure  # their axes: what is eliminated last comes first, as in every message
+    variable: IntArray  # [C]
+    parent: IntArray  # [C] the cluster that gets its message, or -1
+    cluster_of: IntArray  # [layers, V]
 
 
-@dataclass(frozen=True, slots=True)
-class _Link:
-    """Two clusters of one bucket, and the variables of the function that one takes from the other."""
+class _ClusterOperands(NamedTuple):
+    """Tables that clusters sum: factors, messages, or shifts."""
 
-    gets: int
-    gives: int
-    scope: list[int]  # latest elimination first
+    cluster: IntArray  # [n]
+    source: IntArray  # [n] first entry in `values`
+    length: IntArray  # [n]
+    sign: FloatArray  # [n] what it counts
+    below: IntArray  # [n] the cluster that sends it, or -1
+    target: IntArray  # [n] first entry of its gradient, or -1
+    item_ptr: IntArray  # [n+1]
+    items: IntArray  # its variables
+    steps: IntArray  # and its steps along them
 
 
 def partition(structure: Structure, scopes: OrderedScopes, layers: list[Layer], clock: Clock) -> Partition:
@@ -78,147 +87,122 @@ def partition(structure: Structure, scopes: OrderedScopes, layers: list[Layer], 
 
     Raises `OutOfTime` when the clock stops.
     """
-    held = np.zeros(structure.num_factors)
-    for layer in layers:
-        held[layer.factors] += 1.0
-    own: list[list[tuple[int, float]]] = [[] for _ in range(len(layers) * scopes.num_vars)]
+    clusters = _clusters(scopes, layers)
+    if clock.stopped:
+        raise OutOfTime
+    links, shifts = _links(clusters, scopes)
+    if clock.stopped:
+        raise OutOfTime
+    held = np.array([layer.factors for layer in layers])
+    size, dim = np.diff(clusters.tables.table_ptr), scopes.card[clusters.variable]
+    message = structure.num_entries + ptr_of(size // dim)
+    parts = [
+        _factors(structure, scopes, held, clusters),
+        _messages(clusters, message, dim),
+        *_shifts(links, shifts, int(message[0]), int(message[-1])),
+    ]
+    count = np.bincount(clusters.variable, minlength=scopes.num_vars)
+    return Partition(
+        _buckets(clusters, parts, message, dim), clusters.variable, count[clusters.variable],
+        np.flatnonzero(clusters.parent < 0), int(message[0]), int(message[-1]), links, shifts.table_ptr, held,
+        clusters.cluster_of,
+    )  # fmt: skip
+
+
+def _clusters(scopes: OrderedScopes, layers: list[Layer]) -> _LayerClusters:
+    holds = np.array([layer.variables for layer in layers])
+    holds[0] |= ~holds.any(axis=0)  # A variable without factors is summed out by itself.
+    variable, layer_of = np.nonzero(holds.T)
+    cluster_of = np.full(holds.shape, -1)
+    cluster_of[layer_of, variable] = np.arange(len(variable))
+    widest = max(layer.separators.shape[1] for layer in layers)
+    separator, width = np.zeros((len(variable), widest), np.int64), np.zeros(len(variable), np.int64)
     for n, layer in enumerate(layers):
-        for a in layer.factors:
-            own[n * scopes.num_vars + scopes.scopes[a][0]].append((a, 1.0 / float(held[a])))
-    clusters: list[_Cluster] = []
-    links: list[_Link] = []
-    for v in range(scopes.num_vars):
-        if clock.stopped:
-            raise OutOfTime
-        first = len(clusters)
-        inside = [n for n, layer in enumerate(layers) if layer.variables >> v & 1]
-        for n in inside:
-            separator = layers[n].separators[v]
-            if separator:
-                parent = (separator & -separator).bit_length() - 1
-                own[n * scopes.num_vars + parent].append((-1 - len(clusters), 1.0))
-            clusters.append(_Cluster(v, separator | 1 << v, own[n * scopes.num_vars + v]))
-        if not inside:
-            clusters.append(_Cluster(v, 1 << v))
-        _link(clusters, first, links, scopes)
-    return _Writer(structure, scopes, clusters, links).partition()
+        mine = np.flatnonzero(layer_of == n)
+        separator[mine, : layer.separators.shape[1]] = layer.separators[variable[mine]]
+        width[mine] = layer.width[variable[mine]]
+    used = np.column_stack((np.arange(widest)[::-1] < width[:, None], np.ones(len(variable), bool)))
+    axes = np.column_stack((separator[:, ::-1], variable))[used]
+    parent = np.where(width > 0, cluster_of[layer_of, separator[:, 0]], -1)
+    return _LayerClusters(Structure.build(scopes.card, ptr_of(width + 1), axes), variable, parent, cluster_of)
 
 
-def _link(clusters: list[_Cluster], first: int, links: list[_Link], scopes: OrderedScopes) -> None:
-    """Join the clusters of a bucket by pairs, those with the most in common first."""
-    nearest = dict.fromkeys(range(first + 1, len(clusters)), (-1.0, first))  # what each has in common, and with whom
-    new = first
-    while nearest:
-        for j, (most, _) in nearest.items():
-            common = scopes.size(clusters[new].variables & clusters[j].variables)
-            if common > most:
-                nearest[j] = common, new
-        other = max(nearest, key=lambda j: (nearest[j][0], -j))
-        one = nearest.pop(other)[1]
-        scope: list[int] = []
-        room = LINK_BITS
-        for v in members(clusters[one].variables & clusters[other].variables):
-            if scopes.bits[v] <= room or not scope:
-                scope.append(v)
-                room -= scopes.bits[v]
-        clusters[one].shifts.append((len(links), 1))
-        clusters[other].shifts.append((len(links), -1))
-        links.append(_Link(one, other, scope[::-1]))
-        new = other
+def _links(clusters: _LayerClusters, scopes: OrderedScopes) -> tuple[IntArray, Structure]:
+    """[n, 2] pairs of clusters of one bucket, which make a tree of it, and the scopes of what they exchange."""
+    from equifactor.solvers.bounds.layer_kernels import link_clusters
+
+    tables = clusters.tables
+    count = np.bincount(clusters.variable, minlength=scopes.num_vars)
+    links = np.empty((len(clusters.variable) - scopes.num_vars, 2), np.int64)
+    scope_ptr, scope = np.zeros(len(links) + 1, np.int64), np.empty(tables.num_edges, np.int64)
+    graph = tables.scope_ptr, tables.scope_vars, scopes.bits
+    used = link_clusters(ptr_of(count), *graph, LINK_BITS, links, scope_ptr, scope)
+    return links, Structure.build(scopes.card, scope_ptr, scope[:used])
 
 
-class _Writer:
-    """Writes clusters and links into arrays."""
-
-    def __init__(
-        self, structure: Structure, scopes: OrderedScopes, clusters: list[_Cluster], links: list[_Link]
-    ) -> None:
-        card = scopes.card
-        self.structure, self.scopes, self.clusters, self.links = structure, scopes, clusters, links
-        # Axes: what is eliminated last comes first, as in every message.
-        self.axes = [members(c.variables)[::-1] for c in clusters]
-        size = np.array([math.prod([card[v] for v in axes]) for axes in self.axes], np.int64)
-        self.dim = np.array([card[c.variable] for c in clusters], np.int64)
-        self.table = ptr_of(size)
-        self.message_size = size // self.dim
-        self.first_message = structure.num_entries
-        self.message = self.first_message + ptr_of(self.message_size)
-        self.first_shift = int(self.message[-1])
-        self.link_ptr = ptr_of(np.array([math.prod([card[v] for v in link.scope]) for link in links], np.int64))
-        self.rows: list[tuple[int, float, int, int, int, int]] = []
-        self.strides: list[int] = []
-        self.in_ptr = [0]
-        self.has_parent = np.zeros(len(clusters), bool)
-        # Lists are several times as fast as arrays where single numbers are read.
-        self._scope_ptr: list[int] = structure.scope_ptr.tolist()
-        self._table_ptr: list[int] = structure.table_ptr.tolist()
-        self._places: list[int] = scopes.place[structure.scope_vars].tolist()
-        self._stride: list[int] = structure.stride.tolist()
-        self._message: list[int] = self.message.tolist()
-        self._link_ptr: list[int] = self.link_ptr.tolist()
-
-    def partition(self) -> Partition:
-        """All arrays."""
-        from equifactor.solvers.bounds.mini_bucket_kernels import Buckets
-
-        for c, cluster in enumerate(self.clusters):
-            for item, share in cluster.operands:
-                if item < 0:
-                    self._add_message(c, -1 - item)
-                else:
-                    self._add_factor(c, item, share)
-            for link, sign in cluster.shifts:
-                self._add_shift(c, link, sign)
-            self.in_ptr.append(len(self.rows))
-        rows = np.array(self.rows, float).reshape(-1, 6)
-        source, below, target, stride_ptr, length = rows[:, (0, 2, 3, 4, 5)].T.astype(np.int64)
-        bucket_of = np.array([c.variable for c in self.clusters], np.int64)
-        buckets = Buckets(
-            dim=self.dim,
-            axis_ptr=ptr_of(np.array([len(axes) for axes in self.axes], np.int64)),
-            axis_dim=np.array([self.scopes.card[v] for axes in self.axes for v in axes], np.int64),
-            table=self.table, message=self.message, message_size=self.message_size,
-            in_ptr=np.array(self.in_ptr, np.int64),
-            source=source.copy(), sign=rows[:, 1].copy(), below=below.copy(), target=target.copy(),
-            stride_ptr=stride_ptr.copy(), strides=np.array(self.strides, np.int64), length=length.copy(),
-        )  # fmt: skip
-        copies = np.bincount(bucket_of, minlength=self.scopes.num_vars)[bucket_of]
-        links = np.array([(link.gets, link.gives) for link in self.links], np.int64).reshape(-1, 2)
-        return Partition(
-            buckets, bucket_of, copies, np.flatnonzero(~self.has_parent), self.first_message, self.first_shift, links,
-            self.link_ptr,
-        )  # fmt: skip
-
-    def _add_message(self, c: int, sender: int) -> None:
-        self.has_parent[sender] = True
-        start, stop = self._message[sender : sender + 2]
-        place = start, stop - start, start - self.first_message
-        self._add(c, place, _steps(self.axes[sender][:-1], self.scopes.card), sender, 1.0)
-
-    def _add_factor(self, c: int, factor: int, share: float) -> None:
-        start, stop = self._table_ptr[factor : factor + 2]
-        edges = slice(*self._scope_ptr[factor : factor + 2])
-        steps = dict(zip(self._places[edges], self._stride[edges], strict=True))
-        self._add(c, (start, stop - start, -1), steps, -1, share)
-
-    def _add_shift(self, c: int, link: int, sign: int) -> None:
-        start, stop = self._link_ptr[link : link + 2]
-        # The gradient at the cluster that gives a function lies behind all those at clusters that get one.
-        target = self.first_shift - self.first_message + start + (0 if sign > 0 else self._link_ptr[-1])
-        steps = _steps(self.links[link].scope, self.scopes.card)
-        self._add(c, (self.first_shift + start, stop - start, target), steps, -1, float(sign))
-
-    def _add(self, c: int, place: tuple[int, int, int], steps: dict[int, int], below: int, share: float) -> None:
-        """One operand of cluster c: its first entry, its length, the first entry of its gradient; its steps."""
-        start, length, target = place
-        self.rows.append((start, share, below, target, len(self.strides), length))
-        self.strides += [steps.get(v, 0) for v in self.axes[c]]
+def _factors(
+    structure: Structure, scopes: OrderedScopes, held: BoolArray, clusters: _LayerClusters
+) -> _ClusterOperands:
+    layer, factor = np.nonzero(held)
+    none = np.full(len(factor), -1)
+    item_ptr, edge = picked(structure.scope_ptr, factor)
+    return _ClusterOperands(
+        cluster=clusters.cluster_of[layer, scopes.first[factor]], source=structure.table_ptr[factor],
+        length=np.diff(structure.table_ptr)[factor], sign=1.0 / held.sum(axis=0)[factor], below=none, target=none,
+        item_ptr=item_ptr, items=scopes.place[structure.scope_vars[edge]], steps=structure.stride[edge],
+    )  # fmt: skip
 
 
-def _steps(scope: list[int], card: list[int]) -> dict[int, int]:
-    """The step of a table in C order along each of its variables."""
-    steps, run = {}, 1
-    for v in reversed(scope):
-        steps[v] = run
-        run *= card[v]
-    return steps
+def _messages(clusters: _LayerClusters, message: IntArray, dim: IntArray) -> _ClusterOperands:
+    tables, sender = clusters.tables, np.flatnonzero(clusters.parent >= 0)
+    kept = np.ones(tables.num_edges, bool)
+    kept[tables.scope_ptr[1:] - 1] = False  # the eliminated variable
+    item_ptr, edge = picked(ptr_of(tables.arity - 1), sender)
+    edge = np.flatnonzero(kept)[edge]
+    return _ClusterOperands(
+        cluster=clusters.parent[sender], source=message[sender], length=np.diff(message)[sender],
+        sign=np.ones(len(sender)), below=sender, target=message[sender] - message[0],
+        item_ptr=item_ptr, items=tables.scope_vars[edge],
+        steps=tables.stride[edge] // np.repeat(dim[sender], np.diff(item_ptr)),
+    )  # fmt: skip
+
+
+def _shifts(links: IntArray, shifts: Structure, first_message: int, first_shift: int) -> list[_ClusterOperands]:
+    """Shifts at the clusters that get them, and at those that give them, whose gradients lie behind all the others."""
+    start, none = shifts.table_ptr[:-1], np.full(len(links), -1)
+    return [
+        _ClusterOperands(
+            cluster=links[:, side], source=first_shift + start, length=np.diff(shifts.table_ptr),
+            sign=np.full(len(links), sign), below=none,
+            target=first_shift - first_message + start + side * int(shifts.table_ptr[-1]),
+            item_ptr=shifts.scope_ptr, items=shifts.scope_vars, steps=shifts.stride,
+        )
+        for side, sign in ((0, 1.0), (1, -1.0))
+    ]  # fmt: skip
+
+
+def _buckets(clusters: _LayerClusters, parts: list[_ClusterOperands], message: IntArray, dim: IntArray) -> Buckets:
+    """The operands of all clusters, one cluster after the other."""
+    from equifactor.solvers.bounds.layer_kernels import steps_along_axes
+    from equifactor.solvers.bounds.mini_bucket_kernels import Buckets
+
+    cluster, source, length, sign, below, target = (
+        np.concatenate(columns) for columns in list(zip(*parts, strict=True))[:6]
+    )
+    order = np.argsort(cluster, kind="stable")
+    tables = clusters.tables
+    item_ptr = ptr_of(np.concatenate([np.diff(part.item_ptr) for part in parts]))
+    items, steps = (np.concatenate([part[n] for part in parts]) for n in (7, 8))
+    item_ptr, item = picked(item_ptr, order)
+    stride_ptr = ptr_of(tables.arity[cluster[order]])
+    strides = np.zeros(int(stride_ptr[-1]), np.int64)
+    steps_along_axes(
+        cluster[order], item_ptr, items[item], steps[item], tables.scope_ptr, tables.scope_vars, stride_ptr, strides
+    )  # fmt: skip
+    return Buckets(
+        dim=dim, axis_ptr=tables.scope_ptr, axis_dim=tables.card[tables.scope_vars], table=tables.table_ptr,
+        message=message, message_size=np.diff(message),
+        in_ptr=ptr_of(np.bincount(cluster, minlength=len(dim))),
+        source=source[order], sign=sign[order], below=below[order], target=target[order],
+        stride_ptr=stride_ptr, strides=strides, length=length[order],
+    )  # fmt: skip

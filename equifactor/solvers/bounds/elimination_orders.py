@@ -19,7 +19,7 @@ _TRIES = 8  # orders of least fill to try
 
 
 def candidate_orders(structure: Structure, most_work: float, seed: int) -> Iterator[tuple[str, IntArray]]:
-    """Names and orders [V]: as the model lists its variables, by least fill, by breadth.
+    """Names and orders [V]: by least fill, as the model lists its variables, by breadth.
 
     Args:
         structure: the model.
@@ -28,10 +28,10 @@ def candidate_orders(structure: Structure, most_work: float, seed: int) -> Itera
     """
     from equifactor.solvers.elimination.orders import Order, PlanningLimits, best_order
 
-    yield "listed", np.arange(structure.num_vars)
     found = best_order(structure, PlanningLimits(tries=_TRIES, work=most_work), seed)
     if isinstance(found, Order):
         yield "fill", found.variables
+    yield "listed", np.arange(structure.num_vars)
     yield "breadth", by_breadth(structure)
 
 

@@ -7,20 +7,21 @@ bounds than buckets that are split one by one: five times on a 20x20 grid at the
 
 from __future__ import annotations
 
-from collections import deque
+import math
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.graph.pointers import ptr_of
+
 if TYPE_CHECKING:
     from equifactor.clock import Clock
     from equifactor.graph.structure import Structure
-    from equifactor.typing import IntArray
+    from equifactor.typing import BoolArray, IntArray
 
 LEAST_LAYERS = 4
-_LOOKS = 64  # additions between two looks at the clock
+_LOOKS = 4096  # additions between two looks at the clock
 _ROUNDING = 1e-9  # of sums of logs of cardinalities
 
 
@@ -30,11 +31,12 @@ class OutOfTime(Exception):  # noqa: N818 - nothing went wrong
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """Some factors and the clusters that their elimination makes; variables are places in the order, sets are bits."""
+    """Some factors and the clusters that their elimination makes; variables are places in the order."""
 
-    factors: list[int]
-    separators: list[int]  # [V] the other variables of each cluster
-    variables: int  # those that occur
+    factors: BoolArray  # [F] those it holds
+    variables: BoolArray  # [V] those that occur in them
+    separators: IntArray  # [V, W] the other variables of each cluster, ascending
+    width: IntArray  # [V] how many there are
 
 
 class OrderedScopes:
@@ -46,95 +48,92 @@ class OrderedScopes:
     """
 
     def __init__(self, structure: Structure, order: IntArray) -> None:
+        from equifactor.numerics.jit import plain
+        from equifactor.solvers.bounds.layer_kernels import PlacedScopes
+
         self.order = order
         self.place = np.empty(len(order), np.int64)
         self.place[order] = np.arange(len(order))
-        self.card: list[int] = structure.card[order].tolist()
-        self.bits: list[float] = np.log2(structure.card[order]).tolist()
-        places, ptr = self.place[structure.scope_vars].tolist(), structure.scope_ptr.tolist()
-        self.scopes = [sorted(places[a:b]) for a, b in pairwise(ptr)]
-        self.masks = [sum(1 << v for v in scope) for scope in self.scopes]
-        self.around: list[list[int]] = [[] for _ in self.card]  # the factors of each variable
-        for a, scope in enumerate(self.scopes):
-            for v in scope:
-                self.around[v].append(a)
-        self.sequence = sorted((a for a, scope in enumerate(self.scopes) if scope), key=self.scopes.__getitem__)
-        by_card: dict[int, int] = {}
-        for v, states in enumerate(self.card):
-            by_card[states] = by_card.get(states, 0) | 1 << v
-        self._kinds = [(float(np.log2(states)), variables) for states, variables in by_card.items()]
+        self.card = structure.card[order].astype(np.int64)
+        self.bits = np.log2(self.card)
+        place = self.place[structure.scope_vars]
+        factor = structure.factor_of_edge
+        self.edge = np.lexsort((place, factor))  # [E] the edges of the model, those of a factor by their places
+        self.ptr = structure.scope_ptr
+        self.places = place[self.edge]  # [E] the scopes, ascending
+        self.largest_arity = int(structure.arity.max(initial=0))
+        around = np.argsort(place, kind="stable")
+        self.arrays = plain(
+            PlacedScopes(
+                self.bits, self.ptr, self.places, ptr_of(np.bincount(place, minlength=len(order))), factor[around]
+            )
+        )
+        self.factor_bits = np.bincount(factor, self.bits[place], minlength=structure.num_factors)
+        held = np.flatnonzero(structure.arity)
+        columns = [
+            np.where(structure.arity[held] > j, self.places[np.minimum(self.ptr[held] + j, len(place) - 1)], -1)
+            for j in range(self.largest_arity)
+        ]
+        self.sequence = held[np.lexsort(columns[::-1])] if columns else held  # by their scopes along the order
+        self.first = np.full(structure.num_factors, -1)  # [F] the variable of each factor that is eliminated first
+        self.first[held] = self.places[self.ptr[held]]
 
     @property
     def num_vars(self) -> int:
         """V, the number of variables."""
         return len(self.card)
 
-    def size(self, variables: int) -> float:
-        """log2 of the number of joint states of a set."""
-        if len(self._kinds) == 1:
-            return self._kinds[0][0] * variables.bit_count()
-        return sum(each * (variables & kind).bit_count() for each, kind in self._kinds)
-
-    def largest_factor(self) -> float:
-        """log2 of the entries of the largest table."""
-        return max(map(self.size, self.masks), default=0.0)
-
-    def distances(self, start: set[int]) -> list[int]:
-        """[V] steps from a set of variables, V where there is no way."""
-        far = [self.num_vars] * self.num_vars
-        for v in start:
-            far[v] = 0
-        queue = deque(sorted(start))
-        while queue:
-            v = queue.popleft()
-            for a in self.around[v]:
-                for u in self.scopes[a]:
-                    if far[u] > far[v] + 1:
-                        far[u] = far[v] + 1
-                        queue.append(u)
-        return far
+    def spread(self, factors: BoolArray) -> BoolArray:
+        """[V] the variables of some factors [F]."""
+        found = np.zeros(self.num_vars, bool)
+        found[self.places[np.repeat(factors, np.diff(self.ptr))]] = True
+        return found
 
 
 class Growth:
     """The clusters of a growing set of factors, none above a size; raises `OutOfTime` when the clock stops."""
 
     def __init__(self, scopes: OrderedScopes, most_bits: float, clock: Clock) -> None:
-        self._clock = clock
-        self._count = 0
-        self._scopes = scopes
-        self._most = most_bits + _ROUNDING
-        self.separators = [0] * scopes.num_vars
+        from equifactor.numerics.jit import plain
+        from equifactor.solvers.bounds.layer_kernels import GrowingClusters
 
-    def add(self, scope: int) -> bool:
-        """Add a factor unless a cluster would become too large; whether it was added."""
-        return self.add_all([scope])
+        self._scopes, self._most, self._clock = scopes, most_bits + _ROUNDING, clock
+        count = scopes.num_vars
+        most = min(most_bits / float(scopes.bits.min(initial=1.0)), count) if count else 0
+        wide = max(math.floor(most), 1)
+        self.clusters = GrowingClusters(
+            separator=np.zeros((count, wide), np.int64), width=np.zeros(count, np.int64),
+            journal=np.empty((count, wide + 2), np.int64), stamp=np.zeros(count + 2, np.int64),
+            rest=np.empty(wide + scopes.largest_arity, np.int64),
+            wider=np.empty(2 * wide + scopes.largest_arity, np.int64),
+        )  # fmt: skip
+        self._arrays = plain(self.clusters)
+        self.taken = np.zeros(len(scopes.ptr) - 1, bool)
 
-    def add_all(self, scopes: list[int]) -> bool:
-        """Add all of some factors or none; whether they were added.
+    def take(self, factors: IntArray) -> None:
+        """Add those of some factors, in their order, that make no cluster too large."""
+        from equifactor.solvers.bounds.layer_kernels import take_factors
 
-        What is new in a separator goes on to the cluster that receives the message, until nothing is new.
-        """
-        self._count += 1
-        if self._count % _LOOKS == 0 and self._clock.stopped:
+        for start in range(0, len(factors), _LOOKS):
+            self._look()
+            take_factors(
+                factors[start : start + _LOOKS], self._most, self._scopes.arrays, self._arrays, self.taken
+            )  # fmt: skip
+
+    def take_variables(self, allowed: BoolArray) -> BoolArray:
+        """[V] those allowed [V] variables that can join along the order with all their factors, cut to these."""
+        from equifactor.solvers.bounds.layer_kernels import take_variables
+
+        inside = np.zeros(len(allowed), bool)
+        for start in range(0, len(allowed), _LOOKS):
+            self._look()
+            stop = min(start + _LOOKS, len(allowed))
+            take_variables(start, stop, allowed, self._most, self._scopes.arrays, self._arrays, inside)
+        return inside
+
+    def _look(self) -> None:
+        if self._clock.stopped:
             raise OutOfTime
-        size, most, separators = self._scopes.size, self._most, self.separators
-        before: list[tuple[int, int]] = []
-        for scope in scopes:
-            first = (scope & -scope).bit_length() - 1
-            rest = scope & (scope - 1)
-            while rest:
-                wider = separators[first] | rest
-                if wider == separators[first]:
-                    break
-                if size(wider | 1 << first) > most:
-                    for v, narrower in reversed(before):
-                        separators[v] = narrower
-                    return False
-                before.append((first, separators[first]))
-                separators[first] = wider
-                first = (wider & -wider).bit_length() - 1
-                rest = wider & (wider - 1)
-        return True
 
 
 def cover(scopes: OrderedScopes, most_bits: float, clock: Clock) -> list[Layer]:
@@ -145,41 +144,28 @@ def cover(scopes: OrderedScopes, most_bits: float, clock: Clock) -> list[Layer]:
     the factors that the fewest layers hold, from the end of the order. On a 20x20 torus two more layers bring the bound
     from 160 above the best lower one to 10, for 1.6 times the work.
     """
-    most_bits = max(most_bits, scopes.largest_factor())
-    held = dict.fromkeys(scopes.sequence, 0)
+    from equifactor.solvers.bounds.layer_kernels import steps_from
+
+    most_bits = max(most_bits, float(scopes.factor_bits.max(initial=0.0)))
+    held = np.zeros(len(scopes.ptr) - 1, np.int64)
+    sequence = scopes.sequence
+    rank = np.empty(len(held), np.int64)
+    rank[sequence] = np.arange(len(sequence))
     layers: list[Layer] = []
-    while not layers or (min(held.values(), default=1) == 0 or 1 < len(layers) < LEAST_LAYERS):
+    while not layers or not held[sequence].all() or 1 < len(layers) < LEAST_LAYERS:
         growth = Growth(scopes, most_bits, clock)
-        missing = [a for a in scopes.sequence if held[a] == 0]
-        if missing:
-            found = [a for a in missing if growth.add(scopes.masks[a])]
-            if layers or len(found) < len(missing):  # Otherwise the first layer holds all.
-                found += _padding(scopes, growth, found)
+        missing = sequence[held[sequence] == 0]
+        if len(missing):
+            growth.take(missing)
+            if layers or not growth.taken[missing].all():  # Otherwise the first layer holds all.
+                far = steps_from(scopes.spread(growth.taken), scopes.arrays)
+                furthest = np.zeros(len(held), np.int64)
+                np.maximum.at(furthest, np.repeat(np.arange(len(held)), np.diff(scopes.ptr)), far[scopes.places])
+                others = sequence[~growth.taken[sequence]]
+                growth.take(others[np.argsort(furthest[others], kind="stable")])
         else:
-            rarest = sorted(scopes.sequence, key=lambda a: (held[a], -scopes.scopes[a][0]))
-            found = [a for a in rarest if growth.add(scopes.masks[a])]
-        variables = 0
-        for a in found:
-            held[a] += 1
-            variables |= scopes.masks[a]
-        layers.append(Layer(found, growth.separators, variables))
+            growth.take(sequence[np.lexsort((rank[sequence], -scopes.first[sequence], held[sequence]))])
+        held += growth.taken
+        clusters = growth.clusters
+        layers.append(Layer(growth.taken, scopes.spread(growth.taken), clusters.separator, clusters.width))
     return layers
-
-
-def _padding(scopes: OrderedScopes, growth: Growth, found: list[int]) -> list[int]:
-    """Other factors that a layer has room for, those near to what it holds first."""
-    far = scopes.distances({v for a in found for v in scopes.scopes[a]})
-    inside = set(found)
-    others = [a for a in scopes.sequence if a not in inside]
-    others.sort(key=lambda a: max(far[v] for v in scopes.scopes[a]))
-    return [a for a in others if growth.add(scopes.masks[a])]
-
-
-def members(variables: int) -> list[int]:
-    """The elements of a set, ascending."""
-    found = []
-    while variables:
-        lowest = variables & -variables
-        found.append(lowest.bit_length() - 1)
-        variables ^= lowest
-    return found

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from equifactor.result import Task
+from equifactor.solver import SolveContext
 from equifactor.solvers.bounds.block_field import BlockField
 from equifactor.solvers.bounds.factor_layers import OrderedScopes, OutOfTime
 from equifactor.solvers.bounds.split_field import SplitField
+from equifactor.solvers.messages.meanfield import MeanField
 
 if TYPE_CHECKING:
     from equifactor.clock import Clock
@@ -17,11 +20,12 @@ if TYPE_CHECKING:
     from equifactor.solvers.optimise.local_search import LocalSearch
     from equifactor.typing import FloatArray
 
-_FIRST_BITS = 8.0  # clusters of the first blocks have at most 256 entries
-_BITS_MORE = 2.0  # and four times as many at every step
+_FIRST_BITS = 8.0  # clusters of the first blocks have at most 256 entries, or room for two variables
+_BITS_MORE = 2.0  # and four times as many at every step, or room for one variable more
 _SWEEPS = 20  # over all blocks of a field
 _GAIN = 1e-4  # a field that gains less in a sweep has settled
 _SHARE = 0.25  # of the time left that a new size may take
+_FIRST_SHARE = 0.1  # of the time left for the first bound
 _SEARCH = 0.1  # share of the time left for a better assignment
 _PHASES = 30  # of the local search before every size
 _MOST_SEARCHES = 10  # after which a model without a possible assignment is given up
@@ -56,6 +60,8 @@ class LowerSide:
     def __init__(self, graph: FactorGraph, most_bits: float, memory: float, iterations: int, seed: int) -> None:
         self._graph = graph
         self._most_bits, self._memory, self._seed = most_bits, memory * 2**30, seed
+        self._one = float(np.log2(graph.card.max(initial=2)))  # bits of the variable of the most states
+        self._more = max(_BITS_MORE, self._one)
         self.best = -math.inf
         self.finished = False
         self.seconds = 0.0  # that it has taken
@@ -65,6 +71,7 @@ class LowerSide:
         self._start = np.zeros(graph.num_vars, np.int64)
         self._score = -math.inf
         self._best: _BestField | None = None
+        self._first_q: FloatArray | None = None  # [X+1] of single variables
         self._description = ""
         self._split: SplitField | None = None
         self._splits, self._most_splits = 0, min(iterations, _MOST_SPLITS)
@@ -80,9 +87,9 @@ class LowerSide:
     def advance(self, orders: list[tuple[str, OrderedScopes]], clock: Clock) -> None:
         """One round: a better assignment and larger blocks; when they are as large as they may be, a split."""
         began = clock.seconds
-        bits = min(max(_FIRST_BITS, self._bits + _BITS_MORE), self._most_bits)
-        expected = self._cost + _SECONDS * _SWEEPS * 2.0**_BITS_MORE * self._entries
-        too_much = expected > _SHARE * clock.left or 2.0**_BITS_MORE * self._heaviest * _BYTES > self._memory
+        bits = min(max(_FIRST_BITS, 2.0 * self._one, self._bits + self._more), self._most_bits)
+        expected = self._cost + _SECONDS * _SWEEPS * 2.0**self._more * self._entries
+        too_much = expected > _SHARE * clock.left or 2.0**self._more * self._heaviest * _BYTES > self._memory
         if self._bits >= self._most_bits or (self._bits and too_much):
             self._refine(clock)
         else:
@@ -95,8 +102,22 @@ class LowerSide:
                 known = orders or [("listed", listed)]
                 known = sorted(known, key=lambda order: -self._reached.get(order[0], math.inf))  # the unknown first
                 for name, scopes in known[: 2 if len(self._reached) > 2 else None]:
-                    self._ascend(name, scopes, clock)
+                    self._ascend(name, scopes, clock.part(_SHARE))
             self._cost = clock.seconds - began
+        self.seconds += clock.seconds - began
+
+    def begin(self, clock: Clock) -> None:
+        """A first bound from `meanfield`, whose q is a start for blocks as well."""
+        began = clock.seconds
+        found = MeanField().run_one(self._graph, Task.PR, SolveContext(clock=clock.part(_FIRST_SHARE), seed=self._seed))
+        if found.lower_bound is not None and found.marginals is not None:
+            s = self._graph.structure
+            sizes = np.abs(np.where(np.isneginf(self._graph.log_phi), 0.0, self._graph.log_phi))
+            largest = np.maximum.reduceat(sizes, s.table_ptr[:-1]).sum() + np.log(s.card).sum()
+            sure = found.lower_bound - 2.0**-52 * (s.num_entries + 8.0 * float(s.card.sum())) * float(largest + 1.0)
+            self._first_q = np.append(found.marginals.values, 1.0)
+            if sure > self.best:
+                self.best, self.description = sure, "one field by meanfield"
         self.seconds += clock.seconds - began
 
     def _refine(self, clock: Clock) -> None:
@@ -158,12 +179,13 @@ class LowerSide:
             return
         self._entries += field.entries
         self._heaviest = max(self._heaviest, field.entries)
-        for q in [None] if self._best is None else [self._best.q, None]:
+        first = self._first_q if self._best is None else self._best.q
+        for q in [None] if first is None else [first, None]:
             field.begin(q)
             before = -math.inf
             for _ in range(_SWEEPS):
                 if not all(field.update(number, clock) for number in range(len(field.blocks))):
-                    return
+                    break
                 bound = field.bound()
                 self._reached[name] = max(bound, before)
                 if self._best is None or bound > self._best.bound:

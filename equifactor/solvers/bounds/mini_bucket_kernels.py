@@ -19,6 +19,8 @@ SOFTEST = -1e290
 EPS = 2.0**-52  # twice what one addition is off by, relative to its result: with room for exp and log
 OTHER_STEPS = 8.0  # the single steps of a powered sum, each off by EPS at most, besides its terms
 BLOCK = 1024  # entries of a cluster that are worked on at a time
+LARGEST_BLOCK = 16384  # or so many, where a block would have few rows otherwise: loops run over rows
+_FEW = 64
 _SCALAR, _ROW, _GATHER = 0, 1, 2  # an operand is one number within a block, lies there in a row, or is looked up
 
 
@@ -54,8 +56,8 @@ class Passing(NamedTuple):
     off: FloatArray  # [C] how far rounding may have moved each message
     size: FloatArray  # [C] largest absolute value of each message
     block: FloatArray  # scratch: entries of a block, state by state of the eliminated variable
-    rows: FloatArray  # scratch: [3, BLOCK]
-    offsets: IntArray  # scratch: [operands, BLOCK] places of the rows of a block in each operand
+    rows: FloatArray  # scratch: [3, LARGEST_BLOCK]
+    offsets: IntArray  # scratch: [operands, LARGEST_BLOCK] places of the rows of a block in each operand
     digit: IntArray  # scratch: states of the outer axes
     base: IntArray  # scratch: [operands]
     kind: IntArray  # scratch: [operands]
@@ -65,7 +67,7 @@ class Passing(NamedTuple):
 def _inner_axes(first, last, axis_dim, d):
     """The first axis of a block and its rows, which are joint states of inner axes; it has d times as many entries."""
     at, rows = last, 1
-    while at > first and d * rows * axis_dim[at - 1] <= BLOCK:
+    while at > first and d * rows * axis_dim[at - 1] <= (BLOCK if rows >= _FEW else LARGEST_BLOCK):
         at -= 1
         rows *= axis_dim[at]
     return at, rows

@@ -91,6 +91,8 @@ class WeightedMiniBuckets(GraphSolver):
         upper = UpperSide(reduced.graph, most_bits, self.memory_limit, self.iterations, context.seed)
         lower = LowerSide(reduced.graph, most_bits, self.memory_limit, self.iterations, context.seed)
         upper.begin(clock)
+        if upper.best > -math.inf:
+            lower.begin(clock)
         while not (upper.finished and lower.finished) and not clock.stopped and upper.best > -math.inf:
             if upper.finished or (lower.seconds < _LOWER_SHARE * clock.seconds and not lower.finished):
                 lower.advance(upper.orders, clock)

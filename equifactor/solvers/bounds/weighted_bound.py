@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from equifactor.typing import FloatArray
 
 _PART = 2**22  # entries that a pass works on between two looks at the clock
+_LEAST = 0.03  # probability that a state counts for in its curvature
 
 
 class WeightedBound:
@@ -19,7 +20,7 @@ class WeightedBound:
 
     def __init__(self, part: Partition, log_phi: FloatArray, layers: int = 1) -> None:
         from equifactor.numerics.jit import plain
-        from equifactor.solvers.bounds.mini_bucket_kernels import BLOCK, HARD, Passing
+        from equifactor.solvers.bounds.mini_bucket_kernels import HARD, LARGEST_BLOCK, Passing
 
         self.part = part
         self.layers = layers  # the number of them, for the record
@@ -34,8 +35,8 @@ class WeightedBound:
             values=values, grad=np.zeros(messages + 2 * shifts), p=np.empty(part.entries, np.float32),
             entropy=np.empty(messages, np.float32), weight=1.0 / part.share, mean_entropy=np.zeros(count),
             belief=np.zeros((count, widest)), off=np.zeros(count), size=np.zeros(count),
-            block=np.empty(max(BLOCK, widest)), rows=np.empty((3, BLOCK)),
-            offsets=np.empty((most, BLOCK), np.int64),
+            block=np.empty(max(LARGEST_BLOCK, widest)), rows=np.empty((3, LARGEST_BLOCK)),
+            offsets=np.empty((most, LARGEST_BLOCK), np.int64),
             digit=np.empty(int(np.diff(b.axis_ptr).max(initial=1)), np.int64),
             base=np.empty(most, np.int64), kind=np.empty(most, np.int64),
         )  # fmt: skip
@@ -84,6 +85,20 @@ class WeightedBound:
         mean = np.add.reduceat(self.weight * self.state.mean_entropy, self._bucket_start)
         more = self.state.mean_entropy - np.repeat(mean, part.share[self._bucket_start])
         return np.concatenate((got - given, self.weight * more))
+
+    def reach(self) -> FloatArray:
+        """[L+C] how far shifts and log weights may go for their slopes: one over their curvature, about.
+
+        The curvature along a shift is p (1 - p) / w at either cluster. Without it, many states of little probability
+        hold the others up: 1.3 to 2 times as many iterations.
+        """
+        part = self.part
+        first, count = part.first_shift - part.first_message, part.num_shifts
+        length = np.diff(part.link_ptr)
+        inverse = np.repeat(1.0 / self.weight[part.links], length, axis=0)
+        got, given = self.state.grad[first : first + count], self.state.grad[first + count :]
+        bend = (got + _LEAST) * inverse[:, 0] + (given + _LEAST) * inverse[:, 1]
+        return np.concatenate((1.0 / bend, np.ones(len(self.weight))))
 
     def beliefs(self) -> FloatArray:
         """[V, widest] probabilities of the states of each variable in the order, after `down`: means of clusters."""

@@ -13,10 +13,11 @@ from equifactor.generators import ising_grid, random_graph
 from equifactor.graph.reduction import to_free_part
 from equifactor.solvers.bounds.block_field import BlockField
 from equifactor.solvers.bounds.bound_descent import Descent
-from equifactor.solvers.bounds.bucket_partition import entries_of, partition
+from equifactor.solvers.bounds.bucket_partition import partition, sizes_of
 from equifactor.solvers.bounds.elimination_orders import by_breadth, candidate_orders
-from equifactor.solvers.bounds.factor_layers import LEAST_LAYERS, OrderedScopes, OutOfTime, cover, members
+from equifactor.solvers.bounds.factor_layers import LEAST_LAYERS, OrderedScopes, OutOfTime, cover
 from equifactor.solvers.bounds.split_field import SplitField
+from equifactor.solvers.bounds.tree_start import TreeStart
 from equifactor.solvers.bounds.weighted_bound import WeightedBound
 from equifactor.testing import contract_graphs
 
@@ -170,10 +171,10 @@ def test_layers_hold_every_factor_and_keep_their_size() -> None:
     scopes = OrderedScopes(graph.structure, by_breadth(graph.structure))
     layers = cover(scopes, 4.0, Clock())
     assert len(layers) == LEAST_LAYERS
-    assert set().union(*(layer.factors for layer in layers)) == set(range(graph.num_factors))
-    for layer in layers:
-        assert all(scopes.size(layer.separators[v] | 1 << v) <= 4.0 for v in members(layer.variables))
-    assert entries_of(scopes, layers) <= 4 * 36 * 16
+    assert np.all(np.any([layer.factors for layer in layers], axis=0))
+    assert all(layer.width.max() < 4 for layer in layers)  # variables besides its own: 16 entries in all
+    entries, messages = sizes_of(scopes, layers)
+    assert 2 * messages == entries <= 4 * 36 * 16
     assert len(cover(scopes, 36.0, Clock())) == 1
     stopped = Clock(0.0)
     with pytest.raises(OutOfTime):
@@ -198,6 +199,26 @@ def test_larger_clusters_and_more_iterations_are_tighter() -> None:
     assert gaps[0] > gaps[1] > gaps[2]
     above = solve(graph, "PR", "trw").upper_bound - solve(graph, "PR", "meanfield").lower_bound
     assert gaps[2] < 0.1 * above
+
+
+def test_bounds_are_never_worse_than_those_of_trw_and_meanfield() -> None:
+    graphs = random_graph(9, 18, arity=(1, 2), card=(2, 6), strength=1.5, count=4, seed=6)
+    for graph in [*graphs, ising_grid(6, 6, coupling_std=3.0, seed=3)]:
+        got = solve(graph, "PR", "mini-buckets(entries=1, iterations=1)", seed=2)
+        assert got.upper_bound <= solve(graph, "PR", "trw", seed=2).upper_bound + 1e-9
+        assert got.lower_bound >= solve(graph, "PR", "meanfield", seed=2).lower_bound - 1e-9
+
+
+def test_messages_of_trees_are_a_start_for_layers() -> None:
+    for graph in (ising_grid(4, 4, coupling_std=1.0, seed=3), free_parts(KINDS[2], 6, seed=5)[0]):
+        s = graph.structure
+        scopes = OrderedScopes(s, by_breadth(s))
+        part = partition(s, scopes, cover(scopes, 3.0, Clock()), Clock())
+        trees, bound = TreeStart(graph, 0), WeightedBound(part, graph.log_phi)
+        trees.advance(Clock())
+        before = bound.up()
+        bound.shift[:] = trees.shifts(scopes, part)
+        assert truth_of(graph) - constant_of(graph) <= bound.up() < before
 
 
 def test_the_same_call_gives_the_same_answer() -> None:
