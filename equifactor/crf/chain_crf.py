@@ -19,8 +19,8 @@ class ChainCRF(nn.Module):
     The emissions e [B, T, d] come from any network; start [d], end [d] and the transitions A [d, d], from row to
     column, are parameters of this module. Exact by forward-backward: the gradient of ln Z is the marginals, one pass
     forth and one back, and the marginals have gradients too. An impossible transition is `-inf` in
-    `crf.transitions.data`, and stays so in training; neither values nor gradients become NaN. Works in `torch.compile`, `torch.func.vmap` and
-    `torch.func.grad`, on CPU and GPU, in every floating type (on the CPU always counted in float64).
+    `crf.transitions.data`, and stays so in training; neither values nor gradients become NaN. Works in `torch.compile`,
+    `torch.func.vmap` and `torch.func.grad`, on CPU and GPU, in every floating type (on the CPU counted in float64).
 
     Args:
         num_states: d, the number of labels.

@@ -64,9 +64,7 @@ def joined(blocks: tuple[FactorBlock, ...], potentials: tuple[Tensor, ...]) -> t
             f"this structure takes {len(blocks)} tensors of potentials ({wanted}, each with any leading axes), or one "
             f"[.., {total}]; found {len(potentials)}"
         )
-    batch = torch.broadcast_shapes(
-        *(_leading(n, b, t) for n, (b, t) in enumerate(zip(blocks, potentials, strict=True)))
-    )
+    batch = common_shape(*(_leading(n, b, t) for n, (b, t) in enumerate(zip(blocks, potentials, strict=True))))
     kind = potentials[0].dtype
     for tensor in potentials:
         kind = torch.promote_types(kind, tensor.dtype)
@@ -75,6 +73,12 @@ def joined(blocks: tuple[FactorBlock, ...], potentials: tuple[Tensor, ...]) -> t
         for block, tensor in zip(blocks, potentials, strict=True)
     ]
     return torch.cat(rows, 1), batch
+
+
+def common_shape(*shapes: torch.Size) -> torch.Size:
+    """The shape to which all of these broadcast."""
+    whole: torch.Size = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
+    return whole
 
 
 def _leading(n: int, block: FactorBlock, tensor: Tensor) -> torch.Size:
@@ -86,14 +90,15 @@ def _leading(n: int, block: FactorBlock, tensor: Tensor) -> torch.Size:
     if not fits or not tensor.is_floating_point():
         raise ModelError(
             f"potentials {n} must be floating-point numbers of shape [.., {', '.join(map(str, wanted))}], or "
-            f"{[*block.shape]} for one table that all {block.count} factors share; found {tensor.dtype} {[*tensor.shape]}"
+            f"{[*block.shape]} for one table that all {block.count} factors share; "
+            f"found {tensor.dtype} {[*tensor.shape]}"
         )
     return tensor.shape[: max(0, tensor.ndim - own - 1)]
 
 
 def apart(blocks: tuple[FactorBlock, ...], entries: Tensor, batch: torch.Size) -> tuple[Tensor, ...]:
     """Numbers of table entries [B, T] as a tensor [.., F, *shape] for each block."""
-    parts = entries.split([block.size for block in blocks], 1)
+    parts = torch.split_with_sizes(entries, [block.size for block in blocks], 1)
     return tuple(p.reshape(*batch, b.count, *b.shape) for b, p in zip(blocks, parts, strict=True))
 
 

@@ -2,9 +2,9 @@
 """Forward-backward on a batch of chains.
 
 Symbols: alpha_t(j) = ln of the sum over all beginnings that end in state j at place t, beta_t(i) = ln of the sum over
-all endings after state i at place t. Both stay in logs; a step multiplies by transitions that were exponentiated once, each
-column scaled to a largest entry of 1, so that it costs d products and d exponentials instead of d^2 of them. A sum that
-comes out below SAFE may have lost what counts, and is taken again in logs: the digits are the same either way.
+all endings after state i at place t. Both stay in logs; a step multiplies by transitions that were exponentiated once,
+each column scaled to a largest entry of 1, so that it costs d exponentials instead of d^2 of them. A sum that comes out
+below SAFE may have lost what counts, and is taken again in logs: the digits are the same either way.
 """
 
 import math

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from equifactor._solve import solve
 from equifactor.crf.bp_sums import BPEngine
 from equifactor.crf.chain_crf import ChainCRF
-from equifactor.crf.factor_blocks import apart, blocks_of, entry_indices, joined
+from equifactor.crf.factor_blocks import apart, blocks_of, common_shape, entry_indices, joined
 from equifactor.crf.plan_layer import PlanEngine, plan_sums, working
 from equifactor.errors import ModelError, OptionError, SolveError
 from equifactor.graph import FactorGraph
@@ -159,7 +159,7 @@ class CRF(nn.Module):
         num_vars = self.graph.num_vars
         if states.shape[-1:] != (num_vars,):
             raise ModelError(f"states must have shape [.., {num_vars}], one per variable; found {[*states.shape]}")
-        whole = torch.broadcast_shapes(batch, states.shape[:-1])
+        whole = common_shape(batch, states.shape[:-1])
         x = states.expand(*whole, num_vars).reshape(-1, num_vars)
         entry = self._first + (x[:, self._variable] * self._stride).sum(-1)
         rows = log_phi.reshape(*batch, -1).expand(*whole, log_phi.shape[1]).reshape(len(x), -1)
