@@ -31,7 +31,7 @@ class CountsFit(FitMethod):
     name: ClassVar[str] = "counts"
     summary: ClassVar[str] = "Bayesian networks from complete data, by counting"
 
-    prior: float | Literal["none", "k2", "bdeu"] = option(1.0, PRIOR_HELP, low=0.0)
+    prior: float | Literal["k2", "bdeu", "none"] | None = option(1.0, PRIOR_HELP, low=0.0)
 
     def fit(self, graph: FactorGraph, table: DataTable, context: FitContext) -> Fitted:
         """Count and divide."""

@@ -67,7 +67,8 @@ def _factorised(column: Column) -> tuple[IntArray, list[Any]]:
         found, codes = np.unique(values, return_inverse=True)
         return codes.ravel(), found.tolist()
     rows = values.tolist() if hasattr(values, "tolist") else values.to_list() if hasattr(values, "to_list") else values
-    _check_types(column, rows)
+    if column.lines is None:
+        _check_types(column, rows)
     try:
         place = {value: k for k, value in enumerate(dict.fromkeys(rows))}
     except TypeError:
@@ -101,7 +102,7 @@ def _state(s: Structure, variable: int, value: Any) -> int:
 
 def _state_in_file(s: Structure, variable: int, text: str) -> int:
     """The state of a cell of a file, -1 where it is missing: the name of a state, or its number where it has none."""
-    names = s.state_names[variable] if s.state_names else None
+    names, text = s.state_names[variable] if s.state_names else None, text.strip()
     if names and text in names:
         return names.index(text)
     if text in _MISSING_TEXT:
@@ -152,7 +153,7 @@ def read_csv(path: PathLike) -> list[Column]:
     _check_rows(where, names, rows, lines)
     columns = list(zip(*rows, strict=True)) or [()] * len(names)
     return [
-        Column(name, [text.strip() for text in column], where, lines)
+        Column(name, column, where, lines)
         for name, column in zip(names, columns, strict=True)
     ]
 

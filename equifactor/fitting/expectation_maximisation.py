@@ -40,7 +40,7 @@ class ExpectationMaximisation(FitMethod):
     name: ClassVar[str] = "em"
     summary: ClassVar[str] = "Bayesian networks from data with missing values and hidden variables"
 
-    prior: float | Literal["none", "k2", "bdeu"] = option(1.0, PRIOR_HELP, low=0.0)
+    prior: float | Literal["k2", "bdeu", "none"] | None = option(1.0, PRIOR_HELP, low=0.0)
     iterations: int = option(500, "most iterations of the start that leads", low=1)
     tolerance: float = option(1e-5, "it has converged when the objective per row gains less than this", low=0.0)
     restarts: int = option(0, "random starts, of which the best one goes on; 0: 5 with hidden variables, else 1", low=0)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from equifactor.graph.factor_graph import FactorGraph
     from equifactor.typing import BoolArray, FloatArray, IntArray
 
-Prior = float | Literal["none", "k2", "bdeu"]
+Prior = float | Literal["k2", "bdeu", "none"] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,9 +121,9 @@ class NetworkTables:
     def prior(self, prior: Prior) -> FloatArray:
         """[T] the counts before any data: `s` of them spread evenly over each table (BDeu), or one per entry (K2)."""
         s = self.graph.structure
-        strength = {"none": 0.0, "k2": None, "bdeu": 1.0}[prior] if isinstance(prior, str) else float(prior)
-        if strength is None:
+        if prior == "k2":
             return np.where(self.is_free, 1.0, 0.0)
+        strength = {"none": 0.0, None: 0.0, "bdeu": 1.0}[prior] if prior is None or isinstance(prior, str) else prior
         size = np.diff(s.table_ptr)
         return np.where(self.is_free, np.repeat(strength / np.maximum(size, 1), size), 0.0)
 
