@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from equifactor.factors.sparse_table import SparseTable
     from equifactor.factors.structured_factor import StructuredFactor
     from equifactor.factors.truncated_linear import TruncatedLinear
+    from equifactor.fitting.fit_method import Fitted
+    from equifactor.fitting.fitter import fit
     from equifactor.graph.compiler import compile
     from equifactor.graph.factor_graph import FactorGraph
     from equifactor.graph.flat_graph import FlatGraph
@@ -74,6 +76,7 @@ __all__ = [
     "Estimate",
     "Exactly",
     "FactorGraph",
+    "Fitted",
     "FlatGraph",
     "FormatError",
     "GraphSolver",
@@ -111,6 +114,7 @@ __all__ = [
     "equivariance_error",
     "evaluate",
     "exact_marginals",
+    "fit",
     "generators",
     "graph_hash",
     "improve",
@@ -154,6 +158,7 @@ _MODULE_OF = {
     "Estimate": "result",
     "Exactly": "factors.count",
     "FactorGraph": "graph.factor_graph",
+    "Fitted": "fitting.fit_method",
     "FlatGraph": "graph.flat_graph",
     "FormatError": "errors",
     "GraphSolver": "solver",
@@ -190,6 +195,7 @@ _MODULE_OF = {
     "equivariance_error": "symmetry.auditing",
     "evaluate": "evaluation.campaign",
     "exact_marginals": "solvers.elimination.exact_batch",
+    "fit": "fitting.fitter",
     "generators": "generators",
     "graph_hash": "symmetry.canonical_forms",
     "improve": "solvers.optimise.local_search",

@@ -1,0 +1,189 @@
+"""The tables of a Bayesian network that is fitted: counts of their entries, priors, and tables from counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from equifactor.errors import ModelError, OptionError
+from equifactor.factors.noisy_or import NoisyOr
+from equifactor.fitting.families import Families, families_of
+from equifactor.graph.pointers import ptr_of, row_of
+from equifactor.io.network_builder import ROUNDING
+
+if TYPE_CHECKING:
+    from equifactor.fitting.data_table import DataTable
+    from equifactor.fitting.fit_method import FitContext
+    from equifactor.graph.factor_graph import FactorGraph
+    from equifactor.typing import BoolArray, FloatArray, IntArray
+
+Prior = float | Literal["k2", "bdeu", "none"] | None
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkTables:
+    """Which table entries are learned, which form one distribution, and which are shared.
+
+    A *row* of a table is the distribution of the child for one configuration of the parents.
+    """
+
+    graph: FactorGraph
+    families: Families
+    free: IntArray  # the factors that are learned
+    tied: tuple[IntArray, ...]  # [k, n] each: the n entries of k factors that share one table
+
+    @classmethod
+    def of(cls, graph: FactorGraph, context: FitContext, method: str) -> NetworkTables:
+        """Check that the graph is a network whose fixed factors are distributions, and whose ties make sense."""
+        families = families_of(graph, method)
+        s = graph.structure
+        is_free = np.ones(s.num_factors, bool) if s.kinds is None else s.kinds.kind == 0
+        is_free[list(context.fixed)] = False
+        for a in np.flatnonzero(~is_free).tolist():
+            _check_fixed(graph, a, int(families.slot[a]))
+        for group in context.tied:
+            a = next((a for a in group if families.slot[a] != families.slot[group[0]]), -1)
+            if a >= 0:
+                raise OptionError(
+                    f"tied factors are distributions over the same axis, and the child of factor {a} is at place "
+                    f"{families.slot[a]} of its scope where that of factor {group[0]} is at {families.slot[group[0]]}"
+                )
+        entries = [
+            s.table_ptr[list(group)][:, None] + np.arange(np.diff(s.table_ptr)[group[0]]) for group in context.tied
+        ]
+        return cls(graph, families, np.flatnonzero(is_free), tuple(entries))
+
+    @cached_property
+    def is_free(self) -> BoolArray:
+        """[T] the entries that are learned."""
+        s = self.graph.structure
+        factors = np.zeros(s.num_factors, bool)
+        factors[self.free] = True
+        return factors[row_of(s.table_ptr)]
+
+    @cached_property
+    def _child_card(self) -> IntArray:
+        """[F] states of the child."""
+        s = self.graph.structure
+        return s.card[s.scope_vars[s.scope_ptr[:-1] + self.families.slot]]
+
+    @cached_property
+    def _rows(self) -> tuple[IntArray, IntArray]:
+        """[T] the row of each entry, rows counted over all tables; and [R] the number of entries of each row."""
+        s = self.graph.structure
+        is_table = np.zeros(s.num_factors, bool)
+        is_table[self.free] = True
+        size = np.diff(s.table_ptr)
+        card = np.where(is_table, self._child_card, 1)  # where nothing is learned every entry is a row of its own
+        stride = np.where(is_table, s.stride[s.scope_ptr[:-1] + self.families.slot], 1)
+        first = ptr_of(size // card)
+        a = row_of(s.table_ptr)
+        entry = np.arange(s.num_entries) - s.table_ptr[a]
+        block = stride[a] * card[a]
+        row = first[a] + (entry // block) * stride[a] + entry % stride[a]
+        return row, np.repeat(card, size // card)
+
+    # ---- counts -----------------------------------------------------------------------------------------
+
+    def codes(self, table: DataTable) -> Iterator[tuple[int, IntArray, BoolArray | None]]:
+        """For each learned factor the entry [n] of its table that each row names, and which rows have all values.
+
+        The rows are those that have all values; None says that these are all. One pass over the factors: at tens of
+        thousands of rows the work for each is far above what a step of Python costs.
+        """
+        s = self.graph.structure
+        for a in self.free.tolist():
+            scope = s.scope(a)
+            stride = s.stride[s.scope_ptr[a] : s.scope_ptr[a + 1]]
+            gaps = scope[table.has_gaps[scope]]
+            seen = ~np.asarray(table.is_missing[:, gaps].any(axis=1)) if len(gaps) else None
+            code = np.zeros(table.num_rows if seen is None else np.count_nonzero(seen), np.int64)
+            for variable, step in zip(scope.tolist(), stride.tolist(), strict=True):
+                column = table.states[:, variable]
+                code += step * (column if seen is None else column[seen])
+            yield a, code, seen
+
+    def counts(self, table: DataTable) -> FloatArray:
+        """[T] how often each entry of the learned tables was seen, in rows where its whole scope was."""
+        s = self.graph.structure
+        found = np.zeros(s.num_entries)
+        unit = bool(np.all(table.weights == 1.0))
+        for a, code, seen in self.codes(table):
+            start, stop = s.table_ptr[a : a + 2]
+            weights = None if unit else table.weights if seen is None else table.weights[seen]
+            found[start:stop] = np.bincount(code, weights, stop - start)
+        return found
+
+    def prior(self, prior: Prior) -> FloatArray:
+        """[T] the counts before any data: `s` of them spread evenly over each table (BDeu), or one per entry (K2)."""
+        s = self.graph.structure
+        if prior == "k2":
+            return np.where(self.is_free, 1.0, 0.0)
+        strength = {"none": 0.0, None: 0.0, "bdeu": 1.0}[prior] if prior is None or isinstance(prior, str) else prior
+        size = np.diff(s.table_ptr)
+        return np.where(self.is_free, np.repeat(strength / np.maximum(size, 1), size), 0.0)
+
+    # ---- tables from counts -----------------------------------------------------------------------------
+
+    def shared(self, counts: FloatArray) -> FloatArray:
+        """The counts with those of tied factors added up, in each of them."""
+        if not self.tied:
+            return counts
+        counts = counts.copy()
+        for entries in self.tied:
+            counts[entries] = counts[entries].sum(axis=0)
+        return counts
+
+    def row_sums(self, values: FloatArray) -> FloatArray:
+        """[R] the sum over each row of learned tables; an entry of another factor is a row of its own."""
+        row, size = self._rows
+        return np.bincount(row, values, len(size)).astype(float)
+
+    def log_tables(self, counts: FloatArray) -> FloatArray:
+        """[T] the tables that counts (with the prior, ties added up) make most probable; what is fixed stays.
+
+        A row without any count is uniform; an entry without any in a row that has some is a true zero.
+        """
+        row, size = self._rows
+        total = self.row_sums(counts)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            learned = np.where(total[row] > 0.0, np.log(counts) - np.log(total[row]), -np.log(size[row]))
+        return np.where(self.is_free, learned, self.graph.log_phi)
+
+    def num_unseen_rows(self, counts: FloatArray) -> int:
+        """How many rows of learned tables have no count at all."""
+        row, _ = self._rows
+        return int(np.count_nonzero(self.row_sums(counts)[np.unique(row[self.is_free])] <= 0.0))
+
+    def log_prior(self, log_phi: FloatArray, prior: FloatArray) -> float:
+        """The log density of the tables under the prior, up to a constant; shared tables count once."""
+        weights = prior.copy()
+        for entries in self.tied:
+            weights[entries[1:]] = 0.0
+        return dot(weights, log_phi)
+
+
+def dot(weights: FloatArray, log_values: FloatArray) -> float:
+    """The sum of weights times log values, where 0 times -inf is 0."""
+    used = weights > 0.0
+    return float(weights[used] @ log_values[used])
+
+
+def _check_fixed(graph: FactorGraph, a: int, slot: int) -> None:
+    """Refuse a factor that stays as it is and is not the distribution of its child."""
+    s = graph.structure
+    factor = graph.factor(a)
+    child = s.variable_name(int(s.scope(a)[slot]))
+    if isinstance(factor, NoisyOr) and factor.effect is None and factor.place == slot:
+        return
+    sums = np.exp(graph.log_table(a)).sum(axis=slot)
+    if isinstance(factor, NoisyOr) or np.any(np.abs(sums - 1.0) > ROUNDING):
+        raise ModelError(
+            f"factor {a} stays as it is, and must then be the distribution of {child}, the variable that no other "
+            "factor is left for; its values do not sum to 1 over that",
+            factor=a,
+        )
