@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from equifactor.crf.chain_layer import best_paths, chain_sums
@@ -49,29 +48,29 @@ class ChainCRF(nn.Module):
 
     def forward(
         self,
-        emissions: Float[Tensor, "B T d"],
-        tags: Int[Tensor, "B T"],
-        mask: Bool[Tensor, "B T"] | None = None,
+        emissions: Tensor,
+        tags: Tensor,
+        mask: Tensor | None = None,
         *,
         transitions: Tensor | None = None,
-    ) -> Float[Tensor, " B"]:
-        """The log likelihood of each sequence, as `log_likelihood`."""
+    ) -> Tensor:
+        """The log likelihood [B] of each sequence, as `log_likelihood`."""
         return self.log_likelihood(emissions, tags, mask, transitions=transitions)
 
     def log_likelihood(
         self,
-        emissions: Float[Tensor, "B T d"],
-        tags: Int[Tensor, "B T"],
-        mask: Bool[Tensor, "B T"] | None = None,
+        emissions: Tensor,
+        tags: Tensor,
+        mask: Tensor | None = None,
         *,
         transitions: Tensor | None = None,
-    ) -> Float[Tensor, " B"]:
-        """ln p(tags | emissions) of each sequence.
+    ) -> Tensor:
+        """ln p(tags | emissions) [B] of each sequence.
 
         Args:
-            emissions: log potentials of the states at each place.
-            tags: the labels; those beyond the end of a sequence are not looked at.
-            mask: true within each sequence: true up to its end, at least once, and false from there on.
+            emissions: log potentials [B, T, d] of the states at each place.
+            tags: the labels [B, T]; those beyond the end of a sequence are not looked at.
+            mask: true within each sequence, [B, T]: true up to its end, at least once, and false from there on.
             transitions: in place of those of this module, [d, d], [T-1, d, d] or [B, T-1, d, d].
         """
         e, a, lengths = self._inputs(emissions, mask, transitions)
@@ -79,31 +78,25 @@ class ChainCRF(nn.Module):
         log_z = chain_sums(e, a, lengths)[0]
         return score - finite(log_z)
 
-    def log_z(
-        self, emissions: Tensor, mask: Tensor | None = None, *, transitions: Tensor | None = None
-    ) -> Float[Tensor, " B"]:
-        """ln of the sum over all label sequences of each row."""
+    def log_z(self, emissions: Tensor, mask: Tensor | None = None, *, transitions: Tensor | None = None) -> Tensor:
+        """ln of the sum over all label sequences of each row, [B]."""
         return chain_sums(*self._inputs(emissions, mask, transitions))[0]
 
-    def marginals(
-        self, emissions: Tensor, mask: Tensor | None = None, *, transitions: Tensor | None = None
-    ) -> Float[Tensor, "B T d"]:
-        """The probability of every state at every place; 0 beyond the end of a sequence."""
+    def marginals(self, emissions: Tensor, mask: Tensor | None = None, *, transitions: Tensor | None = None) -> Tensor:
+        """The probability [B, T, d] of every state at every place; 0 beyond the end of a sequence."""
         return chain_sums(*self._inputs(emissions, mask, transitions), marginals=True)[1]
 
     def factor_marginals(
         self, emissions: Tensor, mask: Tensor | None = None, *, transitions: Tensor | None = None
-    ) -> Float[Tensor, "B T-1 d d"]:
-        """The joint probability of the states of every two neighbours; 0 beyond the end of a sequence."""
+    ) -> Tensor:
+        """The joint probability [B, T-1, d, d] of the states of every two neighbours; 0 beyond the end."""
         e, a, lengths = self._inputs(emissions, mask, transitions)
         a = a.expand(-1, max(1, e.shape[1] - 1), -1, -1)
         return chain_sums(e, a, lengths, marginals=True)[2][:, : e.shape[1] - 1]
 
     @torch.no_grad()
-    def map(
-        self, emissions: Tensor, mask: Tensor | None = None, *, transitions: Tensor | None = None
-    ) -> Int[Tensor, "B T"]:
-        """The most probable label sequence of each row (Viterbi); -1 beyond its end."""
+    def map(self, emissions: Tensor, mask: Tensor | None = None, *, transitions: Tensor | None = None) -> Tensor:
+        """The most probable label sequence [B, T] of each row (Viterbi); -1 beyond its end."""
         e, a, lengths = self._inputs(emissions, mask, transitions)
         return torch.where(_within(lengths, e.shape[1]), best_paths(e, a, lengths)[1], -1)
 
@@ -153,11 +146,11 @@ class ChainCRF(nn.Module):
         return tags
 
 
-def _within(lengths: Tensor, places: int) -> Bool[Tensor, "B T"]:
+def _within(lengths: Tensor, places: int) -> Tensor:
     return torch.arange(places, device=lengths.device) < lengths[:, None]
 
 
-def _lengths(mask: Tensor, shape: tuple[int, int]) -> Int[Tensor, " B"]:
+def _lengths(mask: Tensor, shape: tuple[int, int]) -> Tensor:
     """The length of each sequence, from a mask that is true up to its end."""
     if tuple(mask.shape) != shape:
         raise ModelError(f"the mask must have shape {shape}, as the emissions; found {tuple(mask.shape)}")
@@ -177,7 +170,7 @@ def _seen(wrong: Any) -> bool:
         return False
 
 
-def _scores(e: Tensor, a: Tensor, tags: Tensor, lengths: Tensor) -> Float[Tensor, " B"]:
+def _scores(e: Tensor, a: Tensor, tags: Tensor, lengths: Tensor) -> Tensor:
     """The log score of one label sequence per row: the potentials it picks, added up."""
     batch, places, d = e.shape
     within = _within(lengths, places)

@@ -7,7 +7,6 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from equifactor._solve import solve
@@ -28,11 +27,11 @@ Engine = Literal["auto", "exact", "bp"]
 class CRFAnswer(NamedTuple):
     """What `CRF.infer` returns; everything but the last two carries gradients."""
 
-    log_z: Float[Tensor, "*B"]  # of belief propagation the Bethe estimate
-    marginals: Float[Tensor, "*B V d"]  # where variables have fewer than d states the others have probability 0
+    log_z: Tensor  # [*B], of belief propagation the Bethe estimate
+    marginals: Tensor  # [*B, V, d]; where variables have fewer than d states the others have probability 0
     factor_marginals: tuple[Tensor, ...]  # for each block of factors [*B, F, *shape]
     exact: bool
-    change: Float[Tensor, "*B"] | None  # how far the messages of belief propagation still moved; None where exact
+    change: Tensor | None  # [*B] how far the messages of belief propagation still moved; None where exact
 
 
 class CRF(nn.Module):
@@ -143,18 +142,18 @@ class CRF(nn.Module):
         """`exact`, or `bp` for belief propagation."""
         return "exact" if isinstance(self._steps, PlanEngine) else "bp"
 
-    def forward(self, *potentials: Tensor, states: Tensor) -> Float[Tensor, "*B"]:
-        """The log likelihood of assignments, as `log_likelihood`."""
+    def forward(self, *potentials: Tensor, states: Tensor) -> Tensor:
+        """The log likelihood [*B] of assignments, as `log_likelihood`."""
         return self.log_likelihood(*potentials, states=states)
 
-    def log_likelihood(self, *potentials: Tensor, states: Int[Tensor, "*B V"]) -> Float[Tensor, "*B"]:
-        """ln p(states) = log score - ln Z; with belief propagation ln Z is the Bethe estimate."""
+    def log_likelihood(self, *potentials: Tensor, states: Tensor) -> Tensor:
+        """ln p(states) [*B], the log score less ln Z, for states [*B, V]; of belief propagation the Bethe estimate."""
         log_phi, batch = joined(self.blocks, potentials)
         log_z = self._sums(log_phi)[0].reshape(batch)
         return self.log_score(*potentials, states=states) - finite(log_z)
 
-    def log_score(self, *potentials: Tensor, states: Int[Tensor, "*B V"]) -> Float[Tensor, "*B"]:
-        """The log score of assignments: the potentials that they pick, added up."""
+    def log_score(self, *potentials: Tensor, states: Tensor) -> Tensor:
+        """The log score [*B] of assignments [*B, V]: the potentials that they pick, added up."""
         log_phi, batch = joined(self.blocks, potentials)
         num_vars = self.graph.num_vars
         if states.shape[-1:] != (num_vars,):
@@ -169,12 +168,12 @@ class CRF(nn.Module):
             score = score + torch.as_tensor(rest).to(score)
         return score.reshape(whole)
 
-    def log_z(self, *potentials: Tensor) -> Float[Tensor, "*B"]:
-        """ln Z, the log of the sum over all assignments."""
+    def log_z(self, *potentials: Tensor) -> Tensor:
+        """ln Z [*B], the log of the sum over all assignments."""
         return self.infer(*potentials).log_z
 
-    def marginals(self, *potentials: Tensor) -> Float[Tensor, "*B V d"]:
-        """The probability of every state of every variable."""
+    def marginals(self, *potentials: Tensor) -> Tensor:
+        """The probability [*B, V, d] of every state of every variable."""
         return self.infer(*potentials).marginals
 
     def factor_marginals(self, *potentials: Tensor) -> tuple[Tensor, ...]:
@@ -196,8 +195,8 @@ class CRF(nn.Module):
         )
 
     @torch.no_grad()
-    def map(self, *potentials: Tensor, solver: str = "srmp", time_limit: float | None = None) -> Int[Tensor, "*B V"]:
-        """A most probable assignment of each row.
+    def map(self, *potentials: Tensor, solver: str = "srmp", time_limit: float | None = None) -> Tensor:
+        """A most probable assignment [*B, V] of each row.
 
         Optimal where inference is exact. Elsewhere found by a `solver` of the package within `time_limit` seconds for
         the whole batch, and good, but not always optimal: `solve(graph, "MAP", solver)` also gives its bound.
