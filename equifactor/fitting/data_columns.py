@@ -152,10 +152,7 @@ def read_csv(path: PathLike) -> list[Column]:
     lines.pop(0)
     _check_rows(where, names, rows, lines)
     columns = list(zip(*rows, strict=True)) or [()] * len(names)
-    return [
-        Column(name, column, where, lines)
-        for name, column in zip(names, columns, strict=True)
-    ]
+    return [Column(name, column, where, lines) for name, column in zip(names, columns, strict=True)]
 
 
 def _check_rows(where: str, names: list[str], rows: list[list[str]], lines: list[int]) -> None:

@@ -21,7 +21,7 @@ from equifactor.options import option
 from equifactor.result import Status
 
 if TYPE_CHECKING:
-    from equifactor.typing import FloatArray
+    from equifactor.typing import FloatArray, IntArray
 
 _SHORT = 10  # iterations after which starts are compared
 _HIDDEN_STARTS = 5  # starts by default where there are hidden variables
@@ -140,19 +140,20 @@ class _EmRun:
             return None
         counts, log_p = found
         if np.any(np.isneginf(log_p)):
-            self._refuse_row(int(np.argmin(log_p)))
-        fixed = self._score_of_complete(log_phi)
-        log_likelihood = dot(self.rows.weights, log_p) + fixed
+            raise self._impossible(self.rows.states[int(np.argmin(log_p))])
+        log_likelihood = dot(self.rows.weights, log_p) + self._score_of_complete(log_phi)
         counts = np.where(self.tables.is_free, counts + self.seen, 0.0)
         objective = log_likelihood + self.tables.log_prior(log_phi, self.prior)
         return _Step(self.tables.shared(counts), log_likelihood, objective)
 
     def _score_of_complete(self, log_phi: FloatArray) -> float:
         """The log score of all complete rows."""
-        if len(self.tables.free) == self.tables.graph.num_factors:
+        if len(self.tables.free) == self.tables.graph.num_factors and not np.any(np.isneginf(log_phi)):
             return dot(self.seen, log_phi)
-        graph = FactorGraph.trusted(self.tables.graph.structure, log_phi)
-        return dot(self.complete.weights, graph.log_score(self.complete.states))
+        scores = FactorGraph.trusted(self.tables.graph.structure, log_phi).log_score(self.complete.states)
+        if np.any(np.isneginf(scores)):
+            raise self._impossible(self.complete.states[int(np.argmin(scores))])
+        return dot(self.complete.weights, scores)
 
     def _validate(self, log_phi: FloatArray) -> float | None:
         """The mean log-likelihood of the rows held out; None without any, or where the clock stops it."""
@@ -180,9 +181,10 @@ class _EmRun:
             p.best, p.best_objective, p.best_validation = p.log_phi, step.objective, validation
             p.best_log_likelihood = step.log_likelihood / self.total
 
-    def _refuse_row(self, row: int) -> None:
-        n = int(np.argmax((self.table.states == self.rows.states[row]).all(axis=1)))
-        raise ModelError(
+    def _impossible(self, states: IntArray) -> ModelError:
+        """The error for a row that has probability zero; no step of EM can change that."""
+        n = int(np.argmax((self.table.states == states).all(axis=1)))
+        return ModelError(
             f"data, row {n}: it has probability zero whatever the learned tables are: a factor that stays as it is, or "
             "a zero in the structure's tables that EM starts from, rules it out"
         )

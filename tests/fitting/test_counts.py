@@ -20,7 +20,7 @@ def test_frequencies_are_the_tables() -> None:
     assert np.exp(fitted.graph.log_table(1)) == pytest.approx(np.bincount(rain) / 500)
     assert fitted.log_likelihood == pytest.approx(np.mean(fitted.graph.log_score(rows)))
     assert fitted.score(rows) == pytest.approx(fitted.log_likelihood)
-    assert (fitted.status, fitted.method, fitted.num_rows) == (Status.EXACT, "counts(prior=\"none\")", 500)
+    assert (fitted.status, fitted.method, fitted.num_rows) == (Status.EXACT, 'counts(prior="none")', 500)
 
 
 @pytest.mark.parametrize(("prior", "per_entry"), [(12.0, 1.0), ("k2", 1.0), ("bdeu", 1 / 12), (0, 0.0), (None, 0.0)])
@@ -37,9 +37,10 @@ def test_configurations_without_data_are_uniform() -> None:
     assert np.exp(fitted.graph.log_table(0))[:, 0, 0].tolist() == [1.0, 0.0, 0.0]
     assert "4 configurations of parents" in fitted.message
     assert fitted.score(np.array([[1, 0, 0]])) == -np.inf
-    assert "-inf (a row has probability zero)" in dict(
-        ef.fit(lawn(), np.array([[0, 0, 0]]), prior=0, validation=np.array([[1, 0, 0]])).facts()
-    ).values()
+    assert (
+        "-inf (a row has probability zero)"
+        in dict(ef.fit(lawn(), np.array([[0, 0, 0]]), prior=0, validation=np.array([[1, 0, 0]])).facts()).values()
+    )
 
 
 def test_tied_factors_share_one_table() -> None:

@@ -12,7 +12,9 @@ import pytest
 from equifactor import EquifactorError, FactorGraph, FormatError, ModelError
 from equifactor.fitting.data_table import DataTable, read_table
 
-GRAPH = FactorGraph({"rain": ["no", "yes"], "grass": ["dry", "wet"]}, [(["rain"], [1, 1]), (["rain", "grass"], [1] * 4)])
+GRAPH = FactorGraph(
+    {"rain": ["no", "yes"], "grass": ["dry", "wet"]}, [(["rain"], [1, 1]), (["rain", "grass"], [1] * 4)]
+)
 NUMBERED = FactorGraph({"a": ["1", "2"], "b": ["0", "1"]}, [(["a"], [1, 1]), (["a", "b"], [1] * 4)])
 PLAIN = FactorGraph([2, 3], [([0], [1, 1]), ([0, 1], [1] * 6)])
 WANTED = [[0, 0], [1, -1], [-1, 1]]
