@@ -10,6 +10,7 @@ import numpy as np
 from equifactor.errors import ModelError
 from equifactor.fitting.fit_method import FitContext, FitMethod, Fitted
 from equifactor.fitting.network_tables import NetworkTables, dot
+from equifactor.fitting.table_codes import table_counts
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.options import option
 from equifactor.result import Status
@@ -42,7 +43,7 @@ class CountsFit(FitMethod):
                 f"{graph.structure.variable_name(variable)}; the method em takes missing values"
             )
         tables = NetworkTables.of(graph, context, self.name)
-        seen = tables.counts(table)
+        seen = table_counts(graph.structure, tables.free, table)
         prior = tables.prior(self.prior)
         unseen = tables.num_unseen_rows(tables.shared(seen))
         log_phi = tables.log_tables(tables.shared(seen) + prior)

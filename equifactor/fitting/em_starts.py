@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.fitting.data_table import DataTable
+from equifactor.fitting.table_codes import table_counts
 
 if TYPE_CHECKING:
     from equifactor.fitting.network_tables import NetworkTables
@@ -27,7 +28,7 @@ def start_tables(tables: NetworkTables, table: DataTable, seed: int, run: int) -
     s = tables.graph.structure
     unseen = table.states.copy(order="F")
     unseen[:, table.hidden] = 0
-    counts = tables.counts(DataTable(unseen, table.weights))
+    counts = table_counts(s, tables.free, DataTable(unseen, table.weights))
     for a in tables.free.tolist():
         scope = s.scope(a)
         if not table.has_gaps[scope].any():

@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from equifactor.errors import ModelError, SolveError
+from equifactor.errors import SolveError
 from equifactor.fitting.counts import PRIOR_HELP
 from equifactor.fitting.data_table import DataTable
 from equifactor.fitting.em_progress import EmProgress
 from equifactor.fitting.em_starts import start_tables
-from equifactor.fitting.expected_counts import ExactExpectation
+from equifactor.fitting.expected_counts import Expectation
 from equifactor.fitting.fit_checkpoint import FitCheckpoint
 from equifactor.fitting.fit_method import FitContext, FitMethod, Fitted
-from equifactor.fitting.network_tables import NetworkTables, dot
+from equifactor.fitting.network_tables import NetworkTables
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.options import option
 from equifactor.result import Status
 
 if TYPE_CHECKING:
-    from equifactor.typing import FloatArray, IntArray
+    from equifactor.typing import FloatArray
 
 _SHORT = 10  # iterations after which starts are compared
 _HIDDEN_STARTS = 5  # starts by default where there are hidden variables
@@ -72,18 +72,16 @@ class _Step(NamedTuple):
 
 
 class _EmRun:
-    """One fit: the rows that need sums over missing values, the counts of the others, and the iterations."""
+    """One fit: what is expected of its rows, and the iterations."""
 
     def __init__(self, method: ExpectationMaximisation, graph: FactorGraph, table: DataTable, context: FitContext):
         self.method, self.table, self.context = method, table, context
         self.tables = NetworkTables.of(graph, context, method.name)
         self.prior = self.tables.prior(method.prior)
-        self.total = float(table.weights.sum())
-        incomplete = table.is_missing.any(axis=1)
-        self.rows = table.take(np.flatnonzero(incomplete)).merged
-        self.complete = table.take(np.flatnonzero(~incomplete))
-        self.seen = self.tables.counts(self.complete)
-        self.expectation = ExactExpectation(graph, method.memory_limit)
+        self.expectation = Expectation(graph, table, method.memory_limit)
+        self.total = self.expectation.total
+        held_out = context.validation
+        self.validation = None if held_out is None else Expectation(graph, held_out, method.memory_limit)
         wanted = method.restarts or (_HIDDEN_STARTS if table.hidden.any() else 1)
         self.starts = 1 if method.start == "structure" else wanted
 
@@ -97,9 +95,9 @@ class _EmRun:
         if self.context.clock.stopped and p.best is not None:
             return False
         step = self._expect(p.log_phi)
-        validation = self._validate(p.log_phi) if step is not None else None
-        if step is None or (self.context.clock.stopped and p.best is not None):
+        if step is None:
             return False
+        validation = None if self.validation is None else self.validation.mean_log_score(p.log_phi)
         self._check_rise(p, step)
         gain = step.objective - p.objective
         p.iteration += 1
@@ -135,34 +133,13 @@ class _EmRun:
 
     def _expect(self, log_phi: FloatArray) -> _Step | None:
         """The expected counts under some tables; None where the clock stops it."""
-        found = self.expectation.counts(log_phi, self.rows.states, self.rows.weights, self.context.clock)
+        found = self.expectation.counts(log_phi, self.context.clock)
         if found is None:
             return None
-        counts, log_p = found
-        if np.any(np.isneginf(log_p)):
-            raise self._impossible(self.rows.states[int(np.argmin(log_p))])
-        log_likelihood = dot(self.rows.weights, log_p) + self._score_of_complete(log_phi)
-        counts = np.where(self.tables.is_free, counts + self.seen, 0.0)
+        counts, log_likelihood = found
+        counts = np.where(self.tables.is_free, counts, 0.0)
         objective = log_likelihood + self.tables.log_prior(log_phi, self.prior)
         return _Step(self.tables.shared(counts), log_likelihood, objective)
-
-    def _score_of_complete(self, log_phi: FloatArray) -> float:
-        """The log score of all complete rows."""
-        if len(self.tables.free) == self.tables.graph.num_factors and not np.any(np.isneginf(log_phi)):
-            return dot(self.seen, log_phi)
-        scores = FactorGraph.trusted(self.tables.graph.structure, log_phi).log_score(self.complete.states)
-        if np.any(np.isneginf(scores)):
-            raise self._impossible(self.complete.states[int(np.argmin(scores))])
-        return dot(self.complete.weights, scores)
-
-    def _validate(self, log_phi: FloatArray) -> float | None:
-        """The mean log-likelihood of the rows held out; None without any, or where the clock stops it."""
-        held_out = self.context.validation
-        if held_out is None:
-            return None
-        rows = held_out.merged
-        found = self.expectation.log_probabilities(log_phi, rows.states, self.context.clock)
-        return None if found is None else dot(rows.weights, found) / float(rows.weights.sum())
 
     def _check_rise(self, p: EmProgress, step: _Step) -> None:
         if step.objective < p.objective - _ROUNDING * (1.0 + abs(p.objective)):
@@ -180,14 +157,6 @@ class _EmRun:
         if better:
             p.best, p.best_objective, p.best_validation = p.log_phi, step.objective, validation
             p.best_log_likelihood = step.log_likelihood / self.total
-
-    def _impossible(self, states: IntArray) -> ModelError:
-        """The error for a row that has probability zero; no step of EM can change that."""
-        n = int(np.argmax((self.table.states == states).all(axis=1)))
-        return ModelError(
-            f"data, row {n}: it has probability zero whatever the learned tables are: a factor that stays as it is, or "
-            "a zero in the structure's tables that EM starts from, rules it out"
-        )
 
     # ---- the end ----------------------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
@@ -16,7 +15,6 @@ from equifactor.graph.pointers import ptr_of, row_of
 from equifactor.io.network_builder import ROUNDING
 
 if TYPE_CHECKING:
-    from equifactor.fitting.data_table import DataTable
     from equifactor.fitting.fit_method import FitContext
     from equifactor.graph.factor_graph import FactorGraph
     from equifactor.typing import BoolArray, FloatArray, IntArray
@@ -88,35 +86,6 @@ class NetworkTables:
         return row, np.repeat(card, size // card)
 
     # ---- counts -----------------------------------------------------------------------------------------
-
-    def codes(self, table: DataTable) -> Iterator[tuple[int, IntArray, BoolArray | None]]:
-        """For each learned factor the entry [n] of its table that each row names, and which rows have all values.
-
-        The rows are those that have all values; None says that these are all. One pass over the factors: at tens of
-        thousands of rows the work for each is far above what a step of Python costs.
-        """
-        s = self.graph.structure
-        for a in self.free.tolist():
-            scope = s.scope(a)
-            stride = s.stride[s.scope_ptr[a] : s.scope_ptr[a + 1]]
-            gaps = scope[table.has_gaps[scope]]
-            seen = ~np.asarray(table.is_missing[:, gaps].any(axis=1)) if len(gaps) else None
-            code = np.zeros(table.num_rows if seen is None else np.count_nonzero(seen), np.int64)
-            for variable, step in zip(scope.tolist(), stride.tolist(), strict=True):
-                column = table.states[:, variable]
-                code += step * (column if seen is None else column[seen])
-            yield a, code, seen
-
-    def counts(self, table: DataTable) -> FloatArray:
-        """[T] how often each entry of the learned tables was seen, in rows where its whole scope was."""
-        s = self.graph.structure
-        found = np.zeros(s.num_entries)
-        unit = bool(np.all(table.weights == 1.0))
-        for a, code, seen in self.codes(table):
-            start, stop = s.table_ptr[a : a + 2]
-            weights = None if unit else table.weights if seen is None else table.weights[seen]
-            found[start:stop] = np.bincount(code, weights, stop - start)
-        return found
 
     def prior(self, prior: Prior) -> FloatArray:
         """[T] the counts before any data: `s` of them spread evenly over each table (BDeu), or one per entry (K2)."""

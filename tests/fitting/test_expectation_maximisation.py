@@ -12,8 +12,8 @@ from networks import draw, lawn, mixture
 
 import equifactor as ef
 from equifactor import FactorGraph, FormatError, ModelError, NoisyOr, OptionError, Parity, Status
-from equifactor.clock import Clock
-from equifactor.fitting.expected_counts import ExactExpectation
+from equifactor.fitting.data_table import read_table
+from equifactor.fitting.expected_counts import Expectation
 from equifactor.typing import FloatArray, IntArray
 
 
@@ -39,11 +39,34 @@ def enumerated(graph: FactorGraph, rows: IntArray) -> tuple[FloatArray, FloatArr
 
 def test_expected_counts_are_those_of_enumeration() -> None:
     rows = with_gaps(draw(lawn(), 30), 0.4)
-    found = ExactExpectation(lawn(), 1.0).counts(lawn().log_phi, rows, np.ones(30), Clock())
+    found = Expectation(lawn(), read_table(lawn(), rows), 1.0).counts(lawn().log_phi)
     assert found is not None
     counts, log_p = enumerated(lawn(), rows)
     assert found[0] == pytest.approx(counts)
-    assert found[1] == pytest.approx(log_p)
+    assert found[1] == pytest.approx(log_p.sum())
+
+
+def test_blocks_between_variables_without_gaps() -> None:
+    rng = np.random.default_rng(1)
+    graph = FactorGraph([2, 3, 2, 2, 3, 2, 2], [
+        ([0], rng.random(2)), ([0, 1], rng.random((2, 3))), ([1, 2], rng.random((3, 2))), ([2, 3], rng.random((2, 2))),
+        ([3, 4], rng.random((2, 3))), ([4, 5, 6], rng.random((3, 2, 2))), ([3], rng.random(2)),
+    ])  # fmt: skip
+    rows = rng.integers(0, 2, (40, 7))
+    rows[:, [0, 1]] = -1  # hidden, and two blocks more: variable 4, and variable 6 that shares a factor with it
+    rows[::3, 4] = rows[1::2, 6] = -1
+    found = Expectation(graph, read_table(graph, rows), 1.0)
+    assert [block.variables.tolist() for block in found._blocks] == [[0, 1, 2], [3, 4, 5, 6]]
+    assert found._blocks[0].rows.num_rows == 2
+    expected = found.counts(graph.log_phi)
+    assert expected is not None
+    counts, log_p = enumerated(graph, rows)
+    assert expected[0] == pytest.approx(counts)
+    assert expected[1] == pytest.approx(log_p.sum())
+    assert found.mean_log_score(graph.log_phi) == pytest.approx(log_p.mean())
+    log_z = ef.solve(graph, "PR", "brute").log_z
+    fitted = ef.Fitted(graph=graph, method="", status=Status.EXACT)
+    assert fitted.score(rows) == pytest.approx(log_p.mean() - log_z)
 
 
 def test_an_iteration_is_expect_and_divide() -> None:
@@ -135,6 +158,9 @@ def test_a_row_that_cannot_be() -> None:
     graph = FactorGraph([2, 2], [([0], [1, 1]), ([0, 1], [[1.0, 0.0], [0.0, 1.0]])])
     with pytest.raises(ModelError, match="row 2: it has probability zero whatever"):
         ef.fit(graph, np.array([[0, 0], [1, -1], [0, 1], [1, 1]]), "em", fixed=[1])
+    parity = FactorGraph([2] * 3, [([0], [1, 1]), ([0, 1], Parity()), ([2], [1, 1])])
+    with pytest.raises(ModelError, match="row 1: it has probability zero"):
+        ef.fit(parity, np.array([[0, 0, 1], [0, 1, -1]]))
     with pytest.raises(ModelError, match="row 1: it has probability zero"):
         ef.fit(FactorGraph([2, 2], [([0], [1.0, 0.0]), ([1], [1, 1])]), np.array([[0, 0], [1, -1]]), start="structure")
 
