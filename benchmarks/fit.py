@@ -100,11 +100,11 @@ def measure(name: str, args: argparse.Namespace, python: Path) -> list[dict[str,
     def add(what: str, fitted: ef.Fitted, seconds: float, target: float, scored: IntArray) -> dict[str, Any]:
         table = read_table(truth, scored)
         true = mean_log_likelihood(truth, table)
+        score = fitted.score(table)
         row = {
-            "network": name, "what": what, "seconds": seconds, "iterations": fitted.iterations or "",
-            "true": true, "fitted": fitted.score(table), "target": target,
+            "network": name, "what": what, "seconds": seconds, "iterations": fitted.iterations or "", "true": true,
+            "fitted": score, "target": target, "lost": 100.0 * (true - score) / abs(true),
         }  # fmt: skip
-        row["lost"] = 100.0 * (true - row["fitted"]) / abs(true)
         found.append(row)
         return row
 
