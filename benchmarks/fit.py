@@ -28,8 +28,8 @@ import numpy as np
 import equifactor as ef
 from benchmarks._venvs import SCRIPTS, environment, python_of
 from equifactor.fitting.data_table import read_table
-from equifactor.fitting.expected_counts import mean_log_likelihood
 from equifactor.fitting.families import find_families
+from equifactor.fitting.row_likelihood import mean_log_likelihood
 from equifactor.text_tables import aligned
 from equifactor.typing import IntArray
 

@@ -76,6 +76,6 @@ def _fixed_score(tables: NetworkTables, table: DataTable) -> float:
 
 
 def _score(graph: FactorGraph, table: DataTable) -> float:
-    from equifactor.fitting.expected_counts import mean_log_likelihood
+    from equifactor.fitting.row_likelihood import mean_log_likelihood
 
     return mean_log_likelihood(graph, table)

@@ -12,7 +12,7 @@ from equifactor.fitting.counts import PRIOR_HELP
 from equifactor.fitting.data_table import DataTable
 from equifactor.fitting.em_progress import EmProgress
 from equifactor.fitting.em_starts import start_tables
-from equifactor.fitting.expected_counts import Expectation
+from equifactor.fitting.expected_blocks import BlockExpectation
 from equifactor.fitting.fit_checkpoint import FitCheckpoint
 from equifactor.fitting.fit_method import FitContext, FitMethod, Fitted
 from equifactor.fitting.network_tables import NetworkTables
@@ -78,10 +78,10 @@ class _EmRun:
         self.method, self.table, self.context = method, table, context
         self.tables = NetworkTables.of(graph, context, method.name)
         self.prior = self.tables.prior(method.prior)
-        self.expectation = Expectation(graph, table, method.memory_limit)
+        self.expectation = BlockExpectation(graph, table, method.memory_limit)
         self.total = self.expectation.total
         held_out = context.validation
-        self.validation = None if held_out is None else Expectation(graph, held_out, method.memory_limit)
+        self.validation = None if held_out is None else BlockExpectation(graph, held_out, method.memory_limit)
         wanted = method.restarts or (_HIDDEN_STARTS if table.hidden.any() else 1)
         self.starts = 1 if method.start == "structure" else wanted
 

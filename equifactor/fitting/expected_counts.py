@@ -1,209 +1,68 @@
-"""How often every table entry is expected to occur in rows with missing values, and how probable the rows are.
-
-Variables that have a value in every row separate the others into *blocks*: variables with gaps that share factors. The
-sum over missing values is a product of sums over the blocks, and rows that agree in a block and beside it are one row
-there. So a hidden variable in a large network costs no more than its neighbourhood, and a few hundred rows.
-"""
+"""How often every table entry is expected to occur in rows with missing values, and how probable the rows are."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import ModelError, SolveError
-from equifactor.fitting.data_table import DataTable
-from equifactor.fitting.families import find_families
-from equifactor.fitting.network_tables import NetworkTables, dot
-from equifactor.fitting.table_codes import table_codes, table_counts
-from equifactor.graph.components import connected_components
-from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.lowered_graph import lower
 from equifactor.graph.pointers import picked
-from equifactor.graph.structure import Structure
 from equifactor.solvers.elimination.evidence_rows import EvidenceRows
 
 if TYPE_CHECKING:
     from equifactor.clock import Clock
+    from equifactor.graph.factor_graph import FactorGraph
     from equifactor.typing import FloatArray, IntArray
 
-_NORMALISED = 1e-9  # The rows of a table that is a distribution sum to 1 within this.
 
-
-class Expectation:
-    """The rows of a table, made ready once for expected counts under any tables of a graph.
+class ExactExpectation:
+    """Exact expectations given rows, planned once; only the tables change between two calls.
 
     Args:
-        graph: the model, of any kinds of factors. The values of factors that are no tables stay as they are.
-        table: the rows.
-        memory_limit: GiB for the elimination of a block.
+        graph: the model. The values of factors that are no tables stay as they are.
+        memory_limit: GiB for the elimination.
 
-    Raises `SolveError` where a block does not fit.
+    Raises `SolveError` where the elimination does not fit.
     """
 
-    def __init__(self, graph: FactorGraph, table: DataTable, memory_limit: float) -> None:
+    def __init__(self, graph: FactorGraph, memory_limit: float) -> None:
         s = graph.structure
-        self.graph, self.table = graph, table
-        self.total = float(table.weights.sum())
-        block_of = connected_components(s, np.where(table.has_gaps, -1, 0))  # [V] -1 where there are no gaps
-        touched = np.full(s.num_factors, -1)
-        np.maximum.at(touched, s.factor_of_edge, block_of[s.scope_vars])
-        kind = np.zeros(s.num_factors, np.int64) if s.kinds is None else s.kinds.kind
-        self._tables = np.flatnonzero((touched < 0) & (kind == 0))  # tables whose whole scope is in every row
-        self._seen = table_counts(s, self._tables, table)
-        others = self._scores_of(np.flatnonzero((touched < 0) & (kind > 0)))
-        self._constant, self._lowest = dot(table.weights, others), int(np.argmin(others))
-        self._blocks = [
-            _Block.of(graph, np.flatnonzero(touched == n), table, memory_limit)
-            for n in np.unique(touched[touched >= 0])
-        ]
+        lowered = lower(graph).graph  # its first tables are those of the graph, then come those of other factors
+        tables = np.arange(s.num_factors) if s.kinds is None else np.flatnonzero(s.kinds.kind == 0)
+        self._entries = picked(s.table_ptr, tables)[1]  # [t] of the graph's tables
+        self._log_phi = lowered.log_phi
+        self._added = lowered.num_vars - graph.num_vars
+        self._rows = EvidenceRows(lowered, memory_limit)
 
-    def counts(self, log_phi: FloatArray, clock: Clock | None = None) -> tuple[FloatArray, float] | None:
-        """The expected counts [T] over all rows, and the log-likelihood of all; None where the clock stops it.
+    def counts(
+        self, log_phi: FloatArray, states: IntArray, weights: FloatArray, clock: Clock | None = None
+    ) -> tuple[FloatArray, FloatArray] | None:
+        """The expected counts [T] over all rows and the log score [N] of each; None where the clock stops it.
 
         Args:
             log_phi: [T] the tables of the graph.
+            states: [N, V] the rows, -1 where a value is missing.
+            weights: [N] of the rows.
             clock: where it stops.
-
-        Raises `ModelError` with the row where one has probability zero.
         """
-        counts, log_likelihood = self._seen.copy(), self._score(log_phi)
-        for block in self._blocks:
-            found = block.counts(log_phi, clock)
-            if found is None:
-                return None
-            expected, log_p = found
-            if np.any(np.isneginf(log_p)):
-                states = block.rows.states[int(np.argmin(log_p))]
-                raise _impossible(int(np.argmax((self.table.states[:, block.variables] == states).all(axis=1))))
-            counts[block.entries] = expected
-            log_likelihood += dot(block.rows.weights, log_p)
-        if log_likelihood == -np.inf:
-            raise _impossible(self._zero_row(log_phi))
-        return counts, log_likelihood
+        expected, log_p = self._with(log_phi).expected_factors(self._padded(states), weights, clock=clock)
+        if len(log_p) < len(states):
+            return None
+        counts = np.zeros(len(log_phi))
+        counts[self._entries] = expected[: len(self._entries)]
+        return counts, log_p
 
-    def mean_log_score(self, log_phi: FloatArray, clock: Clock | None = None) -> float | None:
-        """The mean over rows of the log of the sum of all scores that agree with it; -inf where a row has none."""
-        total = self._score(log_phi)
-        for block in self._blocks:
-            log_p = block.log_scores(log_phi, clock)
-            if log_p is None:
-                return None
-            total += dot(block.rows.weights, log_p)
-        return total / self.total
-
-    def _score(self, log_phi: FloatArray) -> float:
-        """The log score of all rows in the factors that have all their values."""
-        return dot(self._seen, log_phi) + self._constant
-
-    def _scores_of(self, factors: IntArray) -> FloatArray:
-        """[N] the log score of each row in some factors that are no tables."""
-        part = _part_of(self.graph, factors)
-        scores: FloatArray = part.graph.log_score(self.table.states[:, part.variables])
-        return scores
-
-    def _zero_row(self, log_phi: FloatArray) -> int:
-        """A row at which a factor is zero that has all its values."""
-        s = self.graph.structure
-        for a, code, _ in table_codes(s, self._tables, self.table):
-            zero = np.isneginf(log_phi[s.table_ptr[a] + code])
-            if zero.any():
-                return int(np.argmax(zero))
-        return self._lowest
-
-
-def _impossible(row: int) -> ModelError:
-    """The error for a row that has probability zero; no step of EM can change that."""
-    return ModelError(
-        f"data, row {row}: it has probability zero whatever the learned tables are: a factor that stays as it is, or a "
-        "zero in the structure's tables that EM starts from, rules it out"
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """Some factors of a graph as a graph of their own."""
-
-    graph: FactorGraph
-    variables: IntArray  # [v] in the whole graph
-    entries: IntArray  # [t] of its tables, in the whole graph: other kinds of factors have none
-
-
-def _part_of(graph: FactorGraph, factors: IntArray) -> _Part:
-    s = graph.structure
-    rows = s.rows(graph.log_phi).take(factors)
-    variables, own = np.unique(rows.scope_vars, return_inverse=True)
-    rows = replace(rows, scope_vars=own.ravel().astype(np.int64))
-    structure = Structure.of_rows(s.card[variables], rows)
-    entries = picked(s.table_ptr, factors[rows.kind == 0])[1]
-    return _Part(FactorGraph.trusted(structure, rows.log_values), variables, entries)
-
-
-@dataclass(frozen=True, eq=False)
-class _Block:
-    """Variables with gaps that share factors, these factors, and the different rows over their scopes."""
-
-    variables: IntArray  # [v] in the whole graph
-    entries: IntArray  # [t] of the tables, in the whole graph
-    rows: DataTable  # [n, v]
-    evidence: EvidenceRows  # over the variables and those that lowering adds
-    log_phi: FloatArray  # of the lowered graph, whose first tables are those of the block
-
-    @classmethod
-    def of(cls, graph: FactorGraph, factors: IntArray, table: DataTable, memory_limit: float) -> _Block:
-        part = _part_of(graph, factors)
-        lowered = lower(part.graph).graph
-        rows = DataTable(np.asfortranarray(table.states[:, part.variables]), table.weights).merged
-        return cls(part.variables, part.entries, rows, EvidenceRows(lowered, memory_limit), lowered.log_phi)
-
-    def counts(self, log_phi: FloatArray, clock: Clock | None) -> tuple[FloatArray, FloatArray] | None:
-        """Expected counts [t] and the log-probability [n] of each row; None where the clock stops it."""
-        expected, log_p = self._with(log_phi).expected_factors(self._states(), self.rows.weights, clock=clock)
-        return None if len(log_p) < self.rows.num_rows else (expected[: len(self.entries)], log_p)
-
-    def log_scores(self, log_phi: FloatArray, clock: Clock | None) -> FloatArray | None:
-        """The log of the sum [n] of all scores that agree with each row; None where the clock stops it."""
-        found = self._with(log_phi).log_z(self._states(), clock=clock)
-        return None if len(found) < self.rows.num_rows else found
+    def log_scores(self, log_phi: FloatArray, states: IntArray, clock: Clock | None = None) -> FloatArray | None:
+        """The log of the sum [N] of all scores that agree with each row; None where the clock stops it."""
+        found = self._with(log_phi).log_z(self._padded(states), clock=clock)
+        return found if len(found) == len(states) else None
 
     def _with(self, log_phi: FloatArray) -> EvidenceRows:
-        values = self.log_phi.copy()
-        values[: len(self.entries)] = log_phi[self.entries]
-        return self.evidence.with_potentials(values)
+        values = self._log_phi.copy()
+        values[: len(self._entries)] = log_phi[self._entries]
+        return self._rows.with_potentials(values)
 
-    def _states(self) -> IntArray:
+    def _padded(self, states: IntArray) -> IntArray:
         """The rows with a missing value for each variable that lowering has added."""
-        added = self.evidence.graph.num_vars - len(self.variables)
-        states = self.rows.states
-        return np.hstack((states, np.full((len(states), added), -1))) if added else states
-
-
-def mean_log_likelihood(graph: FactorGraph, table: DataTable, memory_limit: float = 4.0) -> float:
-    """The mean over rows of ln p(observed values), -inf where a row has probability zero.
-
-    Raises `SolveError` where values are missing, or tables are no distributions, and exact sums do not fit.
-    """
-    found = Expectation(graph, table, memory_limit).mean_log_score(graph.log_phi)
-    assert found is not None  # nothing stops it
-    return found - (0.0 if _is_normalised(graph) else _log_z(graph, memory_limit))
-
-
-def _log_z(graph: FactorGraph, memory_limit: float) -> float:
-    from equifactor._solve import solve
-
-    result = solve(graph, "PR", f"exact(memory_limit={memory_limit!r})")
-    if result.log_z is None:
-        raise SolveError(f"the likelihood of data needs ln Z of the graph, which is not known: {result.message}")
-    if result.log_z == -np.inf:
-        raise ModelError("every assignment of the graph has probability zero, so that no data have a likelihood")
-    return result.log_z
-
-
-def _is_normalised(graph: FactorGraph) -> bool:
-    """Whether the graph is a Bayesian network of tables, so that ln Z is 0."""
-    families = find_families(graph)
-    if families is None or graph.structure.kinds is not None:
-        return False
-    tables = NetworkTables(graph, families, np.arange(graph.num_factors), ())
-    return bool(np.all(np.abs(tables.row_sums(np.exp(graph.log_phi)) - 1.0) <= _NORMALISED))
+        return np.hstack((states, np.full((len(states), self._added), -1))) if self._added else states

@@ -13,7 +13,7 @@ from networks import draw, lawn, mixture
 import equifactor as ef
 from equifactor import FactorGraph, FormatError, ModelError, NoisyOr, OptionError, Parity, Status
 from equifactor.fitting.data_table import read_table
-from equifactor.fitting.expected_counts import Expectation
+from equifactor.fitting.expected_blocks import BlockExpectation
 from equifactor.typing import FloatArray, IntArray
 
 
@@ -39,7 +39,7 @@ def enumerated(graph: FactorGraph, rows: IntArray) -> tuple[FloatArray, FloatArr
 
 def test_expected_counts_are_those_of_enumeration() -> None:
     rows = with_gaps(draw(lawn(), 30), 0.4)
-    found = Expectation(lawn(), read_table(lawn(), rows), 1.0).counts(lawn().log_phi)
+    found = BlockExpectation(lawn(), read_table(lawn(), rows), 1.0).counts(lawn().log_phi)
     assert found is not None
     counts, log_p = enumerated(lawn(), rows)
     assert found[0] == pytest.approx(counts)
@@ -55,8 +55,8 @@ def test_blocks_between_variables_without_gaps() -> None:
     rows = rng.integers(0, 2, (40, 7))
     rows[:, [0, 1]] = -1  # hidden, and two blocks more: variable 4, and variable 6 that shares a factor with it
     rows[::3, 4] = rows[1::2, 6] = -1
-    found = Expectation(graph, read_table(graph, rows), 1.0)
-    assert [block.variables.tolist() for block in found._blocks] == [[0, 1, 2], [3, 4, 5, 6]]
+    found = BlockExpectation(graph, read_table(graph, rows), 1.0)
+    assert [block.part.variables.tolist() for block in found._blocks] == [[0, 1, 2], [3, 4, 5, 6]]
     assert found._blocks[0].rows.num_rows == 2
     expected = found.counts(graph.log_phi)
     assert expected is not None
