@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -47,12 +47,23 @@ class ExpectationMaximisation(FitMethod):
     start: Literal["data", "structure"] = option("data", "start from counts and noise, or from the structure's tables")
     patience: int = option(5, "iterations without a better validation after which it stops; 0: never", low=0)
     memory_limit: float = option(4.0, "GiB for exact sums over missing values", low=0.0)
+    inference: Literal["auto", "exact", "gibbs"] = option("auto", "auto: exact where it fits, else gibbs samples them")
 
     def fit(self, graph: FactorGraph, table: DataTable, context: FitContext) -> Fitted:
         """Try the starts, then run the best of them to the end."""
-        run = _EmRun(self, graph, table, context)
-        checkpoint = FitCheckpoint.of(str(self), graph, table, context)
+        tables = NetworkTables.of(graph, context, self.name)
+        if self.inference == "gibbs":
+            return self._fit_by_samples(tables, table, context, "")
+        try:
+            run = _EmRun(self, tables, table, context)
+        except SolveError as error:
+            if self.inference == "exact":
+                raise
+            return self._fit_by_samples(tables, table, context, f"Exact sums over missing values do not fit: {error}.")
+        checkpoint = self._checkpoint(graph, table, context)
         progress = EmProgress.load(checkpoint)
+        if progress.message == _UNSETTLED and progress.iteration < self.iterations:
+            progress.done, progress.message = False, ""
         saved = context.clock.seconds
         while not progress.done and run.iterate(progress):
             if checkpoint is not None and context.clock.seconds - saved > _SAVE_EVERY:
@@ -61,6 +72,26 @@ class ExpectationMaximisation(FitMethod):
         if checkpoint is not None:
             progress.save(checkpoint)
         return run.fitted(progress)
+
+    def _checkpoint(self, graph: FactorGraph, table: DataTable, context: FitContext) -> FitCheckpoint | None:
+        """The file of this fit; more iterations than before are a reason to go on, not another fit."""
+        return FitCheckpoint.of(str(replace(self, iterations=1)), graph, table, context)
+
+    def _fit_by_samples(self, tables: NetworkTables, table: DataTable, context: FitContext, reason: str) -> Fitted:
+        from equifactor.fitting.sampled_expectation import SAMPLED_ITERATIONS, fit_by_samples
+
+        start = self.start_tables(tables, table, context.seed, 0)
+        iterations = min(self.iterations, SAMPLED_ITERATIONS)
+        prior, checkpoint = tables.prior(self.prior), self._checkpoint(tables.graph, table, context)
+        found = fit_by_samples(tables, table, prior, start, iterations, context, checkpoint)
+        return replace(found, message=" ".join(filter(None, (reason, found.message))))
+
+    def start_tables(self, tables: NetworkTables, table: DataTable, seed: int, number: int) -> FloatArray:
+        """[T] the log tables from which a start begins."""
+        if self.start == "structure":
+            with np.errstate(over="ignore"):
+                return tables.log_tables(tables.shared(np.exp(tables.graph.log_phi)))
+        return start_tables(tables, table, seed, number)
 
 
 class _Step(NamedTuple):
@@ -74,9 +105,9 @@ class _Step(NamedTuple):
 class _EmRun:
     """One fit: what is expected of its rows, and the iterations."""
 
-    def __init__(self, method: ExpectationMaximisation, graph: FactorGraph, table: DataTable, context: FitContext):
-        self.method, self.table, self.context = method, table, context
-        self.tables = NetworkTables.of(graph, context, method.name)
+    def __init__(self, method: ExpectationMaximisation, tables: NetworkTables, table: DataTable, context: FitContext):
+        self.method, self.tables, self.table, self.context = method, tables, table, context
+        graph = tables.graph
         self.prior = self.tables.prior(method.prior)
         self.expectation = BlockExpectation(graph, table, method.memory_limit)
         self.total = self.expectation.total
@@ -91,7 +122,7 @@ class _EmRun:
         """One iteration; False where the clock stops it, and then nothing is changed."""
         p, method = progress, self.method
         if p.log_phi is None:
-            p.log_phi = self._start(p.start)
+            p.log_phi = self.method.start_tables(self.tables, self.table, self.context.seed, p.start)
         if self.context.clock.stopped and p.best is not None:
             return False
         step = self._expect(p.log_phi)
@@ -124,12 +155,6 @@ class _EmRun:
                 if p.start == self.starts:
                     p.go_on()
         return True
-
-    def _start(self, number: int) -> FloatArray:
-        if self.method.start == "structure":
-            with np.errstate(over="ignore"):
-                return self.tables.log_tables(self.tables.shared(np.exp(self.tables.graph.log_phi)))
-        return start_tables(self.tables, self.table, self.context.seed, number)
 
     def _expect(self, log_phi: FloatArray) -> _Step | None:
         """The expected counts under some tables; None where the clock stops it."""

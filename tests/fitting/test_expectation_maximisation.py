@@ -11,7 +11,7 @@ import pytest
 from networks import draw, lawn, mixture
 
 import equifactor as ef
-from equifactor import FactorGraph, FormatError, ModelError, NoisyOr, OptionError, Parity, Status
+from equifactor import FactorGraph, FormatError, ModelError, NoisyOr, OptionError, Parity, SolveError, Status
 from equifactor.fitting.data_table import read_table
 from equifactor.fitting.expected_blocks import BlockExpectation
 from equifactor.typing import FloatArray, IntArray
@@ -154,6 +154,28 @@ def test_ties_and_sentences() -> None:
     assert fitted.score(with_gaps(full, 0.2)) == pytest.approx(fitted.log_likelihood)
 
 
+def test_sampling_where_exact_sums_do_not_fit(tmp_path: Path) -> None:
+    rows, held_out = draw(lawn(), 3000), draw(lawn(), 3000, seed=1)
+    gaps = with_gaps(rows, 0.2)
+    fitted = ef.fit(lawn(), gaps, memory_limit=0, checkpoint=tmp_path / "run.npz")
+    assert fitted.status is Status.ITERATION_LIMIT
+    assert fitted.log_likelihood is None
+    assert fitted.message.startswith("Exact sums over missing values do not fit: ")
+    assert "were sampled in 120 iterations" in fitted.message
+    exact = ef.fit(lawn(), gaps)
+    assert np.exp(fitted.graph.log_phi) == pytest.approx(np.exp(exact.graph.log_phi), abs=0.03)
+    assert fitted.score(held_out) == pytest.approx(exact.score(held_out), rel=0.002)
+    again = ef.fit(lawn(), gaps, memory_limit=0, checkpoint=tmp_path / "run.npz")
+    assert np.array_equal(again.graph.log_phi, fitted.graph.log_phi)
+    with pytest.raises(SolveError, match="the limit is 0"):
+        ef.fit(lawn(), gaps, memory_limit=0, inference="exact")
+    with pytest.raises(SolveError, match="in tables only"):
+        ef.fit(FactorGraph([2, 2], [([0], [1, 1]), ([0, 1], Parity())]), np.array([[0, -1]]), inference="gibbs")
+    fixed = ef.fit(lawn(), gaps[:50], inference="gibbs", fixed=[0], prior=0, time_limit=0)
+    assert fixed.status is Status.TIME_LIMIT
+    assert np.array_equal(fixed.graph.log_table(0), lawn().log_table(0))
+
+
 def test_a_row_that_cannot_be() -> None:
     graph = FactorGraph([2, 2], [([0], [1, 1]), ([0, 1], [[1.0, 0.0], [0.0, 1.0]])])
     with pytest.raises(ModelError, match="row 2: it has probability zero whatever"):
@@ -207,6 +229,10 @@ def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path) -> None:
     assert part.history == whole.history
     done = ef.fit(mixture(), data, checkpoint=path, **settings)
     assert np.array_equal(done.graph.log_phi, whole.graph.log_phi)
+    settings["iterations"] = 40
+    more = ef.fit(mixture(), data, checkpoint=path, **settings)
+    assert more.iterations == whole.iterations + 10
+    assert more.log_likelihood >= whole.log_likelihood
     with pytest.raises(OptionError, match="belongs to another fit"):
         ef.fit(mixture(), data, checkpoint=path, seed=7, **settings)
     path.write_text("no checkpoint")
