@@ -61,8 +61,9 @@ class CountsFit(FitMethod):
 def _about_unseen(rows: int) -> str:
     if not rows:
         return ""
-    are = "is 1 configuration" if rows == 1 else f"are {rows:,} configurations"
-    return f"There {are} of parents that the data do not have; their distributions are uniform."
+    if rows == 1:
+        return "One configuration of parents is not in the data; its distribution is uniform."
+    return f"{rows:,} configurations of parents are not in the data; their distributions are uniform."
 
 
 def _fixed_score(tables: NetworkTables, table: DataTable) -> float:

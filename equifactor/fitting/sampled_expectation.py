@@ -37,6 +37,7 @@ def fit_by_samples(
     log_phi: FloatArray,
     iterations: int,
     context: FitContext,
+    checkpoint: FitCheckpoint | None,
 ) -> Fitted:
     """The tables after some iterations, or when the clock stops.
 

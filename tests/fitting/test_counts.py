@@ -35,7 +35,7 @@ def test_configurations_without_data_are_uniform() -> None:
     fitted = ef.fit(lawn(), np.array([[0, 0, 0]]), prior=0)
     assert np.exp(fitted.graph.log_table(0))[:, 1, 1] == pytest.approx(1 / 3)
     assert np.exp(fitted.graph.log_table(0))[:, 0, 0].tolist() == [1.0, 0.0, 0.0]
-    assert "4 configurations of parents" in fitted.message
+    assert "4 configurations of parents are not in the data" in fitted.message
     assert fitted.score(np.array([[1, 0, 0]])) == -np.inf
     assert (
         "-inf (a row has probability zero)"
