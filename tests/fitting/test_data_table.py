@@ -83,6 +83,8 @@ def test_files(tmp_path: Path) -> None:
         assert read_table(GRAPH, tmp_path / name).states.tolist() == WANTED
     (tmp_path / "plain.csv").write_text("0,1\n1,2\n0.0,\n")
     assert read_table(PLAIN, str(tmp_path / "plain.csv")).states.tolist() == [[1, 2], [0, -1]]
+    (tmp_path / "long.csv").write_text("0,1\n" + "1,2\n0,\n" * 1_500)  # more than one block of rows
+    assert read_table(PLAIN, tmp_path / "long.csv").states.tolist() == [[1, 2], [0, -1]] * 1_500
     (tmp_path / "numbers.csv").write_text("a,b\n1,0\n2.0,1.0\n")  # text is a name, and 2.0 can only mean the state 2
     assert read_table(NUMBERED, tmp_path / "numbers.csv").states.tolist() == [[0, 0], [1, 1]]
 
