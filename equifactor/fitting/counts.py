@@ -52,7 +52,7 @@ class CountsFit(FitMethod):
             graph=fitted,
             method=self.name,
             status=Status.EXACT,
-            message=_about_unseen(unseen),
+            message=" ".join(filter(None, (_about_unseen(unseen), tables.about_kept(context.fixed)))),
             log_likelihood=(dot(seen, log_phi) + _fixed_score(tables, table)) / float(table.weights.sum()),
             validation_log_likelihood=None if context.validation is None else _score(fitted, context.validation),
         )

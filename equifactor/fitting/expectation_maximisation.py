@@ -16,6 +16,7 @@ from equifactor.fitting.expected_blocks import BlockExpectation
 from equifactor.fitting.fit_checkpoint import FitCheckpoint
 from equifactor.fitting.fit_method import FitContext, FitMethod, Fitted
 from equifactor.fitting.network_tables import NetworkTables
+from equifactor.fitting.noisy_or_tables import as_noisy_ors, as_tables
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.options import option
 from equifactor.result import Status
@@ -51,7 +52,13 @@ class ExpectationMaximisation(FitMethod):
 
     def fit(self, graph: FactorGraph, table: DataTable, context: FitContext) -> Fitted:
         """Try the starts, then run the best of them to the end."""
-        tables = NetworkTables.of(graph, context, self.name)
+        dense, noisy_ors = as_tables(graph, context.fixed)
+        tables = NetworkTables.of(dense, context, self.name, noisy_ors)
+        found = self._fit(tables, table, context)
+        message = " ".join(filter(None, (found.message, tables.about_kept(context.fixed))))
+        return replace(found, graph=as_noisy_ors(graph, found.graph, noisy_ors), message=message)
+
+    def _fit(self, tables: NetworkTables, table: DataTable, context: FitContext) -> Fitted:
         if self.inference == "gibbs":
             return self._fit_by_samples(tables, table, context, "")
         try:
@@ -60,7 +67,7 @@ class ExpectationMaximisation(FitMethod):
             if self.inference == "exact":
                 raise
             return self._fit_by_samples(tables, table, context, f"Exact sums over missing values do not fit: {error}.")
-        checkpoint = self._checkpoint(graph, table, context)
+        checkpoint = self._checkpoint(tables.graph, table, context)
         progress = EmProgress.load(checkpoint)
         if progress.message == _UNSETTLED and progress.iteration < self.iterations:
             progress.done, progress.message = False, ""
@@ -82,8 +89,8 @@ class ExpectationMaximisation(FitMethod):
 
         start = self.start_tables(tables, table, context.seed, 0)
         iterations = min(self.iterations, SAMPLED_ITERATIONS)
-        prior, checkpoint = tables.prior(self.prior), self._checkpoint(tables.graph, table, context)
-        found = fit_by_samples(tables, table, prior, start, iterations, context, checkpoint)
+        checkpoint = self._checkpoint(tables.graph, table, context)
+        found = fit_by_samples(tables, table, self.prior, start, iterations, context, checkpoint)
         return replace(found, message=" ".join(filter(None, (reason, found.message))))
 
     def start_tables(self, tables: NetworkTables, table: DataTable, seed: int, number: int) -> FloatArray:
@@ -97,7 +104,7 @@ class ExpectationMaximisation(FitMethod):
 class _Step(NamedTuple):
     """What an iteration finds out about tables."""
 
-    counts: FloatArray  # [T] expected, over all rows, ties added up
+    counts: FloatArray  # [T] expected, over all rows
     log_likelihood: float  # of all rows
     objective: float
 
@@ -108,7 +115,6 @@ class _EmRun:
     def __init__(self, method: ExpectationMaximisation, tables: NetworkTables, table: DataTable, context: FitContext):
         self.method, self.tables, self.table, self.context = method, tables, table, context
         graph = tables.graph
-        self.prior = self.tables.prior(method.prior)
         self.expectation = BlockExpectation(graph, table, method.memory_limit)
         self.total = self.expectation.total
         held_out = context.validation
@@ -139,7 +145,8 @@ class _EmRun:
             }
         )  # fmt: skip
         self._keep_best(p, step, validation)
-        p.log_phi, p.objective = self.tables.log_tables(step.counts + self.prior), step.objective
+        p.log_phi = self.tables.maximised(step.counts, method.prior, p.log_phi)
+        p.objective = step.objective
         converged = gain < method.tolerance * self.total
         shown = f"log-likelihood {step.log_likelihood / self.total:.6g}"
         if p.is_final or self.starts == 1:
@@ -162,9 +169,7 @@ class _EmRun:
         if found is None:
             return None
         counts, log_likelihood = found
-        counts = np.where(self.tables.is_free, counts, 0.0)
-        objective = log_likelihood + self.tables.log_prior(log_phi, self.prior)
-        return _Step(self.tables.shared(counts), log_likelihood, objective)
+        return _Step(counts, log_likelihood, log_likelihood + self.tables.log_prior(log_phi, self.method.prior))
 
     def _check_rise(self, p: EmProgress, step: _Step) -> None:
         if step.objective < p.objective - _ROUNDING * (1.0 + abs(p.objective)):

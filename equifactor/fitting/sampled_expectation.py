@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from equifactor.fitting.fit_checkpoint import FitCheckpoint
-    from equifactor.fitting.network_tables import NetworkTables
+    from equifactor.fitting.network_tables import NetworkTables, Prior
     from equifactor.typing import FloatArray
 
 SAMPLED_ITERATIONS = 120  # by default, of which the last 100 are averaged
@@ -33,7 +33,7 @@ _FALL = 0.8  # Later ones count with weight k ** -_FALL.
 def fit_by_samples(
     tables: NetworkTables,
     table: DataTable,
-    prior: FloatArray,
+    prior: Prior,
     log_phi: FloatArray,
     iterations: int,
     context: FitContext,
@@ -44,7 +44,7 @@ def fit_by_samples(
     Args:
         tables: what is learned.
         table: the rows.
-        prior: [T] counts before any data.
+        prior: counts before any data.
         log_phi: [T] the start.
         iterations: how many.
         context: clock, seed and progress.
@@ -56,8 +56,7 @@ def fit_by_samples(
         progress.log_phi = log_phi
     samples = SampledExpectation(graph, table, context.seed + progress.iteration)
     while progress.iteration < iterations and not context.clock.stopped:
-        counts = np.where(tables.is_free, samples.counts(progress.log_phi), 0.0)
-        progress.log_phi = tables.log_tables(tables.shared(counts) + prior)
+        progress.log_phi = tables.maximised(samples.counts(progress.log_phi), prior, progress.log_phi)
         progress.iteration += 1
         context.report(progress.iteration, iterations, "missing values are sampled")
     if checkpoint is not None:

@@ -64,8 +64,9 @@ def test_fixed_factors_and_sentences_stay() -> None:
         [2] * 4, [([0], [1, 1]), ([1], [3, 1]), ([2, 0, 1], NoisyOr(0.1, [0.2, 0.3])), ([0, 2, 3], Parity())]
     )
     rows = np.array([[0, 1, 1, 1], [1, 1, 1, 0], [0, 0, 0, 0]])
-    fitted = ef.fit(sentences, rows, prior=0)
+    fitted = ef.fit(sentences, rows, "counts", prior=0)
     assert fitted.graph.factor(2) == sentences.factor(2)
+    assert fitted.message == "2 factors are no tables (noisy_or, parity) and stay as they are."
     assert np.exp(fitted.graph.log_table(0)) == pytest.approx([2 / 3, 1 / 3])
     assert fitted.log_likelihood == pytest.approx(np.mean(fitted.graph.log_score(rows)))
     assert fitted.score(rows) == pytest.approx(fitted.log_likelihood)
