@@ -16,7 +16,9 @@ from equifactor._version import __version__
 
 if TYPE_CHECKING:
     from equifactor import data, generators, metrics, plot, testing
+    from equifactor._sample import sample
     from equifactor._solve import solve
+    from equifactor._solve_many import solve_many
     from equifactor.clock import Clock
     from equifactor.crf.chain_crf import ChainCRF
     from equifactor.crf.graph_crf import CRF, CRFAnswer
@@ -38,10 +40,12 @@ if TYPE_CHECKING:
     from equifactor.graph.lowered_graph import lower
     from equifactor.graph.marginals import Marginals
     from equifactor.io import read_evidence, read_graph, write_graph
+    from equifactor.many_results import ManyResults
     from equifactor.numerics.tensors.tensor_beliefs import log_scores
     from equifactor.options import option
     from equifactor.registry import parse_solver, register, solver_names
     from equifactor.result import Estimate, Result, Status, Task
+    from equifactor.samples import Samples
     from equifactor.solver import ALL_SYMMETRIES, GraphSolver, IterativeSolver, SolveContext, Solver
     from equifactor.solvers.elimination.exact_batch import exact_marginals
     from equifactor.solvers.elimination.plan import Plan, plan
@@ -81,6 +85,7 @@ __all__ = [
     "FormatError",
     "GraphSolver",
     "IterativeSolver",
+    "ManyResults",
     "Marginals",
     "ModelCard",
     "ModelError",
@@ -97,6 +102,7 @@ __all__ = [
     "Relabelling",
     "Replay",
     "Result",
+    "Samples",
     "SolveContext",
     "SolveError",
     "Solver",
@@ -133,8 +139,10 @@ __all__ = [
     "read_graph",
     "register",
     "relabel",
+    "sample",
     "save_model",
     "solve",
+    "solve_many",
     "solver_names",
     "testing",
     "tighten",
@@ -163,6 +171,7 @@ _MODULE_OF = {
     "FormatError": "errors",
     "GraphSolver": "solver",
     "IterativeSolver": "solver",
+    "ManyResults": "many_results",
     "Marginals": "graph.marginals",
     "ModelCard": "solvers.learned.model_card",
     "ModelError": "errors",
@@ -179,6 +188,7 @@ _MODULE_OF = {
     "Relabelling": "symmetry.relabelling",
     "Replay": "solvers.learned.replay",
     "Result": "result",
+    "Samples": "samples",
     "SolveContext": "solver",
     "SolveError": "errors",
     "Solver": "solver",
@@ -214,8 +224,10 @@ _MODULE_OF = {
     "read_graph": "io",
     "register": "registry",
     "relabel": "symmetry.relabelled_graph",
+    "sample": "_sample",
     "save_model": "solvers.learned.model_files",
     "solve": "_solve",
+    "solve_many": "_solve_many",
     "solver_names": "registry",
     "testing": "testing",
     "tighten": "solvers.optimise.map_bounds",

@@ -113,15 +113,15 @@ def solve(
     if evidence is not None:
         graphs = [g.condition(evidence) for g in graphs]
 
-    clock = Clock(time_limit)
-    with clock.catch_interrupt(), _progress_bar(progress, str(method)) as report:
+    clock, label = Clock(time_limit), str(method)
+    with clock.catch_interrupt(), _progress_bar(progress, label) as report:
         context = SolveContext(clock=clock, seed=seed, device=device, dtype=dtype, progress=report)
         try:
             estimates = estimates_of(method, graphs, wanted, context)
         except MemoryError:
             estimates = [Estimate(status=Status.TOO_LARGE, message=_NO_MEMORY) for _ in graphs]
     share = clock.seconds / max(1, len(graphs))
-    results = _results(estimates, graphs, task=wanted, solver=str(method), seconds=share)
+    results = _results(estimates, graphs, task=wanted, solver=label, seconds=share)
     if strict:
         for result in results:
             if not result.status.solved:
@@ -148,7 +148,8 @@ def estimates_of(method: Solver, graphs: list[FactorGraph], task: Task, context:
         lowered = lower_all(graphs, "max" if task is Task.MAP else "sum")
         found = estimates_of(method, [g.graph for g in lowered], task, context)
         return [g.estimate(e) for g, e in zip(lowered, found, strict=True)]
-    if not graphs or _is_plain(graphs):
+    # A batch is better off without impossible states: its graphs share the smaller structure.
+    if not graphs or (method.finds_zeros and len(graphs) == 1) or _is_plain(graphs):
         return _run(method, graphs, task, context) if graphs else []
     reduced = without_impossible_states(graphs)
     possible = [r for r in reduced if r is not None]

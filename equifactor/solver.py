@@ -53,6 +53,9 @@ class Solver(ABC):
     symmetries: ClassVar[frozenset[Symmetry]] = ALL_SYMMETRIES  # The answers respect these, ties aside.
     exact_on: ClassVar[Literal["all", "trees", "none"]] = "none"  # Solved answers are exact on these graphs.
     any_kind: ClassVar[bool] = False  # Whether it takes factors of every kind; others get tables in their place.
+    finds_zeros: ClassVar[bool] = (
+        False  # Whether it looks for impossible states itself; others get graphs without them.
+    )
     takes: ClassVar[str] = ""  # Which graphs it takes, where not all; others raise `ModelError`.
 
     def __post_init__(self) -> None:

@@ -19,6 +19,7 @@ from equifactor.cli import generate_command as generate
 from equifactor.cli import info_command as info
 from equifactor.cli import isomorphic_command as isomorphic
 from equifactor.cli import model_command as model
+from equifactor.cli import sample_command as sample
 from equifactor.cli import solve_command as solve
 from equifactor.cli import solvers_command as solvers
 from equifactor.cli import train_command as train
@@ -39,6 +40,7 @@ app = typer.Typer(
 
 for command, about in (
     (solve, "Marginals, ln Z or MAP of models."),
+    (sample, "Samples of a model, as CSV."),
     (info, "What is in a model, and what exact costs."),
     (convert, "One model format to another."),
     (solvers, "The solvers and their options."),

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from equifactor.fitting.fit_method import Fitted
 
 EXAMPLE = example(
-    "printf 'rain,grass\\nno,dry\\nno,dry\\nyes,wet\\nyes,\\n' > days.csv",
     "equifactor fit lawn.bif days.csv -o fitted.bif",
     "equifactor fit lawn.bif days.csv -o fitted.bif --method em --prior k2 --set restarts=3",
 )

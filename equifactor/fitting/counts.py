@@ -10,6 +10,7 @@ import numpy as np
 from equifactor.errors import ModelError
 from equifactor.fitting.fit_method import FitContext, FitMethod, Fitted
 from equifactor.fitting.network_tables import NetworkTables, dot
+from equifactor.fitting.table_codes import table_counts
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.options import option
 from equifactor.result import Status
@@ -42,7 +43,7 @@ class CountsFit(FitMethod):
                 f"{graph.structure.variable_name(variable)}; the method em takes missing values"
             )
         tables = NetworkTables.of(graph, context, self.name)
-        seen = tables.counts(table)
+        seen = table_counts(graph.structure, tables.free, table)
         prior = tables.prior(self.prior)
         unseen = tables.num_unseen_rows(tables.shared(seen))
         log_phi = tables.log_tables(tables.shared(seen) + prior)
@@ -51,7 +52,7 @@ class CountsFit(FitMethod):
             graph=fitted,
             method=self.name,
             status=Status.EXACT,
-            message=_about_unseen(unseen),
+            message=" ".join(filter(None, (_about_unseen(unseen), tables.about_kept(context.fixed)))),
             log_likelihood=(dot(seen, log_phi) + _fixed_score(tables, table)) / float(table.weights.sum()),
             validation_log_likelihood=None if context.validation is None else _score(fitted, context.validation),
         )
@@ -60,8 +61,9 @@ class CountsFit(FitMethod):
 def _about_unseen(rows: int) -> str:
     if not rows:
         return ""
-    are = "is 1 configuration" if rows == 1 else f"are {rows:,} configurations"
-    return f"There {are} of parents that the data do not have; their distributions are uniform."
+    if rows == 1:
+        return "One configuration of parents is not in the data; its distribution is uniform."
+    return f"{rows:,} configurations of parents are not in the data; their distributions are uniform."
 
 
 def _fixed_score(tables: NetworkTables, table: DataTable) -> float:
@@ -75,6 +77,6 @@ def _fixed_score(tables: NetworkTables, table: DataTable) -> float:
 
 
 def _score(graph: FactorGraph, table: DataTable) -> float:
-    from equifactor.fitting.expected_counts import mean_log_likelihood
+    from equifactor.fitting.row_likelihood import mean_log_likelihood
 
     return mean_log_likelihood(graph, table)

@@ -7,6 +7,7 @@ import io
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from equifactor.typing import IntArray
 
 _MISSING_TEXT = frozenset(("", "NaN", "nan", "NA", "N/A", "None", "null", "?"))  # in files, unless a state is so called
+_CSV_BLOCK = 1_000  # rows of a file that are turned into numbers at a time
+_SMALL_RANGE = 2**16  # whole numbers in a range below this are told apart by counting
 _MISSING_TYPES = frozenset(("NAType", "NaTType"))  # of pandas, which is not imported for them
 
 
@@ -32,7 +35,8 @@ class Column:
     name: Any
     values: Any  # a list, an array, or a series of pandas or another library
     source: str = "data"
-    lines: Sequence[int] | None = None  # of a file, by row; its values are text
+    lines: Sequence[int] | None = None  # of a file, by row
+    texts: Sequence[str] | None = None  # of a file: its values are places in this list
 
     def where(self, row: int) -> str:
         """The place of a value in errors."""
@@ -59,22 +63,40 @@ def encoded(s: Structure, variable: int, column: Column) -> IntArray:
 def _factorised(column: Column) -> tuple[IntArray, list[Any]]:
     """The different values of a column, and for each row which it is, -1 where pandas knows that it is missing."""
     values = column.values
+    if column.texts is not None:
+        return values, list(column.texts)
+    if hasattr(values, "cat"):  # a categorical column of pandas has counted them already
+        return np.asarray(values.cat.codes, np.int64), list(values.cat.categories)
+    if getattr(getattr(values, "dtype", None), "kind", "") in "biuf" and hasattr(values, "__array__"):
+        array = np.asarray(values)
+        if array.dtype.kind in "biuf":  # and not numbers of pandas that may be missing
+            return _factorised_numbers(array)
     if hasattr(values, "factorize"):
+        if values.dtype != object:  # Text of pandas takes twice the time.
+            values = values.astype(object)
         codes, found = values.factorize()
         _check_types(column, found)
         return np.asarray(codes, np.int64), list(found)
-    if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
-        found, codes = np.unique(values, return_inverse=True)
-        return codes.ravel(), found.tolist()
     rows = values.tolist() if hasattr(values, "tolist") else values.to_list() if hasattr(values, "to_list") else values
-    if column.lines is None:
-        _check_types(column, rows)
+    _check_types(column, rows)
     try:
         place = {value: k for k, value in enumerate(dict.fromkeys(rows))}
     except TypeError:
         row = next(n for n, v in enumerate(rows) if type(v).__hash__ is None)
         raise ModelError(f"{column.where(row)}: expected a state, found {brief(rows[row])}") from None
     return np.fromiter(map(place.__getitem__, rows), np.int64, len(rows)), list(place)
+
+
+def _factorised_numbers(array: np.ndarray) -> tuple[IntArray, list[Any]]:
+    """The same for numbers; small whole ones need no sorting."""
+    if array.dtype.kind in "iu" and len(array):
+        low, high = int(array.min()), int(array.max())
+        if high - low < _SMALL_RANGE:
+            codes = array.astype(np.int64) - low
+            present = np.bincount(codes, minlength=high - low + 1) > 0
+            return (np.cumsum(present) - 1)[codes], (np.flatnonzero(present) + low).tolist()
+    found, codes = np.unique(array, return_inverse=True)
+    return codes.ravel(), found.tolist()
 
 
 def _check_types(column: Column, values: Sequence[Any]) -> None:
@@ -128,39 +150,57 @@ def _whole(text: str) -> int | None:
 
 
 def read_csv(path: PathLike) -> list[Column]:
-    """The columns of a `.csv` file (`.tsv`: with tabs) whose first line has the names; `.gz` and `.xz` are unpacked."""
+    """The columns of a `.csv` file (`.tsv`: with tabs) whose first line has the names; `.gz` and `.xz` are unpacked.
+
+    Rows are turned into numbers block by block, so that a file of a million rows needs little more than its text.
+    """
     where, suffix = label(path), split_name(path)[1]
     if suffix not in (".csv", ".tsv", "") and os.fspath(path) != "-":
         raise FormatError(f"{where}: data are read from .csv and .tsv files, found {suffix}")
+    text = io.TextIOWrapper(io.BytesIO(read_bytes(path)), encoding="utf-8", newline="")
+    reader = csv.reader(text, delimiter="\t" if suffix == ".tsv" else ",", strict=True)
     try:
-        text = read_bytes(path).decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise FormatError(f"{where}: expected text in UTF-8, found other bytes at byte {error.start}") from None
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter="\t" if suffix == ".tsv" else ",", strict=True)
-    rows: list[list[str]] = []
-    lines: list[int] = []
-    try:
-        for row in reader:
-            if row:  # an empty line is none
-                rows.append(row)
-                lines.append(reader.line_num)
+        names = [name.strip() for name in next(filter(None, reader), [])]
+        _check_names(where, names)
+        places = [_Numbering() for _ in names]
+        codes: list[list[IntArray]] = [[] for _ in names]
+        lines: list[int] = []
+        while block := [(reader.line_num, row) for row in islice(reader, _CSV_BLOCK)]:
+            rows = [row for _, row in block if row]  # an empty line is none
+            block_lines = [line for line, row in block if row]
+            _check_lengths(where, names, rows, block_lines)
+            lines += block_lines
+            for place, own, column in zip(places, codes, zip(*rows, strict=True), strict=False):
+                own.append(np.fromiter(map(place.__getitem__, column), np.int64, len(column)))
     except csv.Error as error:
         raise FormatError(f"{where}:{reader.line_num}: not a table: {error}") from None
-    if not rows:
+    except UnicodeDecodeError:
+        raise FormatError(f"{where}:{reader.line_num + 1}: expected text in UTF-8, found other bytes") from None
+    return [
+        Column(name, np.concatenate([np.zeros(0, np.int64), *own]), where, lines, list(place))
+        for name, place, own in zip(names, places, codes, strict=True)
+    ]
+
+
+class _Numbering(dict[str, int]):
+    """Numbers texts 0, 1, .. in the order in which they are first asked for."""
+
+    def __missing__(self, text: str) -> int:
+        self[text] = number = len(self)
+        return number
+
+
+def _check_names(where: str, names: list[str]) -> None:
+    if not names:
         raise FormatError(f"{where}: expected a line with the names of variables, found an empty file")
-    names = [name.strip() for name in rows.pop(0)]
-    lines.pop(0)
-    _check_rows(where, names, rows, lines)
-    columns = list(zip(*rows, strict=True)) or [()] * len(names)
-    return [Column(name, column, where, lines) for name, column in zip(names, columns, strict=True)]
-
-
-def _check_rows(where: str, names: list[str], rows: list[list[str]], lines: list[int]) -> None:
     if len(names) == 1 and ";" in names[0]:
         raise FormatError(f"{where}:1: expected columns with commas between them, found semicolons")
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise FormatError(f"{where}:1: two columns are called {twice!r}")
+
+
+def _check_lengths(where: str, names: list[str], rows: list[list[str]], lines: list[int]) -> None:
     for row, line in zip(rows, lines, strict=True):
         if len(row) != len(names):
             raise FormatError(f"{where}:{line}: expected {len(names)} values as in the first line, found {len(row)}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.fitting.data_table import DataTable
+from equifactor.fitting.table_codes import table_counts
 
 if TYPE_CHECKING:
     from equifactor.fitting.network_tables import NetworkTables
@@ -27,7 +28,7 @@ def start_tables(tables: NetworkTables, table: DataTable, seed: int, run: int) -
     s = tables.graph.structure
     unseen = table.states.copy(order="F")
     unseen[:, table.hidden] = 0
-    counts = tables.counts(DataTable(unseen, table.weights))
+    counts = table_counts(s, tables.free, DataTable(unseen, table.weights))
     for a in tables.free.tolist():
         scope = s.scope(a)
         if not table.has_gaps[scope].any():
@@ -40,4 +41,9 @@ def start_tables(tables: NetworkTables, table: DataTable, seed: int, run: int) -
             counts[start:stop] = (np.broadcast_to(first, own.shape) + 1.0 / own.size).ravel()
         if run or hidden.any():
             counts[start:stop] *= rng.gamma(_NOISE, 1.0 / _NOISE, stop - start)
-    return tables.log_tables(tables.shared(counts) + tables.prior(1.0))
+    log_phi = tables.log_tables(tables.shared(counts) + tables.prior(1.0))
+    for noisy_or in tables.noisy_ors:
+        scope = s.scope(noisy_or.factor)
+        noise = rng.random(len(scope)) if run or table.hidden[scope].any() else None
+        noisy_or.start(log_phi, noise)
+    return log_phi

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from equifactor.errors import ModelError, SolveError
+from equifactor.errors import SolveError
 from equifactor.fitting.counts import PRIOR_HELP
 from equifactor.fitting.data_table import DataTable
 from equifactor.fitting.em_progress import EmProgress
 from equifactor.fitting.em_starts import start_tables
-from equifactor.fitting.expected_counts import ExactExpectation
+from equifactor.fitting.expected_blocks import BlockExpectation
 from equifactor.fitting.fit_checkpoint import FitCheckpoint
 from equifactor.fitting.fit_method import FitContext, FitMethod, Fitted
-from equifactor.fitting.network_tables import NetworkTables, dot
+from equifactor.fitting.network_tables import NetworkTables
+from equifactor.fitting.noisy_or_tables import as_noisy_ors, as_tables
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.options import option
 from equifactor.result import Status
@@ -47,12 +48,29 @@ class ExpectationMaximisation(FitMethod):
     start: Literal["data", "structure"] = option("data", "start from counts and noise, or from the structure's tables")
     patience: int = option(5, "iterations without a better validation after which it stops; 0: never", low=0)
     memory_limit: float = option(4.0, "GiB for exact sums over missing values", low=0.0)
+    inference: Literal["auto", "exact", "gibbs"] = option("auto", "auto: exact where it fits, else gibbs samples them")
 
     def fit(self, graph: FactorGraph, table: DataTable, context: FitContext) -> Fitted:
         """Try the starts, then run the best of them to the end."""
-        run = _EmRun(self, graph, table, context)
-        checkpoint = FitCheckpoint.of(str(self), graph, table, context)
+        dense, noisy_ors = as_tables(graph, context.fixed)
+        tables = NetworkTables.of(dense, context, self.name, noisy_ors)
+        found = self._fit(tables, table, context)
+        message = " ".join(filter(None, (found.message, tables.about_kept(context.fixed))))
+        return replace(found, graph=as_noisy_ors(graph, found.graph, noisy_ors), message=message)
+
+    def _fit(self, tables: NetworkTables, table: DataTable, context: FitContext) -> Fitted:
+        if self.inference == "gibbs":
+            return self._fit_by_samples(tables, table, context, "")
+        try:
+            run = _EmRun(self, tables, table, context)
+        except SolveError as error:
+            if self.inference == "exact":
+                raise
+            return self._fit_by_samples(tables, table, context, f"Exact sums over missing values do not fit: {error}.")
+        checkpoint = self._checkpoint(tables.graph, table, context)
         progress = EmProgress.load(checkpoint)
+        if progress.message == _UNSETTLED and progress.iteration < self.iterations:
+            progress.done, progress.message = False, ""
         saved = context.clock.seconds
         while not progress.done and run.iterate(progress):
             if checkpoint is not None and context.clock.seconds - saved > _SAVE_EVERY:
@@ -62,28 +80,45 @@ class ExpectationMaximisation(FitMethod):
             progress.save(checkpoint)
         return run.fitted(progress)
 
+    def _checkpoint(self, graph: FactorGraph, table: DataTable, context: FitContext) -> FitCheckpoint | None:
+        """The file of this fit; more iterations than before are a reason to go on, not another fit."""
+        return FitCheckpoint.of(str(replace(self, iterations=1)), graph, table, context)
+
+    def _fit_by_samples(self, tables: NetworkTables, table: DataTable, context: FitContext, reason: str) -> Fitted:
+        from equifactor.fitting.sampled_expectation import SAMPLED_ITERATIONS, fit_by_samples
+
+        start = self.start_tables(tables, table, context.seed, 0)
+        iterations = min(self.iterations, SAMPLED_ITERATIONS)
+        checkpoint = self._checkpoint(tables.graph, table, context)
+        found = fit_by_samples(tables, table, self.prior, start, iterations, context, checkpoint)
+        return replace(found, message=" ".join(filter(None, (reason, found.message))))
+
+    def start_tables(self, tables: NetworkTables, table: DataTable, seed: int, number: int) -> FloatArray:
+        """[T] the log tables from which a start begins."""
+        if self.start == "structure":
+            with np.errstate(over="ignore"):
+                return tables.log_tables(tables.shared(np.exp(tables.graph.log_phi)))
+        return start_tables(tables, table, seed, number)
+
 
 class _Step(NamedTuple):
     """What an iteration finds out about tables."""
 
-    counts: FloatArray  # [T] expected, over all rows, ties added up
+    counts: FloatArray  # [T] expected, over all rows
     log_likelihood: float  # of all rows
     objective: float
 
 
 class _EmRun:
-    """One fit: the rows that need sums over missing values, the counts of the others, and the iterations."""
+    """One fit: what is expected of its rows, and the iterations."""
 
-    def __init__(self, method: ExpectationMaximisation, graph: FactorGraph, table: DataTable, context: FitContext):
-        self.method, self.table, self.context = method, table, context
-        self.tables = NetworkTables.of(graph, context, method.name)
-        self.prior = self.tables.prior(method.prior)
-        self.total = float(table.weights.sum())
-        incomplete = table.is_missing.any(axis=1)
-        self.rows = table.take(np.flatnonzero(incomplete)).merged
-        self.complete = table.take(np.flatnonzero(~incomplete))
-        self.seen = self.tables.counts(self.complete)
-        self.expectation = ExactExpectation(graph, method.memory_limit)
+    def __init__(self, method: ExpectationMaximisation, tables: NetworkTables, table: DataTable, context: FitContext):
+        self.method, self.tables, self.table, self.context = method, tables, table, context
+        graph = tables.graph
+        self.expectation = BlockExpectation(graph, table, method.memory_limit)
+        self.total = self.expectation.total
+        held_out = context.validation
+        self.validation = None if held_out is None else BlockExpectation(graph, held_out, method.memory_limit)
         wanted = method.restarts or (_HIDDEN_STARTS if table.hidden.any() else 1)
         self.starts = 1 if method.start == "structure" else wanted
 
@@ -93,13 +128,13 @@ class _EmRun:
         """One iteration; False where the clock stops it, and then nothing is changed."""
         p, method = progress, self.method
         if p.log_phi is None:
-            p.log_phi = self._start(p.start)
+            p.log_phi = self.method.start_tables(self.tables, self.table, self.context.seed, p.start)
         if self.context.clock.stopped and p.best is not None:
             return False
         step = self._expect(p.log_phi)
-        validation = self._validate(p.log_phi) if step is not None else None
-        if step is None or (self.context.clock.stopped and p.best is not None):
+        if step is None:
             return False
+        validation = None if self.validation is None else self.validation.mean_log_score(p.log_phi)
         self._check_rise(p, step)
         gain = step.objective - p.objective
         p.iteration += 1
@@ -110,7 +145,8 @@ class _EmRun:
             }
         )  # fmt: skip
         self._keep_best(p, step, validation)
-        p.log_phi, p.objective = self.tables.log_tables(step.counts + self.prior), step.objective
+        p.log_phi = self.tables.maximised(step.counts, method.prior, p.log_phi)
+        p.objective = step.objective
         converged = gain < method.tolerance * self.total
         shown = f"log-likelihood {step.log_likelihood / self.total:.6g}"
         if p.is_final or self.starts == 1:
@@ -127,41 +163,13 @@ class _EmRun:
                     p.go_on()
         return True
 
-    def _start(self, number: int) -> FloatArray:
-        if self.method.start == "structure":
-            with np.errstate(over="ignore"):
-                return self.tables.log_tables(self.tables.shared(np.exp(self.tables.graph.log_phi)))
-        return start_tables(self.tables, self.table, self.context.seed, number)
-
     def _expect(self, log_phi: FloatArray) -> _Step | None:
         """The expected counts under some tables; None where the clock stops it."""
-        found = self.expectation.counts(log_phi, self.rows.states, self.rows.weights, self.context.clock)
+        found = self.expectation.counts(log_phi, self.context.clock)
         if found is None:
             return None
-        counts, log_p = found
-        if np.any(np.isneginf(log_p)):
-            self._refuse_row(int(np.argmin(log_p)))
-        fixed = self._score_of_complete(log_phi)
-        log_likelihood = dot(self.rows.weights, log_p) + fixed
-        counts = np.where(self.tables.is_free, counts + self.seen, 0.0)
-        objective = log_likelihood + self.tables.log_prior(log_phi, self.prior)
-        return _Step(self.tables.shared(counts), log_likelihood, objective)
-
-    def _score_of_complete(self, log_phi: FloatArray) -> float:
-        """The log score of all complete rows."""
-        if len(self.tables.free) == self.tables.graph.num_factors:
-            return dot(self.seen, log_phi)
-        graph = FactorGraph.trusted(self.tables.graph.structure, log_phi)
-        return dot(self.complete.weights, graph.log_score(self.complete.states))
-
-    def _validate(self, log_phi: FloatArray) -> float | None:
-        """The mean log-likelihood of the rows held out; None without any, or where the clock stops it."""
-        held_out = self.context.validation
-        if held_out is None:
-            return None
-        rows = held_out.merged
-        found = self.expectation.log_probabilities(log_phi, rows.states, self.context.clock)
-        return None if found is None else dot(rows.weights, found) / float(rows.weights.sum())
+        counts, log_likelihood = found
+        return _Step(counts, log_likelihood, log_likelihood + self.tables.log_prior(log_phi, self.method.prior))
 
     def _check_rise(self, p: EmProgress, step: _Step) -> None:
         if step.objective < p.objective - _ROUNDING * (1.0 + abs(p.objective)):
@@ -179,13 +187,6 @@ class _EmRun:
         if better:
             p.best, p.best_objective, p.best_validation = p.log_phi, step.objective, validation
             p.best_log_likelihood = step.log_likelihood / self.total
-
-    def _refuse_row(self, row: int) -> None:
-        n = int(np.argmax((self.table.states == self.rows.states[row]).all(axis=1)))
-        raise ModelError(
-            f"data, row {n}: it has probability zero whatever the learned tables are: a factor that stays as it is, or "
-            "a zero in the structure's tables that EM starts from, rules it out"
-        )
 
     # ---- the end ----------------------------------------------------------------------------------------
 

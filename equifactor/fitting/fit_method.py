@@ -61,7 +61,7 @@ class Fitted:
     def score(self, data: object) -> float:
         """The mean log-likelihood per row of other data, in any form that `fit` takes; summed over missing values."""
         from equifactor.fitting.data_table import read_table
-        from equifactor.fitting.expected_counts import mean_log_likelihood
+        from equifactor.fitting.row_likelihood import mean_log_likelihood
 
         return mean_log_likelihood(self.graph, read_table(self.graph, data))
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from equifactor.clock import Clock
 from equifactor.errors import ModelError, OptionError, brief
+from equifactor.factors.noisy_or import NoisyOr
 from equifactor.fitting.data_table import DataTable, read_table
 from equifactor.fitting.families import find_families
 from equifactor.fitting.fit_method import FitContext, FitMethod, Fitted
@@ -84,8 +85,8 @@ def fit(
     clock = Clock(time_limit)
     table = read_table(graph, data, hidden=hidden)
     rows, held_out = _split(graph, table, validation, seed)
-    wanted = parse_method(_choose(graph, rows) if method == "auto" else method, settings)
     frozen = frozenset(factor_number(a, graph.num_factors) for a in _listed(fixed, "fixed"))
+    wanted = parse_method(_choose(graph, rows, frozen) if method == "auto" else method, settings)
     with clock.catch_interrupt(), bar(progress, f"fit by {wanted.name}") as report:
         context = FitContext(
             clock=clock, seed=int(seed), validation=held_out, tied=_ties(graph, tied, frozen), fixed=frozen,
@@ -116,10 +117,12 @@ def method_class(name: str) -> type[FitMethod]:
     return found
 
 
-def _choose(graph: FactorGraph, table: DataTable) -> str:
+def _choose(graph: FactorGraph, table: DataTable, fixed: frozenset[int]) -> str:
     if find_families(graph) is None:
         return "likelihood"
-    return "counts" if table.is_complete else "em"
+    kinds = graph.structure.kinds
+    noisy_ors = set() if kinds is None else set(np.flatnonzero(kinds.kind == NoisyOr.number).tolist())
+    return "counts" if table.is_complete and noisy_ors <= fixed else "em"
 
 
 def _read_structure(structure: FactorGraph | PathLike) -> FactorGraph:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
@@ -10,14 +9,15 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from equifactor.errors import ModelError, OptionError
+from equifactor.factors.kinds import kind_name
 from equifactor.factors.noisy_or import NoisyOr
 from equifactor.fitting.families import Families, families_of
 from equifactor.graph.pointers import ptr_of, row_of
 from equifactor.io.network_builder import ROUNDING
 
 if TYPE_CHECKING:
-    from equifactor.fitting.data_table import DataTable
     from equifactor.fitting.fit_method import FitContext
+    from equifactor.fitting.noisy_or_tables import NoisyOrTable
     from equifactor.graph.factor_graph import FactorGraph
     from equifactor.typing import BoolArray, FloatArray, IntArray
 
@@ -35,14 +35,17 @@ class NetworkTables:
     families: Families
     free: IntArray  # the factors that are learned
     tied: tuple[IntArray, ...]  # [k, n] each: the n entries of k factors that share one table
+    noisy_ors: tuple[NoisyOrTable, ...] = ()  # factors of which leak and inhibitors are learned, not entries
 
     @classmethod
-    def of(cls, graph: FactorGraph, context: FitContext, method: str) -> NetworkTables:
+    def of(
+        cls, graph: FactorGraph, context: FitContext, method: str, noisy_ors: tuple[NoisyOrTable, ...] = ()
+    ) -> NetworkTables:
         """Check that the graph is a network whose fixed factors are distributions, and whose ties make sense."""
         families = families_of(graph, method)
         s = graph.structure
         is_free = np.ones(s.num_factors, bool) if s.kinds is None else s.kinds.kind == 0
-        is_free[list(context.fixed)] = False
+        is_free[[*context.fixed, *(n.factor for n in noisy_ors)]] = False
         for a in np.flatnonzero(~is_free).tolist():
             _check_fixed(graph, a, int(families.slot[a]))
         for group in context.tied:
@@ -55,7 +58,7 @@ class NetworkTables:
         entries = [
             s.table_ptr[list(group)][:, None] + np.arange(np.diff(s.table_ptr)[group[0]]) for group in context.tied
         ]
-        return cls(graph, families, np.flatnonzero(is_free), tuple(entries))
+        return cls(graph, families, np.flatnonzero(is_free), tuple(entries), noisy_ors)
 
     @cached_property
     def is_free(self) -> BoolArray:
@@ -87,36 +90,17 @@ class NetworkTables:
         row = first[a] + (entry // block) * stride[a] + entry % stride[a]
         return row, np.repeat(card, size // card)
 
+    def about_kept(self, fixed: frozenset[int]) -> str:
+        """A sentence about factors that stay as they are although nobody asked for it; empty where there are none."""
+        kinds = self.graph.structure.kinds
+        kept = [] if kinds is None else sorted(set(np.flatnonzero(kinds.kind).tolist()) - fixed)
+        if not kept or kinds is None:
+            return ""
+        names = ", ".join(sorted({kind_name(int(kinds.kind[a])) for a in kept}))
+        which = f"Factor {kept[0]} is no table ({names}) and stays as it is."
+        return which if len(kept) == 1 else f"{len(kept):,} factors are no tables ({names}) and stay as they are."
+
     # ---- counts -----------------------------------------------------------------------------------------
-
-    def codes(self, table: DataTable) -> Iterator[tuple[int, IntArray, BoolArray | None]]:
-        """For each learned factor the entry [n] of its table that each row names, and which rows have all values.
-
-        The rows are those that have all values; None says that these are all. One pass over the factors: at tens of
-        thousands of rows the work for each is far above what a step of Python costs.
-        """
-        s = self.graph.structure
-        for a in self.free.tolist():
-            scope = s.scope(a)
-            stride = s.stride[s.scope_ptr[a] : s.scope_ptr[a + 1]]
-            gaps = scope[table.has_gaps[scope]]
-            seen = ~np.asarray(table.is_missing[:, gaps].any(axis=1)) if len(gaps) else None
-            code = np.zeros(table.num_rows if seen is None else np.count_nonzero(seen), np.int64)
-            for variable, step in zip(scope.tolist(), stride.tolist(), strict=True):
-                column = table.states[:, variable]
-                code += step * (column if seen is None else column[seen])
-            yield a, code, seen
-
-    def counts(self, table: DataTable) -> FloatArray:
-        """[T] how often each entry of the learned tables was seen, in rows where its whole scope was."""
-        s = self.graph.structure
-        found = np.zeros(s.num_entries)
-        unit = bool(np.all(table.weights == 1.0))
-        for a, code, seen in self.codes(table):
-            start, stop = s.table_ptr[a : a + 2]
-            weights = None if unit else table.weights if seen is None else table.weights[seen]
-            found[start:stop] = np.bincount(code, weights, stop - start)
-        return found
 
     def prior(self, prior: Prior) -> FloatArray:
         """[T] the counts before any data: `s` of them spread evenly over each table (BDeu), or one per entry (K2)."""
@@ -154,17 +138,38 @@ class NetworkTables:
             learned = np.where(total[row] > 0.0, np.log(counts) - np.log(total[row]), -np.log(size[row]))
         return np.where(self.is_free, learned, self.graph.log_phi)
 
+    def maximised(self, counts: FloatArray, prior: Prior, before: FloatArray) -> FloatArray:
+        """[T] the tables that expected counts [T] and the prior make most probable.
+
+        Args:
+            counts: of all entries, ties not added up.
+            prior: see `prior`.
+            before: [T] the tables under which the counts were expected.
+        """
+        log_phi = self.log_tables(self.shared(np.where(self.is_free, counts, 0.0)) + self.prior(prior))
+        for noisy_or in self.noisy_ors:
+            noisy_or.maximise(counts, _of_each_event(prior), before, log_phi)
+        return log_phi
+
     def num_unseen_rows(self, counts: FloatArray) -> int:
         """How many rows of learned tables have no count at all."""
         row, _ = self._rows
         return int(np.count_nonzero(self.row_sums(counts)[np.unique(row[self.is_free])] <= 0.0))
 
-    def log_prior(self, log_phi: FloatArray, prior: FloatArray) -> float:
+    def log_prior(self, log_phi: FloatArray, prior: Prior) -> float:
         """The log density of the tables under the prior, up to a constant; shared tables count once."""
-        weights = prior.copy()
+        weights = self.prior(prior)
         for entries in self.tied:
             weights[entries[1:]] = 0.0
-        return dot(weights, log_phi)
+        others = sum(noisy_or.log_prior(_of_each_event(prior), log_phi) for noisy_or in self.noisy_ors)
+        return dot(weights, log_phi) + others
+
+
+def _of_each_event(prior: Prior) -> float:
+    """How often a cause of a noisy-or is taken to have failed, and to have fired, before any data."""
+    if isinstance(prior, str):
+        return {"none": 0.0, "k2": 1.0, "bdeu": 0.5}[prior]
+    return 0.5 * (prior or 0.0)
 
 
 def dot(weights: FloatArray, log_values: FloatArray) -> float:
@@ -180,7 +185,7 @@ def _check_fixed(graph: FactorGraph, a: int, slot: int) -> None:
     child = s.variable_name(int(s.scope(a)[slot]))
     if isinstance(factor, NoisyOr) and factor.effect is None and factor.place == slot:
         return
-    sums = np.exp(graph.log_table(a)).sum(axis=slot)
+    sums = np.exp(graph.log_table(a)).sum(axis=slot)  # of a table, or of a factor that can be written as one
     if isinstance(factor, NoisyOr) or np.any(np.abs(sums - 1.0) > ROUNDING):
         raise ModelError(
             f"factor {a} stays as it is, and must then be the distribution of {child}, the variable that no other "

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -10,7 +11,13 @@ from equifactor.graph.pointers import ptr_of
 from equifactor.graph.structure import Structure
 
 if TYPE_CHECKING:
-    from equifactor.typing import FloatArray, IntArray
+    from equifactor.typing import BoolArray, FloatArray, IntArray
+
+_MOST_ENTRIES = 2**20  # A structure with no more table entries remembers sets of observed variables,
+_MOST_IN_ALL = 2**22  # with so many entries in all sets,
+_MOST_SETS = 64  # and no more than so many sets.
+
+_known: WeakKeyDictionary[Structure, dict[bytes, _Parts]] = WeakKeyDictionary()
 
 
 def slice_tables(structure: Structure, log_phi: FloatArray, observed: IntArray) -> tuple[Structure, FloatArray]:
@@ -30,26 +37,54 @@ def slice_tables(structure: Structure, log_phi: FloatArray, observed: IntArray) 
         rows = slice_rows(s.rows(log_phi), observed)
         names = {"variable_names": s.variable_names, "state_names": s.state_names}
         return Structure.of_rows(s.card, rows, **names), rows.log_values  # type: ignore[arg-type]
-    state_of_edge = observed[s.scope_vars]
-    kept = state_of_edge < 0
+    is_free = observed < 0
+    parts = _parts_known(s, is_free) if s.num_entries <= _MOST_ENTRIES else _parts(s, is_free)
     # Where each factor's slice begins: its first entry plus the observed states times their strides.
-    running = np.concatenate(([0], np.cumsum(np.where(kept, 0, state_of_edge * s.stride))))
-    start = s.table_ptr[:-1] + running[s.scope_ptr[1:]] - running[s.scope_ptr[:-1]]
+    state_of_edge = observed[s.scope_vars]
+    running = np.concatenate(([0], np.cumsum(np.where(state_of_edge < 0, 0, state_of_edge * s.stride))))
+    start = running[s.scope_ptr[1:]] - running[s.scope_ptr[:-1]]
+    return parts.structure, log_phi[parts.source + start[parts.factor]]
 
+
+class _Parts(NamedTuple):
+    """What is left of all tables when some variables are observed, in whatever states."""
+
+    structure: Structure
+    source: IntArray  # [T'] place of each entry left if all of them are in state 0
+    factor: IntArray  # [T'] its factor
+
+
+def _parts_known(s: Structure, is_free: BoolArray) -> _Parts:
+    """The parts, from memory where the same variables of this structure were observed before.
+
+    Graphs that are conditioned on other states of the same variables then share their structure, and so a plan.
+    """
+    known = _known.setdefault(s, {})
+    key = is_free.tobytes()
+    parts = known.get(key)
+    if parts is None:
+        if len(known) >= min(_MOST_SETS, _MOST_IN_ALL // max(1, s.num_entries)):
+            known.clear()
+        parts = known[key] = _parts(s, is_free)
+    return parts
+
+
+def _parts(s: Structure, is_free: BoolArray) -> _Parts:
+    kept = is_free[s.scope_vars]
     arity = np.bincount(s.factor_of_edge[kept], minlength=s.num_factors)
     scope_ptr = ptr_of(arity)
     scope_vars = s.scope_vars[kept]
-    sliced = Structure.build(s.card, scope_ptr, scope_vars, variable_names=s.variable_names, state_names=s.state_names)
-
-    # Digits of each kept entry in the new table, last slot first, times the strides of the old table.
+    sliced = s.with_scopes(scope_ptr, scope_vars)
     factor = np.repeat(np.arange(s.num_factors), np.diff(sliced.table_ptr))
     rest = np.arange(sliced.num_entries) - sliced.table_ptr[factor]
-    source = start[factor]
+    source = s.table_ptr[factor] + rest
+    # Digits of each entry in a table that is cut, last slot first, times the strides of the old table.
+    entries = np.flatnonzero((arity < s.arity)[factor])
+    source[entries] -= rest[entries]
     old_stride = s.stride[kept]
-    entries = np.arange(sliced.num_entries)
     for back in range(1, int(arity.max(initial=0)) + 1):
         entries = entries[arity[factor[entries]] >= back]
         edge = scope_ptr[factor[entries] + 1] - back
         rest[entries], digit = np.divmod(rest[entries], s.card[scope_vars[edge]])
         source[entries] += digit * old_stride[edge]
-    return sliced, log_phi[source]
+    return _Parts(sliced, source, factor)

@@ -108,6 +108,12 @@ class Structure:
         kinds = FactorKinds(*(_frozen_ints(a) for a in (rows.kind, rows.word_ptr, rows.words)))
         return cls(card, scope_ptr, scope_vars, _frozen(ptr_of(sizes)), variables, states, kinds)
 
+    def with_scopes(self, scope_ptr: IntArray, scope_vars: IntArray) -> Structure:
+        """The same variables under tables with parts of the present scopes, which need no further check."""
+        table_ptr = _frozen(ptr_of(_table_sizes(self.card, scope_ptr, scope_vars)))
+        names = self.variable_names, self.state_names
+        return Structure(self.card, _frozen(scope_ptr), _frozen(scope_vars), table_ptr, *names)
+
     def rows(self, log_phi: FloatArray) -> FactorRows:
         """All factors with their log values `log_phi` [T], of whatever kind; nothing is copied."""
         from equifactor.factors.factor_rows import FactorRows

@@ -35,7 +35,7 @@ def test_configurations_without_data_are_uniform() -> None:
     fitted = ef.fit(lawn(), np.array([[0, 0, 0]]), prior=0)
     assert np.exp(fitted.graph.log_table(0))[:, 1, 1] == pytest.approx(1 / 3)
     assert np.exp(fitted.graph.log_table(0))[:, 0, 0].tolist() == [1.0, 0.0, 0.0]
-    assert "4 configurations of parents" in fitted.message
+    assert "4 configurations of parents are not in the data" in fitted.message
     assert fitted.score(np.array([[1, 0, 0]])) == -np.inf
     assert (
         "-inf (a row has probability zero)"
@@ -64,8 +64,9 @@ def test_fixed_factors_and_sentences_stay() -> None:
         [2] * 4, [([0], [1, 1]), ([1], [3, 1]), ([2, 0, 1], NoisyOr(0.1, [0.2, 0.3])), ([0, 2, 3], Parity())]
     )
     rows = np.array([[0, 1, 1, 1], [1, 1, 1, 0], [0, 0, 0, 0]])
-    fitted = ef.fit(sentences, rows, prior=0)
+    fitted = ef.fit(sentences, rows, "counts", prior=0)
     assert fitted.graph.factor(2) == sentences.factor(2)
+    assert fitted.message == "2 factors are no tables (noisy_or, parity) and stay as they are."
     assert np.exp(fitted.graph.log_table(0)) == pytest.approx([2 / 3, 1 / 3])
     assert fitted.log_likelihood == pytest.approx(np.mean(fitted.graph.log_score(rows)))
     assert fitted.score(rows) == pytest.approx(fitted.log_likelihood)

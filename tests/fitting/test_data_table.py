@@ -23,6 +23,8 @@ WANTED = [[0, 0], [1, -1], [-1, 1]]
 class Series(list):
     """What is used of a pandas series."""
 
+    dtype = object
+
     def factorize(self) -> tuple[np.ndarray, list]:
         seen = [v for v in dict.fromkeys(self) if v is not None]
         return np.array([-1 if v is None else seen.index(v) for v in self]), seen
@@ -65,6 +67,9 @@ def test_pandas_frames() -> None:
     frame = pandas.DataFrame({"rain": ["no", "yes", None], "grass": ["dry", None, "wet"]})
     assert read_table(GRAPH, frame).states.tolist() == WANTED
     assert read_table(GRAPH, frame.astype("category")).states.tolist() == WANTED
+    assert read_table(GRAPH, frame.astype(object)).states.tolist() == WANTED
+    whole = pandas.DataFrame({"rain": [0, 1, 1], "grass": [True, False, True]})
+    assert read_table(FactorGraph({"rain": 2, "grass": 2}), whole).states.tolist() == [[0, 1], [1, 0], [1, 1]]
     numbers = pandas.DataFrame({"rain": [0, 1, None], "grass": pandas.array([0, None, 1], dtype="Int64")})
     assert read_table(GRAPH, numbers).states.tolist() == WANTED
 
@@ -78,6 +83,8 @@ def test_files(tmp_path: Path) -> None:
         assert read_table(GRAPH, tmp_path / name).states.tolist() == WANTED
     (tmp_path / "plain.csv").write_text("0,1\n1,2\n0.0,\n")
     assert read_table(PLAIN, str(tmp_path / "plain.csv")).states.tolist() == [[1, 2], [0, -1]]
+    (tmp_path / "long.csv").write_text("0,1\n" + "1,2\n0,\n" * 1_500)  # more than one block of rows
+    assert read_table(PLAIN, tmp_path / "long.csv").states.tolist() == [[1, 2], [0, -1]] * 1_500
     (tmp_path / "numbers.csv").write_text("a,b\n1,0\n2.0,1.0\n")  # text is a name, and 2.0 can only mean the state 2
     assert read_table(NUMBERED, tmp_path / "numbers.csv").states.tolist() == [[0, 0], [1, 1]]
 

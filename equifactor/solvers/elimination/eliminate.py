@@ -49,31 +49,16 @@ def sum_out(
     Whoever runs a program many times hands over the same `memory`: its tables, with room for marginals, and workspace.
     """
     from equifactor.solvers.elimination import elimination_kernels as kernels
-    from equifactor.solvers.elimination.cluster_tables import fill_groups, normalise, scale_groups
+    from equifactor.solvers.elimination.cluster_tables import normalise
 
-    clusters, groups = program.clusters, program.groups
+    clusters = program.clusters
     tables, work = memory or (program.tables(reuse=not marginals), program.workspace(marginals))
-    tables.mode[:] = 0
-    records = tuple(clusters), tuple(tables), tuple(work)
     count = len(clusters.dim)
-    constant = float(log_phi[groups.constants].sum())
-    fill_groups(log_phi, tuple(groups), tables.start, tables.arena, work.digit)
-    if constant == -math.inf or not scale_groups(program.num_groups, records[1]):
-        return Sums(-math.inf, None)
-    n = block = 0
-    while n < count:
-        if clock.stopped:
-            return None
-        n, block = kernels.collect(n, block, _BUDGET, *records)
-        if n < 0:
-            return Sums(-math.inf, None)
-        if report:
-            report(n, 2 * count if marginals else count)
-    roots = np.flatnonzero(clusters.parent < 0) + program.num_groups
-    at_root = tables.arena[tables.start[roots]]
-    log_z = constant + float(tables.scale.sum())
-    log_z += float(np.where(tables.is_log[roots], at_root, np.log(at_root)).sum())
-    if not marginals:
+    length = 2 * count if marginals else count
+    log_z = _upward(program, log_phi, clock, tables, work, report and (lambda n: report(n, length)))
+    if log_z is None:
+        return None
+    if not marginals or log_z == -math.inf:
         return Sums(log_z, None)
 
     p = np.empty(int(clusters.dim.sum()))
@@ -81,11 +66,53 @@ def sum_out(
     while n >= 0:
         if clock.stopped:
             return None
-        n, block = kernels.distribute(n, block, _BUDGET, *records, p)
+        n, block = kernels.distribute(n, block, _BUDGET, tuple(clusters), tuple(tables), tuple(work), p)
         if report:
             report(2 * count - 1 - n, 2 * count)
     normalise(clusters.state_start, clusters.dim, p)
     return Sums(log_z, p)
+
+
+def sum_up(program: Program, log_phi: FloatArray, clock: Clock) -> tuple[float, ClusterTables] | None:
+    """ln Z and the tables of the upward pass, every message in its place; None when the clock stopped the work."""
+    tables = program.tables(reuse=False)
+    log_z = _upward(program, log_phi, clock, tables, program.workspace(marginals=False))
+    return None if log_z is None else (log_z, tables)
+
+
+def _upward(
+    program: Program,
+    log_phi: FloatArray,
+    clock: Clock,
+    tables: ClusterTables,
+    work: Workspace,
+    report: Callable[[int], None] | None = None,
+) -> float | None:
+    """ln Z, by an upward pass that leaves factors and messages in the tables; None when the clock stopped the work."""
+    from equifactor.solvers.elimination import elimination_kernels as kernels
+    from equifactor.solvers.elimination.cluster_tables import fill_groups, scale_groups
+
+    clusters, groups = program.clusters, program.groups
+    tables.mode[:] = 0
+    records = tuple(clusters), tuple(tables), tuple(work)
+    count = len(clusters.dim)
+    constant = float(log_phi[groups.constants].sum())
+    fill_groups(log_phi, tuple(groups), tables.start, tables.arena, work.digit)
+    if constant == -math.inf or not scale_groups(program.num_groups, records[1]):
+        return -math.inf
+    n = block = 0
+    while n < count:
+        if clock.stopped:
+            return None
+        n, block = kernels.collect(n, block, _BUDGET, *records)
+        if n < 0:
+            return -math.inf
+        if report:
+            report(n)
+    roots = np.flatnonzero(clusters.parent < 0) + program.num_groups
+    at_root = tables.arena[tables.start[roots]]
+    log_z = constant + float(tables.scale.sum())
+    return log_z + float(np.where(tables.is_log[roots], at_root, np.log(at_root)).sum())
 
 
 def maximise(program: Program, log_phi: FloatArray, clock: Clock, *, report: Report | None = None) -> Best | None:

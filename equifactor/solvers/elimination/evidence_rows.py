@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from equifactor.clock import Clock
 from equifactor.errors import ModelError, SolveError
+from equifactor.graph.evidence_sets import checked_rows
 from equifactor.graph.lowered_graph import lower
-from equifactor.graph.observations import out_of_range
 from equifactor.graph.pointers import ptr_of
 from equifactor.result import Task
+from equifactor.solvers.elimination.eliminate import sum_up
 from equifactor.solvers.elimination.exact_batch import plan_structure
 from equifactor.solvers.elimination.plan import Plan, format_bytes
 from equifactor.solvers.elimination.row_records import RowAnswers, RowLanes, row_lanes
@@ -79,10 +79,11 @@ class EvidenceRows:
             states: [B, V] states, -1 where free.
             clock: where it stops, the answers [b] of the rows so far come back.
         """
-        return self._run(self._read(states), self._answers(len(np.asarray(states)), []), clock)[0]
+        rows = checked_rows(self.graph.structure, states)
+        return self._run(rows, self._answers(len(rows), []), clock)[0]
 
     def marginals(
-        self, states: ArrayLike, targets: Sequence[int] | None = None, *, clock: Clock | None = None
+        self, states: ArrayLike, targets: ArrayLike | None = None, *, clock: Clock | None = None
     ) -> tuple[FloatArray, FloatArray]:
         """Probabilities [B, columns] given each row, and ln P(e) [B].
 
@@ -91,8 +92,8 @@ class EvidenceRows:
             targets: variables by number, whose states are the columns, one variable after the other; None for all.
             clock: where it stops, the answers of the rows so far come back.
         """
-        wanted = range(self.graph.num_vars) if targets is None else targets
-        rows = self._read(states)
+        wanted = np.arange(self.graph.num_vars) if targets is None else targets
+        rows = checked_rows(self.graph.structure, states)
         answers = self._answers(len(rows), wanted)
         log_z, p = self._run(rows, answers, clock)
         return p, log_z
@@ -120,7 +121,7 @@ class EvidenceRows:
 
         if self.graph.structure.kinds is not None:
             raise ModelError("expected counts are of tables: write factors of other kinds in tables, by lower(graph)")
-        rows = self._read(states)
+        rows = checked_rows(self.graph.structure, states)
         weight = np.ones(len(rows)) if weights is None else np.ascontiguousarray(weights, float)
         if weight.shape != (len(rows),):
             raise ModelError(f"one weight for each of {len(rows)} rows is needed, found shape {weight.shape}")
@@ -143,41 +144,22 @@ class EvidenceRows:
 
     def _sum_out(self, log_phi: FloatArray) -> None:
         """The upward pass without evidence, which all rows share."""
-        from equifactor.solvers.elimination.cluster_tables import fill_groups, scale_groups
-        from equifactor.solvers.elimination.elimination_kernels import collect
-
         program = self.plan.program
-        tables, work = program.tables(reuse=False), program.workspace(marginals=False)
-        fill_groups(log_phi, tuple(program.groups), tables.start, tables.arena, work.digit)
         self._constant = float(log_phi[program.groups.constants].sum())
-        possible = self._constant > -math.inf and scale_groups(program.num_groups, tuple(tables))
-        if possible:
-            possible = collect(0, 0, 2**62, tuple(program.clusters), tuple(tables), tuple(work))[0] >= 0
-        self._possible = bool(possible)
-        self._shared: ClusterTables = tables
+        found = sum_up(program, log_phi, Clock())
+        assert found is not None  # no deadline
+        self._possible = found[0] > -math.inf
+        self._shared: ClusterTables = found[1]
 
-    def _read(self, states: ArrayLike) -> IntArray:
-        """Rows of evidence, checked."""
-        s = self.graph.structure
-        rows = np.asarray(states)
-        if rows.ndim != 2 or rows.shape[1] != s.num_vars or (rows.size and rows.dtype.kind not in "iu"):
-            raise ModelError(
-                f"rows of evidence are whole numbers [B, {s.num_vars}], the state of every variable and -1 where it is "
-                f"free; found {rows.dtype} of shape {rows.shape}"
-            )
-        high = rows.max(axis=0, initial=-1) >= s.card
-        if high.any() or rows.min(initial=-1) < -1:
-            b, i = np.argwhere((rows >= s.card) | (rows < -1))[0].tolist()
-            raise out_of_range(s, i, rows[b, i])
-        return rows
-
-    def _answers(self, count: int, targets: Sequence[int]) -> RowAnswers:
+    def _answers(self, count: int, targets: ArrayLike) -> RowAnswers:
         """Room for the answers of `count` rows about some variables."""
         s, parent = self.graph.structure, self.plan.program.clusters.parent
         asked = np.asarray(targets, np.int64).reshape(-1)
         in_range = asked.min(initial=0) >= 0 and asked.max(initial=0) < s.num_vars
         if not in_range or len(set(asked.tolist())) < len(asked):
-            raise ModelError(f"targets are different variables by number, 0 to {s.num_vars - 1}; found {list(targets)}")
+            raise ModelError(
+                f"targets are different variables by number, 0 to {s.num_vars - 1}; found {asked.tolist()}"
+            )
         first = ptr_of(s.card[asked])
         self._fixed_columns = self._columns_of_fixed(asked, first)
         start_of = np.full(self.plan.reduced.original.num_vars, -1)

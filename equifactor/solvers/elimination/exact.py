@@ -17,6 +17,7 @@ from equifactor.solvers.elimination.exact_batch import batch_sums, plan_structur
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 from equifactor.solvers.elimination.orders import Hopeless
 from equifactor.solvers.elimination.plan import Plan, format_bytes, plan
+from equifactor.solvers.elimination.plan_cache import known_plan
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
@@ -32,6 +33,7 @@ class Exact(GraphSolver):
     """Variable elimination along the best of many greedy orders; refuses when its plan is over the memory limit."""
 
     exact_on = "all"
+    finds_zeros = True
 
     memory_limit: float = option(4.0, "GiB of tables", low=0.0)
     tries: int = option(256, "most elimination orders to try", low=1)
@@ -53,6 +55,9 @@ class Exact(GraphSolver):
 
     def plan(self, graph: FactorGraph, task: Task, context: SolveContext) -> Plan:
         """The plan that `run_one` makes, for those who want to look before they run."""
+        known = known_plan(graph)
+        if known is not None and known.fits(self.memory_limit, task):
+            return known
         most_work = context.clock.left * _WORK_PER_SECOND
         return plan(
             graph, memory_limit=self.memory_limit, task=task, tries=self.tries, most_work=most_work, seed=context.seed

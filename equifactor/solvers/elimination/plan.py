@@ -123,6 +123,15 @@ class Plan:
 
     def memory_for(self, task: Task) -> float:
         """Bytes for one task; ln Z alone and MAP overwrite messages that have been read."""
+        if task not in self._memory:
+            self._memory[task] = self._count_memory(task)
+        return self._memory[task]
+
+    @cached_property
+    def _memory(self) -> dict[Task, float]:
+        return {}
+
+    def _count_memory(self, task: Task) -> float:
         if not isinstance(self.found, Order):
             return _BYTES * 2.0 ** min(self.log2_largest - math.log2(self._card.max()), _MOST_BITS)
         message = np.exp2(np.minimum(self._bits[1], _MOST_BITS))

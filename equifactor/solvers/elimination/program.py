@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -98,15 +99,18 @@ class Program:
 
         Messages keep their own place for a downward pass; with `reuse` they may be overwritten once they are read.
         """
-        groups = ptr_of(self.size[: self.num_groups])
-        if reuse:
-            from equifactor.solvers.elimination.program_kernels import place_messages
+        if not reuse:
+            return self._separate_starts
+        from equifactor.solvers.elimination.program_kernels import place_messages
 
-            offset, length = place_messages(self.message_sizes, self.clusters.parent, _FIRST_FIT)
-        else:
-            running = ptr_of(self.message_sizes)
-            offset, length = running[:-1], int(running[-1])
+        groups = ptr_of(self.size[: self.num_groups])
+        offset, length = place_messages(self.message_sizes, self.clusters.parent, _FIRST_FIT)
         return np.concatenate((groups[:-1], groups[-1] + offset)), int(groups[-1]) + length
+
+    @cached_property
+    def _separate_starts(self) -> tuple[IntArray, int]:
+        running = ptr_of(self.size)
+        return running[:-1], int(running[-1])
 
     def tables(self, reuse: bool) -> ClusterTables:
         """Memory for one pass up, and for the way down unless messages are overwritten."""
@@ -119,24 +123,29 @@ class Program:
 
     def workspace(self, marginals: bool) -> Workspace:
         """Scratch memory for a pass; for a downward pass too where marginals are wanted."""
+        buffer, offsets, operands, axes, scratch = self._workspace_sizes
+        return Workspace(
+            buffer=np.empty(buffer), offsets=np.empty(offsets, np.int64), kind=np.empty(operands, np.int64),
+            base=np.empty(operands, np.int64), digit=np.empty(axes, np.int64),
+            scratch=np.empty(scratch if marginals else 0), scratch_start=np.empty(operands, np.int64),
+        )  # fmt: skip
+
+    @cached_property
+    def _workspace_sizes(self) -> tuple[int, int, int, int, int]:
+        """Entries of the buffer, offsets, operands and axes of a cluster, and entries that one cluster receives."""
         from equifactor.solvers.elimination.cluster_block import BLOCK
 
         dim, parent = self.clusters.dim, self.clusters.parent
         num_operands = np.diff(self.clusters.in_ptr)
-        most = int(num_operands.max(initial=1))
-        width = int(np.diff(self.clusters.sep_ptr).max(initial=1))
         # A cluster with many operands may be small: its rows count, not the largest block.
         rows = np.minimum(self.message_sizes, np.maximum(1, BLOCK // dim))
-        offsets = int((rows * num_operands).max(initial=1))
-        received = np.bincount(parent[parent >= 0], self.message_sizes[parent >= 0]) if marginals else np.zeros(0)
-        return Workspace(
-            buffer=np.empty(max(BLOCK, int(dim.max(initial=1)))),
-            offsets=np.empty(max(1, offsets), np.int64),
-            kind=np.empty(most, np.int64),
-            base=np.empty(most, np.int64),
-            digit=np.empty(width + 1, np.int64),
-            scratch=np.empty(int(received.max(initial=0))),
-            scratch_start=np.empty(most, np.int64),
+        received = np.bincount(parent[parent >= 0], self.message_sizes[parent >= 0])
+        return (
+            max(BLOCK, int(dim.max(initial=1))),
+            max(1, int((rows * num_operands).max(initial=1))),
+            int(num_operands.max(initial=1)),
+            int(np.diff(self.clusters.sep_ptr).max(initial=1)) + 1,
+            int(received.max(initial=0)),
         )
 
 

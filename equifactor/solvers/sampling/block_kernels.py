@@ -6,11 +6,11 @@ The arguments of a block are the records of `block_program.py` as plain tuples; 
 
 import math
 
-from equifactor.numerics.fastmath import MIN_EXP, exp_
 from equifactor.numerics.jit import fast_kernel
 from equifactor.numerics.randomness import random_unit
 from equifactor.solvers.elimination.cluster_tables import fill_groups, normalise, scale_groups
-from equifactor.solvers.elimination.elimination_kernels import LOG, collect, distribute
+from equifactor.solvers.elimination.draw_kernels import draw_states
+from equifactor.solvers.elimination.elimination_kernels import collect, distribute
 from equifactor.solvers.elimination.program import Clusters, ClusterTables, FactorGroups, Workspace
 from equifactor.solvers.sampling.block_program import Slicing
 from equifactor.solvers.sampling.chain_move_kernels import jump
@@ -58,55 +58,6 @@ def block_sum(log_phi, x, slicing, groups, clusters, tables, work):
 
 
 @fast_kernel
-def draw_block(x, rng, slicing, clusters, tables, row):
-    """Draw the states of the block, after `block_sum`: the variable eliminated last first. Writes x [V].
-
-    row is scratch with room for the states of any variable.
-    """
-    slicing, clusters, tables = Slicing(*slicing), Clusters(*clusters), ClusterTables(*tables)
-    dim, sep_ptr, in_ptr, in_op = clusters.dim, clusters.sep_ptr, clusters.in_ptr, clusters.in_op
-    stride_ptr, strides = clusters.stride_ptr, clusters.strides
-    arena, start, mode = tables.arena, tables.start, tables.mode
-    variables, separators = slicing.variables, slicing.separators
-    for n in range(len(dim) - 1, -1, -1):
-        d, first, width = dim[n], sep_ptr[n], sep_ptr[n + 1] - sep_ptr[n]
-        in_logs = mode[n] == LOG
-        for y in range(d):
-            row[y] = 0.0 if in_logs else 1.0
-        for e in range(in_ptr[n + 1] - in_ptr[n]):
-            at = start[in_op[in_ptr[n] + e]]
-            s = stride_ptr[n] + e * width
-            for k in range(width):
-                at += strides[s + k] * x[variables[separators[first + k]]]
-            if in_logs:
-                for y in range(d):
-                    row[y] += arena[at + y]
-            else:
-                for y in range(d):
-                    row[y] *= arena[at + y]
-        if in_logs:
-            top = NEG_INF
-            for y in range(d):
-                top = max(top, row[y])
-            for y in range(d):
-                gap = row[y] - top if top > NEG_INF else 0.0
-                row[y] = exp_(gap) if gap > MIN_EXP else 0.0
-        scale = 0.0
-        for y in range(d):
-            scale += row[y]
-        u = random_unit(rng) * scale
-        b = d - 1
-        for y in range(d - 1):
-            u -= row[y]
-            if u < 0.0:
-                b = y
-                break
-        while b > 0 and row[b] == 0.0:  # Rounding may leave the last state, which may be a zero.
-            b -= 1
-        x[variables[n]] = b
-
-
-@fast_kernel
 def update_chains(
     log_phi, x, rng, slicing, groups, clusters, tables, work, row, p, weight, total, squares, jumps, told, sums
 ):  # fmt: skip
@@ -144,7 +95,7 @@ def update_chains(
         sums[c] = log_sum
         if log_sum == NEG_INF:
             continue
-        draw_block(x[c], rng[c], slicing, clusters, tables, row)
+        draw_states(x[c], rng[c], slicing_.variables, slicing_.separators, clusters, tables, row)
         if not keep or c % rungs > 0:
             continue
         distribute(len(dim) - 1, 0, _ALL, clusters_, tables_, work_, p)

@@ -35,7 +35,8 @@ def chains_on(graph: FactorGraph, entries: float, ladders: int = 1) -> BlockChai
 
 def test_draws_of_a_block_have_the_conditional_distribution() -> None:
     """A chi-square test over all joint states of one block given the rest, and its sum against brute force."""
-    from equifactor.solvers.sampling.block_kernels import block_sum, draw_block
+    from equifactor.solvers.elimination.draw_kernels import draw_states
+    from equifactor.solvers.sampling.block_kernels import block_sum
 
     graph = random_graph(6, 9, arity=(1, 3), card=(2, 3), seed=4)
     chains = chains_on(graph, entries=30)
@@ -53,13 +54,14 @@ def test_draws_of_a_block_have_the_conditional_distribution() -> None:
         scores.append(graph.log_score(x))
     p = np.exp(np.array(scores) - np.logaddexp.reduce(scores))
     slicing, groups, clusters, tables, work = block.records
+    variables, separators = block.slicing.variables, block.slicing.separators
     got = block_sum(graph.log_phi, x, slicing, groups, clusters, tables, work)
     assert got == pytest.approx(np.logaddexp.reduce(scores), abs=1e-9)
     number = {state: n for n, state in enumerate(states)}
     counts = np.zeros(len(states))
     draws = 20_000
     for _ in range(draws):
-        draw_block(x, chains.rng[0], slicing, clusters, tables, np.zeros(4))
+        draw_states(x, chains.rng[0], variables, separators, clusters, tables, np.zeros(4))
         counts[number[tuple(x[free].tolist())]] += 1
     seen = p * draws > 5
     chi2 = ((counts - draws * p)[seen] ** 2 / (draws * p)[seen]).sum()

@@ -1,0 +1,88 @@
+"""Samples of a model that is too large for a plan: the states of chains that draw large blocks at once."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from equifactor.graph.pointers import place_in_row
+from equifactor.result import Status
+from equifactor.solvers.elimination.impossibility import proven_impossible
+from equifactor.solvers.sampling.block_chains import BlockChains
+from equifactor.solvers.sampling.blocks import R_HAT_LIMIT, BlockSampling
+from equifactor.solvers.sampling.cutsets import Budget
+from equifactor.solvers.sampling.running_batches import RunningBatches
+
+if TYPE_CHECKING:
+    from equifactor.graph.reduction import ReducedGraph
+    from equifactor.solver import SolveContext
+    from equifactor.typing import IntArray
+
+_ENTRIES = 2.0**14  # A block has about this many entries, and is drawn in 0.2 ms.
+_KEPT = 2.0**21  # Its messages have at most so many: 16 MiB.
+_COVERS = 3  # The blocks differ from sweep to sweep.
+_WARMING = 100  # The way to starts has this many sweeps,
+_WARMING_SHARE = 0.3  # or takes this share of the time.
+_LEAST_SWEEPS = 24  # So many sweeps are needed to tell whether the chains have mixed.
+
+
+class BlockDraws(NamedTuple):
+    """The states of all chains after each sweep, and what is known about them."""
+
+    states: IntArray  # [n, V] of the graph that was reduced
+    status: Status
+    message: str
+
+
+def block_draws(reduced: ReducedGraph, count: int, method: BlockSampling, context: SolveContext) -> BlockDraws:
+    """Draws from the original of a reduced graph, one from each chain after every sweep.
+
+    They follow the model once the chains have mixed, and neighbouring ones of a chain are not independent: the message
+    says how many independent draws they are worth.
+    """
+    graph, clock = reduced.graph, context.clock
+    chains = BlockChains(graph, np.ones(1), method.chains, Budget(_ENTRIES, _KEPT), context.seed)
+    for _ in range(_COVERS):
+        if not chains.covers or not clock.stopped:
+            chains.add_cover(lambda: clock.stopped)
+    if not chains.find_starts(clock, _WARMING, _WARMING_SHARE * clock.left):
+        if proven_impossible(reduced.original, clock):
+            return BlockDraws(_onto_all(reduced, chains.cold[:0]), Status.ZERO_PROBABILITY, "")
+        said = "No assignment of positive probability was found to start from."
+        return BlockDraws(_onto_all(reduced, chains.cold[:0]), clock.status or Status.ITERATION_LIMIT, said)
+    sums = RunningBatches(method.chains, int(graph.structure.state_ptr[-1]))
+    sweeps = max(_LEAST_SWEEPS, math.ceil(count / method.chains))
+    drawn: list[IntArray] = []
+    for n in range(sweeps):
+        whole = chains.sweep(chains.covers[n % len(chains.covers)], sums, clock if drawn else None)
+        if not whole:
+            break
+        sums.end_sweep()
+        drawn.append(chains.cold.copy())
+        context.report(min(count, len(drawn) * method.chains), count)
+    # The last sweeps are kept: the first of a short run are still on their way from the starts.
+    states = _onto_all(reduced, np.concatenate(drawn)[-count:] if count else chains.cold[:0])
+    found = sums.findings()
+    r_hat = float(found.r_hat.max(initial=1.0))
+    worth = min(float(found.effective.min(initial=math.inf)), float(len(states)))
+    mixed = r_hat < R_HAT_LIMIT and method.chains > 1
+    said = f"largest R-hat {r_hat:.3f}, worth about {worth:.0f} independent draws for the slowest variable"
+    message = f"The chains agree: {said}." if mixed else f"The chains have not mixed: {said}; draw more."
+    complete = len(states) == count
+    status = Status.CONVERGED if mixed and complete else clock.status or Status.ITERATION_LIMIT
+    return BlockDraws(states, status, message)
+
+
+def _onto_all(reduced: ReducedGraph, states: IntArray) -> IntArray:
+    """[n, V] states of all variables from those of the reduced graph [n, v]."""
+    s, original = reduced.graph.structure, reduced.original.structure
+    full = np.zeros((len(states), original.num_vars), np.int64)
+    if reduced.fixed is not None:
+        full[:] = reduced.fixed
+    state_of = place_in_row(original.state_ptr)
+    if reduced.kept_states is not None:
+        state_of = state_of[reduced.kept_states]
+    full[:, slice(None) if reduced.variables is None else reduced.variables] = state_of[s.state_ptr[:-1] + states]
+    return full
