@@ -91,6 +91,10 @@ def _sums(
     exact_numbers(emissions, transitions)
     if emissions.device.type == "cpu":
         return _forward_backward(emissions, transitions, lengths, marginals)
+    return _eliminated(emissions, transitions, lengths)
+
+
+def _eliminated(emissions: Tensor, transitions: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     shape = (emissions.shape[0], emissions.shape[1], emissions.shape[2])
     tables = _as_graph(working(emissions), working(transitions), lengths)
     answer = _plan_of_chain(*shape[1:]).run(tables, factors=True)

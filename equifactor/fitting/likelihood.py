@@ -7,20 +7,18 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from equifactor.errors import ModelError
+from equifactor.fitting.data_table import DataTable
 from equifactor.fitting.fit_checkpoint import FitCheckpoint
 from equifactor.fitting.fit_method import FitContext, FitMethod, Fitted
 from equifactor.fitting.gradient_quasi_newton import Evaluation, QuasiNewton
 from equifactor.fitting.gradient_run import DescentSettings, GradientRun
-from equifactor.fitting.likelihood_expectations import expectation_of
+from equifactor.fitting.likelihood_expectations import RowExpectation
 from equifactor.fitting.likelihood_tables import LearnedTables, given_variables
-from equifactor.fitting.network_tables import dot
 from equifactor.options import option
 
 if TYPE_CHECKING:
-    from equifactor.fitting.data_table import DataTable
     from equifactor.graph.factor_graph import FactorGraph
-    from equifactor.typing import FloatArray, IntArray
+    from equifactor.typing import FloatArray
 
 GIVEN_HELP = "variables whose values are given and not explained: A,B makes it the conditional model p(others | A, B)"
 L2_HELP = "weight of the sum of squared log potentials / 2: a Gaussian prior of variance 1 / l2"
@@ -57,7 +55,7 @@ class LikelihoodFit(FitMethod):
         state = QuasiNewton(loss.tables.start(self.start), settings.l1)
         run = GradientRun(context, settings, loss, loss.validate, state)
         run.run(FitCheckpoint.of(str(self), graph, table, context))
-        return run.fitted(loss.tables, self.name, loss.expectation.note)
+        return run.fitted(loss.tables, self.name, loss.note)
 
 
 class _LikelihoodLoss:
@@ -65,71 +63,46 @@ class _LikelihoodLoss:
 
     def __init__(self, method: LikelihoodFit, graph: FactorGraph, table: DataTable, context: FitContext) -> None:
         self.tables = LearnedTables(graph, context)
-        self.context = context
+        self.clock = context.clock
         self.given = given_variables(graph, method.given)
-        self.expectation = expectation_of(graph, method.memory_limit)
         self.total = float(table.weights.sum())
-        rows = table.merged
-        incomplete = rows.is_missing.any(axis=1)
-        self.gaps, self.complete = rows.take(np.flatnonzero(incomplete)), rows.take(np.flatnonzero(~incomplete))
-        self.seen = self.tables.counts(self.complete)
-        self.inputs, self.input_weights = self._inputs(rows.states, rows.weights)
-        self.held_out = None if context.validation is None else context.validation.merged
-        self.scores_of_others = self._scores_of_others()
+        self.sides = self._sides(graph, table, method.memory_limit)
+        held_out = context.validation
+        self.held_out = None if held_out is None else self._sides(graph, held_out, method.memory_limit)
+        self.held_out_total = 0.0 if held_out is None else float(held_out.weights.sum())
+
+    @property
+    def note(self) -> str:
+        """What is not exact, or nothing."""
+        return next((side.note for side in self.sides if side.note), "")
 
     def __call__(self, theta: FloatArray) -> Evaluation | None:
         """The loss per row at parameters [P]; None where the clock stops it."""
-        log_phi = self.tables.log_phi(theta)
-        clock = self.context.clock
-        model = self.expectation.counts(log_phi, self.inputs, self.input_weights, clock)
-        if model is None:
+        found = self._difference(self.sides, theta)
+        if found is None:
             return None
-        expected, log_z = model
-        if np.any(np.isneginf(log_z)):
-            raise ModelError(
-                "every assignment of the graph has probability zero: a factor that stays as it is rules all out"
-            )
-        score = dot(self.seen, log_phi) + self.scores_of_others
-        wanted = self.seen
-        if self.gaps.num_rows:
-            found = self.expectation.counts(log_phi, self.gaps.states, self.gaps.weights, clock)
-            if found is None:
-                return None
-            if np.any(np.isneginf(found[1])):
-                raise ModelError(
-                    "a row with missing values has probability zero: a factor that stays as it is rules it out"
-                )
-            wanted = wanted + found[0]
-            score += float(self.gaps.weights @ found[1])
-        log_likelihood = (score - float(self.input_weights @ log_z)) / self.total
-        gradient = self.tables.gathered(expected - wanted) / self.total
-        return Evaluation(-log_likelihood, gradient, log_likelihood)
+        counts, log_likelihood = found
+        gradient = -self.tables.gathered(counts) / self.total
+        return Evaluation(-log_likelihood / self.total, gradient, log_likelihood / self.total)
 
     def validate(self, theta: FloatArray) -> float | None:
         """The mean log-likelihood of the rows held out; None without any, or where the clock stops it."""
-        rows = self.held_out
-        if rows is None:
-            return None
-        log_phi, clock = self.tables.log_phi(theta), self.context.clock
-        above = self.expectation.counts(log_phi, rows.states, rows.weights, clock)
-        inputs, weights = self._inputs(rows.states, rows.weights)
-        below = self.expectation.counts(log_phi, inputs, weights, clock)
-        if above is None or below is None:
-            return None
-        return (dot(rows.weights, above[1]) - dot(weights, below[1])) / float(rows.weights.sum())
+        found = None if self.held_out is None else self._difference(self.held_out, theta)
+        return None if found is None else found[1] / self.held_out_total
 
-    def _inputs(self, states: IntArray, weights: FloatArray) -> tuple[IntArray, FloatArray]:
-        """The different values of the given variables, all others free, and how many rows have each."""
-        free = np.full_like(states, -1)
-        free[:, self.given] = states[:, self.given]
-        different, row = np.unique(free, axis=0, return_inverse=True)
-        return different, np.bincount(row.ravel(), weights).astype(float)
+    def _sides(
+        self, graph: FactorGraph, table: DataTable, memory_limit: float
+    ) -> tuple[RowExpectation, RowExpectation]:
+        """The rows as they are, and with the values of `given` alone."""
+        states = np.full_like(table.states, -1)
+        states[:, self.given] = table.states[:, self.given]
+        inputs = DataTable(states, table.weights).merged
+        return RowExpectation(graph, table, memory_limit), RowExpectation(graph, inputs, memory_limit)
 
-    def _scores_of_others(self) -> float:
-        """The log score of all complete rows in the factors that stay as they are."""
-        if self.tables.others is None or not self.complete.num_rows:
-            return 0.0
-        scores = self.tables.others.log_score(self.complete.states)
-        if np.any(np.isneginf(scores)):
-            raise ModelError("a row of the data has probability zero: a factor that stays as it is rules it out")
-        return dot(self.complete.weights, np.asarray(scores))
+    def _difference(self, sides: tuple[RowExpectation, ...], theta: FloatArray) -> tuple[FloatArray, float] | None:
+        """Counts of the rows less those expected given the inputs, and the same of log scores: the log-likelihood."""
+        log_phi = self.tables.log_phi(theta)
+        rows, inputs = (side.counts(log_phi, self.clock) for side in sides)
+        if rows is None or inputs is None:
+            return None
+        return rows[0] - inputs[0], rows[1] - inputs[1]

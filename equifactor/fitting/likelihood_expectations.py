@@ -1,117 +1,123 @@
-"""Expected counts and log-probabilities of rows, exact where elimination fits and by belief propagation elsewhere."""
+"""Expected counts of rows and their log scores, exact where elimination fits and by belief propagation elsewhere."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import SolveError
-from equifactor.fitting.expected_counts import ExactExpectation
+from equifactor.errors import ModelError, SolveError
+from equifactor.fitting.expected_blocks import BlockExpectation
 from equifactor.graph.lowered_graph import lower
+from equifactor.graph.pointers import picked
 from equifactor.solvers.elimination.exact_batch import plan_structure
 from equifactor.solvers.elimination.factor_sums import FactorSums
 
 if TYPE_CHECKING:
     from equifactor.clock import Clock
+    from equifactor.fitting.data_table import DataTable
     from equifactor.graph.factor_graph import FactorGraph
+    from equifactor.solvers.elimination.plan import Plan
     from equifactor.typing import BoolArray, FloatArray, IntArray
 
 _CHUNK_ENTRIES = 2**22  # table entries of a batch of rows for belief propagation
 
 
-class Expectation(Protocol):
-    """How the two sides of the gradient of a likelihood are had."""
+class RowExpectation:
+    """One side of the gradient of a likelihood: what a table of rows, with free values, makes of a graph.
+
+    Exact by blocks of variables; without any evidence by the sums that `CRF` uses too; by belief propagation where
+    neither fits the memory (GiB), and `note` says so.
+    """
+
+    def __init__(self, graph: FactorGraph, table: DataTable, memory_limit: float) -> None:
+        self._engine: BlockExpectation | _FreeExpectation | _BetheExpectation
+        steps = plan_structure(lower(graph).graph, memory_limit) if table.hidden.all() else None
+        try:
+            if steps is None:
+                self._engine = BlockExpectation(graph, table, memory_limit)
+            elif steps.fits(memory_limit):
+                self._engine = _FreeExpectation(graph, steps, float(table.weights.sum()))
+            else:
+                raise SolveError(f"elimination needs {steps.cost}")
+        except SolveError as error:
+            self._engine = _BetheExpectation(graph, table, str(error))
 
     @property
     def note(self) -> str:
         """A sentence about what is not exact, or nothing."""
-        ...
+        return self._engine.note if isinstance(self._engine, _BetheExpectation) else ""
 
-    def counts(
-        self, log_phi: FloatArray, states: IntArray, weights: FloatArray, clock: Clock
-    ) -> tuple[FloatArray, FloatArray] | None:
-        """Expected counts [T] over rows [N, V], -1 where free, and ln Z [N] of each; None where the clock stops it."""
-        ...
+    def counts(self, log_phi: FloatArray, clock: Clock) -> tuple[FloatArray, float] | None:
+        """Expected counts [T] over all rows, and the sum of their log scores; None where the clock stops it.
 
-
-def expectation_of(graph: FactorGraph, memory_limit: float) -> Expectation:
-    """Exact where elimination fits the memory (GiB), else by belief propagation."""
-    steps = plan_structure(lower(graph).graph, memory_limit)
-    if steps.fits(memory_limit):
-        try:
-            return _Exact(graph, memory_limit)
-        except SolveError:  # Rows need more memory than the model alone.
-            pass
-    return _Propagated(graph, steps.cost)
+        Raises `ModelError` where a row has probability zero.
+        """
+        return self._engine.counts(log_phi, clock)
 
 
-class _Exact:
-    """Elimination along one plan; what is expected without any evidence comes from the sums that `CRF` uses too."""
+class _FreeExpectation:
+    """No evidence at all: one pass up and one down give ln Z and the marginals of all factors."""
 
-    note = ""
-
-    def __init__(self, graph: FactorGraph, memory_limit: float) -> None:
+    def __init__(self, graph: FactorGraph, steps: Plan, weight: float) -> None:
         s = graph.structure
-        self._rows = ExactExpectation(graph, memory_limit)
-        self._lowered = lower(graph).graph
-        is_table = np.ones(s.num_factors, bool) if s.kinds is None else s.kinds.kind == 0
-        self._entries = np.flatnonzero(np.repeat(is_table, np.diff(s.table_ptr)))
-        self._free = FactorSums(plan_structure(self._lowered, memory_limit))
+        tables = np.arange(s.num_factors) if s.kinds is None else np.flatnonzero(s.kinds.kind == 0)
+        self._entries = picked(s.table_ptr, tables)[1]  # [t] of the graph's tables, the first of those lowered
+        self._log_phi = steps.reduced.graph.log_phi
+        self._sums = FactorSums(steps)
+        self._weight = weight
 
-    def counts(
-        self, log_phi: FloatArray, states: IntArray, weights: FloatArray, clock: Clock
-    ) -> tuple[FloatArray, FloatArray] | None:
-        """As the protocol says."""
-        if len(states) != 1 or np.any(states >= 0):
-            return self._rows.counts(log_phi, states, weights, clock)
-        tables = self._lowered.log_phi.copy()
+    def counts(self, log_phi: FloatArray, clock: Clock) -> tuple[FloatArray, float]:
+        tables = self._log_phi.copy()
         tables[: len(self._entries)] = log_phi[self._entries]
-        answer = self._free.run(tables[None])
+        answer = self._sums.run(tables[None])
+        if np.isneginf(answer.log_z[0]):
+            raise ModelError(
+                "every assignment of the graph has probability zero: a factor that stays as it is rules all out"
+            )
         found = np.zeros(len(log_phi))
-        found[self._entries] = weights[0] * answer.entries[0, : len(self._entries)]
-        return found, answer.log_z
+        found[self._entries] = self._weight * answer.entries[0, : len(self._entries)]
+        return found, self._weight * float(answer.log_z[0])
 
 
-class _Propagated:
+class _BetheExpectation:
     """Settled belief propagation: factor beliefs and the Bethe estimate of ln Z, whose gradient they are."""
 
-    def __init__(self, graph: FactorGraph, cost: str) -> None:
+    def __init__(self, graph: FactorGraph, table: DataTable, reason: str) -> None:
         from equifactor.crf.bp_sums import BPEngine
 
-        self._graph = graph
+        rows = table.merged
+        self._graph, self._states, self._weights = graph, np.ascontiguousarray(rows.states), rows.weights
         self._engine = BPEngine(graph, 200, 0.5)
-        self._cost = cost
+        self._reason = reason.partition(" and the limit")[0]
         self._change = 0.0
 
     @property
     def note(self) -> str:
-        """What belief propagation means for the result."""
         settled = "" if self._change < 1e-3 else f", which did not settle (messages still moved by {self._change:.2g})"
         return (
-            f"Elimination needs {self._cost}, above memory_limit: likelihoods and gradients are the Bethe estimates of "
-            f"belief propagation{settled}; pseudo-likelihood needs no such estimate."
+            f"Beyond memory_limit ({self._reason}): likelihoods and gradients are the Bethe estimates of belief "
+            f"propagation{settled}; pseudo-likelihood needs no such estimate."
         )
 
-    def counts(
-        self, log_phi: FloatArray, states: IntArray, weights: FloatArray, clock: Clock
-    ) -> tuple[FloatArray, FloatArray] | None:
-        """As the protocol says."""
+    def counts(self, log_phi: FloatArray, clock: Clock) -> tuple[FloatArray, float] | None:
         import torch
 
-        total, log_z = np.zeros(len(log_phi)), np.empty(len(states))
+        counts, total = np.zeros(len(log_phi)), 0.0
         size = max(1, _CHUNK_ENTRIES // max(1, len(log_phi)))
-        for n in range(0, len(states), size):
+        for n in range(0, len(self._states), size):
             if clock.stopped and n:
                 return None
             part = slice(n, n + size)
-            rows = np.where(self._agreeing(states[part]), log_phi, -np.inf)
+            rows = np.where(self._agreeing(self._states[part]), log_phi, -np.inf)
             with torch.no_grad():
-                found, _, entries, change = self._engine.sums(torch.from_numpy(rows))
-            total += weights[part] @ entries.numpy()
-            log_z[part] = found.numpy()
+                log_z, _, entries, change = self._engine.sums(torch.from_numpy(rows))
+            counts += self._weights[part] @ entries.numpy()
+            total += float(self._weights[part] @ log_z.numpy())
             self._change = float(change.max())
-        return total, log_z
+        if total == -np.inf:
+            raise ModelError("a row of the data has probability zero: a factor that stays as it is rules it out")
+        return counts, total
 
     def _agreeing(self, states: IntArray) -> BoolArray:
         """[n, T] the entries that agree with each row; factors that are no tables take no part in it."""

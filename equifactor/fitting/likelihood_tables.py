@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equifactor.errors import ModelError, OptionError
+from equifactor.fitting.data_table import DataTable
+from equifactor.fitting.table_codes import table_codes, table_counts
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.pointers import row_of
 
 if TYPE_CHECKING:
-    from equifactor.fitting.data_table import DataTable
     from equifactor.fitting.fit_method import FitContext
     from equifactor.typing import BoolArray, FloatArray, IntArray
 
@@ -61,22 +62,15 @@ class LearnedTables:
         theta[self.parameter] = np.maximum(self.graph.log_phi[self.entries], -_LARGE)
         return theta
 
-    def codes(self, states: IntArray) -> IntArray:
-        """[N, f] the entry, among all T, that complete rows [N, V] name in each of the learned factors."""
+    def codes(self, states: IntArray) -> list[IntArray]:
+        """The entry [N], among all T, that complete rows [N, V] name in each of the learned factors."""
         s = self.graph.structure
-        return np.stack([s.table_ptr[a] + states[:, s.scope(a)] @ self.strides(a) for a in self.factors.tolist()], 1)
+        rows = DataTable(states, np.ones(len(states)))
+        return [s.table_ptr[a] + code for a, code, _ in table_codes(s, self.factors, rows)]
 
-    def strides(self, a: int) -> IntArray:
-        """The steps in the table of factor `a` of its variables."""
-        s = self.graph.structure
-        return s.stride[s.scope_ptr[a] : s.scope_ptr[a + 1]]
-
-    def counts(self, table: DataTable) -> FloatArray:
-        """[T] how often complete rows name each entry of the learned tables."""
-        found = np.zeros(self.graph.structure.num_entries)
-        for column in self.codes(table.states).T:
-            found += np.bincount(column, table.weights, len(found))
-        return found
+    def counts(self, states: IntArray, weights: FloatArray) -> FloatArray:
+        """[P] how often complete rows [N, V], with weights [N], name each parameter."""
+        return self.gathered(table_counts(self.graph.structure, self.factors, DataTable(states, weights)))
 
     @cached_property
     def others(self) -> FactorGraph | None:

@@ -33,7 +33,7 @@ class MarginOracle:
         rows = table.merged
         self.tables, self.states, self.weights = tables, np.ascontiguousarray(rows.states), rows.weights
         self.total = float(rows.weights.sum())
-        self.seen = tables.gathered(tables.counts(rows))
+        self.seen = tables.counts(self.states, self.weights)
         self.solver = solver
         s = tables.graph.structure
         unaries = [([i], np.ones(int(d))) for i, d in enumerate(s.card)]
@@ -58,10 +58,7 @@ class MarginOracle:
         if worst is None:
             return None
         wrong = (worst != self.states)[:, ~self.is_given].sum(1) * self.share
-        found = np.zeros(self.tables.graph.structure.num_entries)
-        for column in self.tables.codes(worst).T:
-            found += np.bincount(column, self.weights, len(found))
-        slope = (self.tables.gathered(found) - self.seen) / self.total
+        slope = (self.tables.counts(worst, self.weights) - self.seen) / self.total
         offset = float(self.weights @ (wrong + self._others(worst) - self._others(self.states))) / self.total
         return slope, offset
 

@@ -66,7 +66,7 @@ class PseudoLikelihoodFit(FitMethod):
         """The result with likelihoods in place of pseudo-likelihoods, where exact sums fit."""
         from dataclasses import replace
 
-        from equifactor.fitting.expected_counts import mean_log_likelihood
+        from equifactor.fitting.row_likelihood import mean_log_likelihood
 
         values: list[float | None] = [None, None]
         note = ""
@@ -95,7 +95,7 @@ class _PseudoLoss:
         is_learned[tables.factors] = True
         learned = is_learned[s.factor_of_edge]
         self.edges = [np.flatnonzero((s.scope_vars == i) & learned).tolist() for i in self.free]
-        code = dict(zip(tables.factors.tolist(), tables.codes(self.states).T, strict=True))
+        code = dict(zip(tables.factors.tolist(), tables.codes(self.states), strict=True))
         # The entry that each row would name if variable i were in its first state, for all learned factors of i.
         self.first = [
             [code[int(s.factor_of_edge[e])] - s.stride[e] * self.states[:, i] for e in edges]

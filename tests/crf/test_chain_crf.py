@@ -13,6 +13,7 @@ from torch import Tensor
 
 import equifactor as ef
 from equifactor import ChainCRF, ModelError, OptionError
+from equifactor.crf.chain_layer import _eliminated, _forward_backward
 
 LENGTHS = [4, 1, 3]
 B, T, D = 3, 4, 3
@@ -204,6 +205,15 @@ def test_wrong_inputs_are_refused(crf: ChainCRF) -> None:
         crf.log_z(torch.full_like(e, torch.nan))
     with pytest.raises(OptionError, match="at least 1 state"):
         ChainCRF(0)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, D, D), (1, T - 1, D, D), (B, T - 1, D, D)])
+def test_what_runs_on_a_gpu_gives_the_same(shape: tuple[int, ...]) -> None:
+    """Both roads on the CPU."""
+    e, a, lengths = draw(B, T, D), draw(*shape, seed=2), torch.tensor(LENGTHS)
+    e[0, 1, 1] = a[..., 0, 1] = -torch.inf
+    for x, y in zip(_eliminated(e, a, lengths), _forward_backward(e, a, lengths, True), strict=True):
+        torch.testing.assert_close(x, y)
 
 
 @pytest.mark.cuda
