@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from equifactor._solve import solve
     from equifactor._solve_many import solve_many
     from equifactor.clock import Clock
+    from equifactor.crf.chain_crf import ChainCRF
+    from equifactor.crf.graph_crf import CRF, CRFAnswer
     from equifactor.errors import EquifactorError, FormatError, ModelError, OptionError, SolveError
     from equifactor.evaluation.campaign import evaluate
     from equifactor.factors.clause import Clause
@@ -65,9 +67,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ALL_SYMMETRIES",
+    "CRF",
     "AtLeast",
     "AtMost",
     "Beliefs",
+    "CRFAnswer",
+    "ChainCRF",
     "Clause",
     "Clock",
     "Count",
@@ -151,6 +156,9 @@ _MODULE_OF = {
     "AtLeast": "factors.count",
     "AtMost": "factors.count",
     "Beliefs": "solvers.learned.bp_layer",
+    "CRF": "crf.graph_crf",
+    "CRFAnswer": "crf.graph_crf",
+    "ChainCRF": "crf.chain_crf",
     "Clause": "factors.clause",
     "Clock": "clock",
     "Count": "factors.count",
