@@ -28,28 +28,12 @@ import numpy as np
 import equifactor as ef
 from benchmarks._venvs import SCRIPTS, environment, python_of
 from equifactor.fitting.data_table import read_table
-from equifactor.fitting.families import find_families
 from equifactor.fitting.row_likelihood import mean_log_likelihood
 from equifactor.text_tables import aligned
 from equifactor.typing import IntArray
 
 COUNTS, EM, SPEED = 0.5, 1.0, 20.0  # the targets: per cent of held-out log-likelihood, and times pgmpy
 HIDDEN = {"alarm": ("HYPOVOLEMIA", "LVEDVOLUME", "STROKEVOLUME")}  # as in pgmpy's issue 1692
-
-
-def draw(graph: ef.FactorGraph, count: int, seed: int) -> IntArray:
-    """[N, V] rows of a network, parents first."""
-    rng, s, families = np.random.default_rng(seed), graph.structure, find_families(graph)
-    assert families is not None
-    rows = np.zeros((count, graph.num_vars), np.int64)
-    for child in families.order.tolist():
-        a = int(families.factor_of_child[child])
-        slot = int(families.slot[a])
-        parents = [rows[:, u] for k, u in enumerate(s.scope(a).tolist()) if k != slot]
-        p = np.atleast_2d(np.moveaxis(np.exp(graph.log_table(a)), slot, -1)[tuple(parents)])
-        steps = np.cumsum(p, axis=1)
-        rows[:, child] = (rng.random((count, 1)) * steps[:, -1:] > steps[:, :-1]).sum(axis=1)
-    return rows
 
 
 def best(repeats: int, work: Callable[[], Any]) -> float:
@@ -94,7 +78,7 @@ def measure(name: str, args: argparse.Namespace, python: Path) -> list[dict[str,
         print(f"{name}: not found beside {python}; run python -m benchmarks.peers --install", file=sys.stderr)
         return []
     truth = ef.read_graph(packed)
-    rows, held_out = draw(truth, args.rows, args.seed), draw(truth, args.rows, args.seed + 1)
+    rows, held_out = (ef.sample(truth, args.rows, seed=args.seed + k).states for k in range(2))
     found = []
 
     def add(what: str, fitted: ef.Fitted, seconds: float, target: float, scored: IntArray) -> dict[str, Any]:

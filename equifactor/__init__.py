@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from equifactor.result import Estimate, Result, Status, Task
     from equifactor.samples import Samples
     from equifactor.solver import ALL_SYMMETRIES, GraphSolver, IterativeSolver, SolveContext, Solver
+    from equifactor.solvers.elimination.evidence_rows import EvidenceRows
     from equifactor.solvers.elimination.exact_batch import exact_marginals
     from equifactor.solvers.elimination.plan import Plan, plan
     from equifactor.solvers.learned.bp_layer import Beliefs, beliefs
@@ -78,6 +79,7 @@ __all__ = [
     "Count",
     "EquifactorError",
     "Estimate",
+    "EvidenceRows",
     "Exactly",
     "FactorGraph",
     "Fitted",
@@ -164,6 +166,7 @@ _MODULE_OF = {
     "Count": "factors.count",
     "EquifactorError": "errors",
     "Estimate": "result",
+    "EvidenceRows": "solvers.elimination.evidence_rows",
     "Exactly": "factors.count",
     "FactorGraph": "graph.factor_graph",
     "Fitted": "fitting.fit_method",

@@ -7,6 +7,7 @@ becomes known by the decorator `register`, or by an entry point of its own packa
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import re
 from collections.abc import Callable
@@ -140,6 +141,8 @@ def parse_solver(spec: str | Solver) -> Solver:
 
     if isinstance(spec, Solver):
         return spec
+    if isinstance(spec, str) and spec in SOLVERS:
+        return _with_defaults(spec)
     name, text, weights = _name_and_options(spec)
     cls = solver_class(name)
     settings = parse_options(name, text)
@@ -149,6 +152,12 @@ def parse_solver(spec: str | Solver) -> Solver:
         settings["weights"] = weights
     check_names(name, settings, [f.name for f in dataclasses.fields(cls)])
     return cls(**settings)
+
+
+@functools.cache
+def _with_defaults(name: str) -> Solver:
+    """A solver of the table with its default settings; it cannot be changed, so that one serves all."""
+    return solver_class(name)()
 
 
 def _name_and_options(spec: str) -> tuple[str, str, str | None]:

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from equifactor.fitting.fit_method import Fitted
 
 EXAMPLE = example(
-    "equifactor fit lawn.bif days.csv -o fitted.bif",
-    "equifactor fit lawn.bif days.csv -o fitted.bif --method em --prior k2 --set restarts=3",
+    "equifactor generate tree --num-vars 10 --card 2-3 -o tree.uai",
+    "equifactor sample tree.uai -n 1000 --seed 1 -o tree.csv",
+    "equifactor fit tree.uai tree.csv -o fitted.uai",
 )
 
 

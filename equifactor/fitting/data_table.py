@@ -12,6 +12,7 @@ import numpy as np
 from equifactor.errors import ModelError, brief
 from equifactor.fitting.data_columns import Column, encoded, read_csv
 from equifactor.graph.inputs import as_list, listed
+from equifactor.samples import Samples
 
 if TYPE_CHECKING:
     from equifactor.graph.factor_graph import FactorGraph
@@ -108,7 +109,9 @@ def _table(states: IntArray) -> DataTable:
 
 
 def _as_array(data: object) -> np.ndarray | None:
-    """The array where the data are one of numbers [N, V], as of `numpy` or `torch`, or a list of rows of numbers."""
+    """The array where the data are one of numbers [N, V], as of `numpy` or `torch`, samples, or a list of rows."""
+    if isinstance(data, Samples):
+        return data.states
     if isinstance(data, np.ndarray) or (hasattr(data, "__array__") and not hasattr(data, "columns")):
         found = np.asarray(data)
     elif isinstance(data, (list, tuple)) and data and all(isinstance(row, (list, tuple, np.ndarray)) for row in data):

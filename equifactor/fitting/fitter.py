@@ -55,9 +55,10 @@ def fit(
     Args:
         structure: a graph or a model file. Its potentials are ignored, or the start where a method asks for one.
         data: rows of observed states: a pandas frame, an array [N, V] of state numbers, a list of dicts, a mapping from
-            variable to column, or the path of a `.csv` file. Missing values are NaN, None or empty text (-1 in arrays
-            of whole numbers); a variable without a column is hidden. Text is the name of a state, a whole number
-            counts from 0; what could mean two things, and states that the structure does not have, are errors.
+            variable to column, what `sample` gives, or the path of a `.csv` file. Missing values are NaN, None or empty
+            text (-1 in arrays of whole numbers); a variable without a column is hidden. Text is the name of a state, a
+            whole number counts from 0; what could mean two things, and states that the structure does not have, are
+            errors.
         method: "counts" or "em" for Bayesian networks; "likelihood", "pseudo-likelihood" or "max-margin" for all
             graphs; "auto" takes counts for a network with complete data, em for one without, else likelihood.
         hidden: the variables that are meant to have no values; with it, any other one without a column is an error.

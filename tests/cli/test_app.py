@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 
 import pytest
 
-from equifactor import FactorGraph, __version__, write_graph
+from equifactor import __version__
 from equifactor.cli.app import app
 from equifactor.generators import GENERATORS
 
-NAMES = "solve info convert generate solvers fit train model evaluate isomorphic dedupe audit download demo"
+NAMES = "solve info convert generate solvers fit sample train model evaluate isomorphic dedupe audit download demo"
 
 
 SUBCOMMANDS = [[name] for name in NAMES.split()]
@@ -38,10 +37,6 @@ def test_help_ends_with_an_example_that_works(command, write_model, subcommand: 
     lines = example.strip().splitlines()
     if subcommand == ["model"]:
         write_model("mine.safetensors")
-    if subcommand == ["fit"]:
-        lawn = FactorGraph({"rain": ["no", "yes"]}, [(["rain"], [0.5, 0.5])])
-        write_graph(lawn, "lawn.bif")
-        Path("days.csv").write_text("rain\nno\nyes\n\n")
     for line in lines:
         name, *arguments = shlex.split(line)
         assert name == "equifactor"

@@ -43,6 +43,13 @@ def test_configurations_without_data_are_uniform() -> None:
     )
 
 
+def test_samples_are_data() -> None:
+    drawn = ef.sample(lawn(), 2000, seed=1)
+    fitted = ef.fit(lawn(), drawn)
+    assert fitted.num_rows == 2000
+    assert np.exp(fitted.graph.log_phi) == pytest.approx(np.exp(lawn().log_phi), abs=0.1)
+
+
 def test_tied_factors_share_one_table() -> None:
     chain = FactorGraph([2] * 4, [([0], [1, 1]), *(([i, i + 1], [1] * 4) for i in range(3))])
     rows = np.random.default_rng(0).integers(0, 2, (50, 4))

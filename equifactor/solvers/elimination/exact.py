@@ -13,7 +13,7 @@ from equifactor.registry import register
 from equifactor.result import Estimate, Status, Task, impossible
 from equifactor.solver import GraphSolver, SolveContext
 from equifactor.solvers.elimination.eliminate import Best, Sums, maximise, sum_out
-from equifactor.solvers.elimination.exact_batch import batch_sums, plan_structure, same_structure
+from equifactor.solvers.elimination.exact_batch import batch_sums, numba_sums, plan_structure, same_structure
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 from equifactor.solvers.elimination.orders import Hopeless
 from equifactor.solvers.elimination.plan import Plan, format_bytes, plan
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from equifactor.graph.reduction import ReducedGraph
 
 _WORK_PER_SECOND = 5e7  # The planner makes at least this many list operations.
+_SMALL = 2.0**17  # A plan with fewer entries, 1 ms, is run in one call, without looks at the clock in between.
 _HOPE = 3.0  # A plan is run although its estimate is this many times the time left: the estimate may be off.
 
 
@@ -77,6 +78,9 @@ class Exact(GraphSolver):
         if task is Task.MAP:
             best = maximise(steps.program, log_phi, context.clock, report=context.report)
             return _stopped(steps, context) if best is None else _best(reduced, steps, best)
+        if steps.entries < _SMALL:
+            p, log_z = numba_sums(log_phi[None], steps, task is Task.MAR)
+            return _sums(reduced, steps, Sums(float(log_z[0]), p[0] if task is Task.MAR else None))
         sums = sum_out(steps.program, log_phi, context.clock, marginals=task is Task.MAR, report=context.report)
         return _stopped(steps, context) if sums is None else _sums(reduced, steps, sums)
 

@@ -114,7 +114,7 @@ def batch_sums(
     for n in range(0, len(graphs), size):
         if clock.stopped:
             return
-        yield _numba_sums(_tables(graphs[n : n + size], steps), steps, marginals)
+        yield numba_sums(_tables(graphs[n : n + size], steps), steps, marginals)
 
 
 def _tables(graphs: Sequence[FactorGraph], steps: Plan) -> FloatArray:
@@ -122,7 +122,8 @@ def _tables(graphs: Sequence[FactorGraph], steps: Plan) -> FloatArray:
     return np.stack([steps.reduced.applied_to(g).graph.log_phi for g in graphs])
 
 
-def _numba_sums(log_phi: FloatArray, steps: Plan, marginals: bool) -> tuple[FloatArray, FloatArray]:
+def numba_sums(log_phi: FloatArray, steps: Plan, marginals: bool) -> tuple[FloatArray, FloatArray]:
+    """Probabilities [n, X] (zero without `marginals`) and log_z [n] of tables log_phi [n, t], in one call."""
     from equifactor.solvers.elimination.elimination_kernels import run_batch
 
     program = steps.program

@@ -97,7 +97,7 @@ class Plan:
         own, message = self._bits
         return tuple((own + message).tolist())
 
-    @property
+    @cached_property
     def width(self) -> int:
         """Most variables in a separator: the induced width of this order."""
         if isinstance(self.found, Hopeless):
