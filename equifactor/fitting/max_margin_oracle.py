@@ -9,7 +9,8 @@ import numpy as np
 from equifactor._solve import solve
 from equifactor.errors import SolveError
 from equifactor.graph.factor_graph import FactorGraph
-from equifactor.solvers.elimination.exact_batch import plan_structure
+from equifactor.result import Task
+from equifactor.solvers.elimination.plan import plan
 
 if TYPE_CHECKING:
     from equifactor.clock import Clock
@@ -43,14 +44,15 @@ class MarginOracle:
         self.share = 1.0 / float(np.count_nonzero(~self.is_given))
         self.batch = None
         self.note = ""
-        if s.kinds is None:
-            steps = plan_structure(self.graph, memory_limit)
-            if steps.fits(memory_limit):
-                from equifactor.solvers.elimination.exact_batch_torch import TorchBatch
+        steps = plan(self.graph, memory_limit=memory_limit, task=Task.MAP)
+        if not steps.fits(memory_limit, Task.MAP):
+            self.note = f" Exact MAP needs {steps.cost}; {solver} was used, and margins are as good as its answers."
+        elif s.kinds is None:
+            from equifactor.solvers.elimination.exact_batch_torch import TorchBatch
 
-                self.batch = TorchBatch(steps)
-            else:
-                self.note = f" Exact MAP needs {steps.cost}; {solver} was used, and margins are as good as its answers."
+            self.batch = TorchBatch(steps)
+        else:  # Lowering depends on the values, so that every row is a graph of its own.
+            self.solver = f"exact(memory_limit={memory_limit!r})"
 
     def plane(self, theta: FloatArray, clock: Clock) -> tuple[FloatArray, float] | None:
         """Slope [P] and offset of a plane that touches the loss per row at theta; None where the clock stops it."""

@@ -73,3 +73,13 @@ def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
     rest = ef.fit(loop(), rows, "max-margin", given="0", checkpoint=tmp_path / "fit.npz")
     assert rest.history[-1]["objective"] == pytest.approx(whole.history[-1]["objective"], abs=1e-3)
     assert ef.fit(loop(), rows, "max-margin", given="0", iterations=2).status is Status.ITERATION_LIMIT
+
+
+def test_factors_of_other_kinds_hold() -> None:
+    """Under a parity the unaries alone must say which of the two even assignments of a row is right."""
+    graph = ef.FactorGraph([2] * 4, [([2, 0], np.ones((2, 2))), ([3, 1], np.ones((2, 2))), ([0, 1], ef.Parity())])
+    rows = [[0, 0, 0, 1], [1, 1, 1, 0], [0, 0, 0, 0], [1, 1, 1, 1]]
+    found = ef.fit(graph, rows, "max-margin", given="2,3", l2=0.01)
+    assert found.status is Status.CONVERGED
+    assert "0.00% of the labels of the rows wrong" in found.message
+    assert "srmp" not in found.message
