@@ -24,7 +24,7 @@ def test_examples_print_what_they_say(example: str, capsys: pytest.CaptureFixtur
     [
         ("tagging", ["--steps", "60"]),
         ("denoising", ["--size", "6", "--steps", "30", "--batch", "8"]),
-        ("denoising", ["--size", "4", "--steps", "25", "--batch", "8", "--loss", "marginals"]),
+        pytest.param("denoising", ["--size", "4", "--steps", "25", "--loss", "marginals"], marks=pytest.mark.slow),
     ],
 )
 def test_the_programs_learn(program: str, arguments: list[str]) -> None:
