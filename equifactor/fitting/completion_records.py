@@ -51,4 +51,4 @@ def completion_work(s: Structure, largest: int) -> CompletionWork:
     """Memory for rows whose components have at most this many completions."""
     v, f = s.num_vars, s.num_factors
     ints = (np.empty(n, np.int64) for n in (v, f, v, v + 1, f, v + 1, f, v))
-    return CompletionWork(*ints, np.empty(largest))  # type: ignore[arg-type]
+    return CompletionWork(*ints, np.empty(largest))  # type: ignore[call-arg, arg-type]

@@ -29,11 +29,11 @@ class EnumeratedExpectation:
         self._states = np.ascontiguousarray(states)
         self._scopes = tuple(completion_scopes(structure))
         self.largest = np.empty(len(states))  # [N] completions of the largest group of missing values, in each row
-        self._steps = np.empty(len(states))
+        self.steps = np.empty(len(states))  # [N] about how many entries are looked at
         if len(states):
             from equifactor.fitting.completion_kernels import measure_rows
 
-            measure_rows(self._states, self._scopes, tuple(completion_work(structure, 1)), self.largest, self._steps)
+            measure_rows(self._states, self._scopes, tuple(completion_work(structure, 1)), self.largest, self.steps)
 
     def of_rows(self, rows: IntArray) -> EnumeratedExpectation:
         """The same for some rows."""
@@ -60,7 +60,7 @@ class EnumeratedExpectation:
         from equifactor.fitting.completion_kernels import complete_rows
 
         work = tuple(completion_work(self._structure, int(self.largest.max())))
-        ends = np.flatnonzero(np.diff(np.cumsum(self._steps) // _CHUNK_STEPS)) + 1
+        ends = np.flatnonzero(np.diff(np.cumsum(self.steps) // _CHUNK_STEPS)) + 1
         for rows in np.split(np.arange(len(log_p)), ends):
             if clock is not None and clock.stopped and rows[0]:
                 return None

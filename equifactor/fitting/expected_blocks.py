@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from equifactor.typing import FloatArray, IntArray
 
 
-_FEW = 2.0**10  # completions of neighbouring missing values up to which they are enumerated
-_MANY = 2.0**20  # the same where elimination does not fit
+_FEW = 2**6  # completions of neighbouring missing values up to which nothing else is thought of than enumeration
+_MANY = 2**20  # completions above which they are never enumerated
 
 
 class BlockExpectation:
@@ -41,7 +41,8 @@ class BlockExpectation:
         memory_limit: GiB for the elimination of a block.
 
     Rows of a block in which few neighbouring values are missing are enumerated, completion by completion; the others
-    are eliminated, all along one plan. Raises `SolveError` where that does not fit.
+    are eliminated, all along one plan: whichever takes fewer steps. A step takes 4 to 8 ns either way. Raises
+    `SolveError` where neither fits.
     """
 
     def __init__(self, graph: FactorGraph, table: DataTable, memory_limit: float) -> None:
@@ -160,17 +161,17 @@ class _Block:
             none = EnumeratedExpectation(s, rows.states[:0])
             return cls(part, rows, none, ExactExpectation(part.graph, memory_limit))
         ways = EnumeratedExpectation(s, rows.states)
-        few = ways.largest <= _FEW
-        eliminated = None
-        if not few.all():
-            try:
-                eliminated = ExactExpectation(part.graph, memory_limit)
-            except SolveError:
-                if ways.largest.max() > _MANY:
-                    raise
-                few[:] = True
+        if ways.largest.max() <= _FEW:
+            return cls(part, rows, ways, None)
+        try:
+            eliminated = ExactExpectation(part.graph, memory_limit)
+        except SolveError:
+            if ways.largest.max() > _MANY:
+                raise
+            return cls(part, rows, ways, None)
+        few = (ways.largest <= _MANY) & (ways.steps <= eliminated.steps)
         order = np.concatenate((np.flatnonzero(few), np.flatnonzero(~few)))
-        return cls(part, rows.take(order), ways.of_rows(np.flatnonzero(few)), eliminated)
+        return cls(part, rows.take(order), ways.of_rows(np.flatnonzero(few)), None if few.all() else eliminated)
 
     def counts(self, log_phi: FloatArray, clock: Clock | None) -> tuple[FloatArray, FloatArray] | None:
         """Expected counts [t] and the log score [n] of each row; None where the clock stops it."""
