@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import ModelError
+from equifactor.errors import ModelError, SolveError
 from equifactor.fitting.data_table import DataTable
+from equifactor.fitting.enumerated_expectation import EnumeratedExpectation
 from equifactor.fitting.expected_counts import ExactExpectation
 from equifactor.fitting.network_tables import dot
 from equifactor.fitting.table_codes import table_codes, table_counts
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from equifactor.typing import FloatArray, IntArray
 
 
+_FEW = 2**6  # completions of neighbouring missing values up to which nothing else is thought of than enumeration
+_MANY = 2**20  # completions above which they are never enumerated
+
+
 class BlockExpectation:
     """The rows of a table, made ready once for expected counts under any tables of a graph.
 
@@ -35,7 +40,9 @@ class BlockExpectation:
         table: the rows.
         memory_limit: GiB for the elimination of a block.
 
-    Raises `SolveError` where a block does not fit.
+    Rows of a block in which few neighbouring values are missing are enumerated, completion by completion; the others
+    are eliminated, all along one plan: whichever takes fewer steps. A step takes 4 to 8 ns either way. Raises
+    `SolveError` where neither fits.
     """
 
     def __init__(self, graph: FactorGraph, table: DataTable, memory_limit: float) -> None:
@@ -140,19 +147,46 @@ class _Block:
     """Variables with gaps that share factors, these factors, and the different rows over their scopes."""
 
     part: _Part
-    rows: DataTable  # [n, v]
-    exact: ExactExpectation
+    rows: DataTable  # [n, v] first those that are enumerated, then those that are eliminated
+    enumerated: EnumeratedExpectation
+    eliminated: ExactExpectation | None
 
     @classmethod
     def of(cls, graph: FactorGraph, factors: IntArray, table: DataTable, memory_limit: float) -> _Block:
+        """Choose how each row is summed; `SolveError` where neither way will do."""
         part = _part_of(graph, factors)
+        s = part.graph.structure
         rows = DataTable(np.asfortranarray(table.states[:, part.variables]), table.weights).merged
-        return cls(part, rows, ExactExpectation(part.graph, memory_limit))
+        if s.kinds is not None:
+            none = EnumeratedExpectation(s, rows.states[:0])
+            return cls(part, rows, none, ExactExpectation(part.graph, memory_limit))
+        ways = EnumeratedExpectation(s, rows.states)
+        if ways.largest.max() <= _FEW:
+            return cls(part, rows, ways, None)
+        try:
+            eliminated = ExactExpectation(part.graph, memory_limit)
+        except SolveError:
+            if ways.largest.max() > _MANY:
+                raise
+            return cls(part, rows, ways, None)
+        few = (ways.largest <= _MANY) & (ways.steps <= eliminated.steps)
+        order = np.concatenate((np.flatnonzero(few), np.flatnonzero(~few)))
+        return cls(part, rows.take(order), ways.of_rows(np.flatnonzero(few)), None if few.all() else eliminated)
 
     def counts(self, log_phi: FloatArray, clock: Clock | None) -> tuple[FloatArray, FloatArray] | None:
         """Expected counts [t] and the log score [n] of each row; None where the clock stops it."""
-        return self.exact.counts(log_phi[self.part.entries], self.rows.states, self.rows.weights, clock)
+        own, n = log_phi[self.part.entries], len(self.enumerated.largest)
+        found = self.enumerated.counts(own, self.rows.weights[:n], clock)
+        if found is None or self.eliminated is None:
+            return found
+        more = self.eliminated.counts(own, self.rows.states[n:], self.rows.weights[n:], clock)
+        return None if more is None else (found[0] + more[0], np.concatenate((found[1], more[1])))
 
     def log_scores(self, log_phi: FloatArray, clock: Clock | None) -> FloatArray | None:
         """The log of the sum [n] of all scores that agree with each row; None where the clock stops it."""
-        return self.exact.log_scores(log_phi[self.part.entries], self.rows.states, clock)
+        own, n = log_phi[self.part.entries], len(self.enumerated.largest)
+        found = self.enumerated.log_scores(own, clock)
+        if found is None or self.eliminated is None:
+            return found
+        more = self.eliminated.log_scores(own, self.rows.states[n:], clock)
+        return None if more is None else np.concatenate((found, more))

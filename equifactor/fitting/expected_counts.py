@@ -35,6 +35,11 @@ class ExactExpectation:
         self._added = lowered.num_vars - graph.num_vars
         self._rows = EvidenceRows(lowered, memory_limit)
 
+    @property
+    def steps(self) -> float:
+        """About how many entries are looked at for a row."""
+        return self._rows.plan.entries
+
     def counts(
         self, log_phi: FloatArray, states: IntArray, weights: FloatArray, clock: Clock | None = None
     ) -> tuple[FloatArray, FloatArray] | None:

@@ -12,6 +12,7 @@ from networks import draw, lawn, mixture
 
 import equifactor as ef
 from equifactor import FactorGraph, FormatError, ModelError, NoisyOr, OptionError, Parity, SolveError, Status
+from equifactor.fitting import expected_blocks
 from equifactor.fitting.data_table import read_table
 from equifactor.fitting.expected_blocks import BlockExpectation
 from equifactor.typing import FloatArray, IntArray
@@ -37,7 +38,11 @@ def enumerated(graph: FactorGraph, rows: IntArray) -> tuple[FloatArray, FloatArr
     return counts, np.array(log_p)
 
 
-def test_expected_counts_are_those_of_enumeration() -> None:
+@pytest.mark.parametrize(("few", "many"), [(0, 0), (0, 3), (1000, 1000)])
+def test_expected_counts_are_those_of_enumeration(monkeypatch: pytest.MonkeyPatch, few: int, many: int) -> None:
+    """All rows are eliminated, some, or none."""
+    monkeypatch.setattr(expected_blocks, "_FEW", few)
+    monkeypatch.setattr(expected_blocks, "_MANY", many)
     rows = with_gaps(draw(lawn(), 30), 0.4)
     found = BlockExpectation(lawn(), read_table(lawn(), rows), 1.0).counts(lawn().log_phi)
     assert found is not None
@@ -155,15 +160,19 @@ def test_ties_and_sentences() -> None:
     assert fitted.score(with_gaps(full, 0.2)) == pytest.approx(fitted.log_likelihood)
 
 
-def test_sampling_where_exact_sums_do_not_fit(tmp_path: Path) -> None:
+def test_sampling_where_exact_sums_do_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows, held_out = draw(lawn(), 3000), draw(lawn(), 3000, seed=1)
     gaps = with_gaps(rows, 0.2)
+    exact = ef.fit(lawn(), gaps, memory_limit=0)  # few completions need no elimination
+    assert exact.status is Status.CONVERGED
+    monkeypatch.setattr(expected_blocks, "_FEW", 0)
+    assert ef.fit(lawn(), gaps, memory_limit=0).log_likelihood == pytest.approx(exact.log_likelihood)
+    monkeypatch.setattr(expected_blocks, "_MANY", 0)
     fitted = ef.fit(lawn(), gaps, memory_limit=0, checkpoint=tmp_path / "run.npz")
     assert fitted.status is Status.ITERATION_LIMIT
     assert fitted.log_likelihood is None
     assert fitted.message.startswith("Exact sums over missing values do not fit: ")
     assert "were sampled in 120 iterations" in fitted.message
-    exact = ef.fit(lawn(), gaps)
     assert np.exp(fitted.graph.log_phi) == pytest.approx(np.exp(exact.graph.log_phi), abs=0.03)
     assert fitted.score(held_out) == pytest.approx(exact.score(held_out), rel=0.002)
     again = ef.fit(lawn(), gaps, memory_limit=0, checkpoint=tmp_path / "run.npz")
