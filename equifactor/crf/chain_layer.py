@@ -1,7 +1,7 @@
 """Sums over all paths of a batch of chains as a torch operation: ln Z and marginals, differentiable twice.
 
-On the CPU forward-backward in a compiled loop, where equal transitions are held once. On a GPU, for second derivatives
-and for the best path the chain is a graph like any other, eliminated along its plan.
+On the CPU forward-backward in compiled loops, where equal transitions are held once. On a GPU, and for the best path,
+the chain is a graph like any other, eliminated along its plan.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from equifactor.crf.plan_layer import exact_numbers, rows_apart, rows_together, 
 from equifactor.graph import FactorGraph
 from equifactor.solvers.elimination.exact_batch import plan_structure
 from equifactor.solvers.elimination.exact_batch_torch import Tangents, TorchBatch
+from equifactor.typing import FloatArray
 
 
 def chain_sums(
@@ -111,7 +112,7 @@ def _forward_backward(
     batch, places, d = emissions.shape
     log_z, p = np.empty(batch), np.zeros((batch, places, d))
     pairs = np.zeros((batch, transitions.shape[1], d, d))
-    e, a = (t.detach().double().contiguous().numpy() for t in (emissions, transitions))
+    e, a = _float64(emissions), _float64(transitions)
     forward_backward(e, a, lengths.detach().contiguous().numpy(), marginals, log_z, p, pairs)
     kind = emissions.dtype
     return torch.from_numpy(log_z).to(kind), torch.from_numpy(p).to(kind), torch.from_numpy(pairs).to(kind)
@@ -129,6 +130,31 @@ def _changes(
     emissions: Tensor, transitions: Tensor, lengths: Tensor, to_states: Tensor, to_pairs: Tensor
 ) -> tuple[Tensor, Tensor]:
     """The derivatives [B, T, d] and [B, T-1 or 1, d, d] of sum(to_states * states + to_pairs * pairs)."""
+    if emissions.device.type == "cpu":
+        return _changes_forth_and_back(emissions, transitions, lengths, to_states, to_pairs)
+    return _changes_eliminated(emissions, transitions, lengths, to_states, to_pairs)
+
+
+def _changes_forth_and_back(
+    emissions: Tensor, transitions: Tensor, lengths: Tensor, to_states: Tensor, to_pairs: Tensor
+) -> tuple[Tensor, Tensor]:
+    from equifactor.crf.forward_backward_kernels import marginal_changes
+
+    e, a, u, v = (_float64(t) for t in (emissions, transitions, to_states, to_pairs))
+    of_states, of_pairs = np.zeros(u.shape), np.zeros(v.shape)
+    marginal_changes(e, a, lengths.detach().contiguous().numpy(), u, v, of_states, of_pairs)
+    kind = emissions.dtype
+    return torch.from_numpy(of_states).to(kind), torch.from_numpy(of_pairs).to(kind)
+
+
+def _float64(tensor: Tensor) -> FloatArray:
+    """A tensor of the CPU for a kernel."""
+    return tensor.detach().double().contiguous().numpy()
+
+
+def _changes_eliminated(
+    emissions: Tensor, transitions: Tensor, lengths: Tensor, to_states: Tensor, to_pairs: Tensor
+) -> tuple[Tensor, Tensor]:
     batch, places, d = emissions.shape
     tables = _as_graph(working(emissions), working(transitions), lengths)
     valid = _valid(lengths, places)

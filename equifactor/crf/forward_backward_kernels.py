@@ -98,6 +98,63 @@ def forward_backward(emissions, transitions, lengths, with_marginals, log_z, p, 
 
 
 @fast_kernel
+def marginal_changes(emissions, transitions, lengths, u, v, of_states, of_pairs):
+    """How the probabilities change when the logs change along u [B, T, d] and v [B, T-1 or 1, d, d].
+
+    The same recursions, in logs throughout, with the change of every alpha, beta and ln Z beside it: the change of a
+    log sum is the mean of the changes of its terms. The changes of states and pairs are added to of_states and
+    of_pairs, of the shapes of u and v.
+    """
+    batch, places, d = emissions.shape
+    alpha, alpha_moved = np.empty((places, d)), np.zeros((places, d))
+    beta, beta_moved, inner, inner_moved = np.empty(d), np.empty(d), np.empty(d), np.empty(d)
+    for b in range(batch):
+        b_ = b if transitions.shape[0] > 1 else 0
+        end = lengths[b]
+        for j in range(d):
+            alpha[0, j], alpha_moved[0, j] = emissions[b, 0, j], u[b, 0, j]
+        for t in range(1, end):
+            t_ = t - 1 if transitions.shape[1] > 1 else 0
+            for j in range(d):
+                total, moved = _log_sum(alpha[t - 1], alpha_moved[t - 1], transitions[b_, t_, :, j], v[b, t_, :, j])
+                alpha[t, j], alpha_moved[t, j] = total + emissions[b, t, j], moved + u[b, t, j]
+        for j in range(d):
+            beta[j], beta_moved[j] = 0.0, 0.0
+        log_z, log_z_moved = _log_sum(alpha[end - 1], alpha_moved[end - 1], beta, beta_moved)
+        if log_z == NEG_INF:
+            continue
+        for t in range(end - 1, -1, -1):
+            if t < end - 1:
+                t_ = t if transitions.shape[1] > 1 else 0
+                for j in range(d):
+                    inner[j], inner_moved[j] = beta[j] + emissions[b, t + 1, j], beta_moved[j] + u[b, t + 1, j]
+                for i in range(d):
+                    A, w = transitions[b_, t_, i], v[b, t_, i]
+                    beta[i], beta_moved[i] = _log_sum(inner, inner_moved, A, w)
+                    for j in range(d):
+                        moved = alpha_moved[t, i] + w[j] + inner_moved[j] - log_z_moved
+                        of_pairs[b, t_, i, j] += math.exp(alpha[t, i] + A[j] + inner[j] - log_z) * moved
+            for i in range(d):
+                moved = alpha_moved[t, i] + beta_moved[i] - log_z_moved
+                of_states[b, t, i] += math.exp(alpha[t, i] + beta[i] - log_z) * moved
+
+
+@fast_kernel
+def _log_sum(x, x_moved, y, y_moved):
+    """ln sum_k exp(x_k + y_k) and its change; (-inf, 0) where all terms are zero."""
+    top, total, moved = NEG_INF, 0.0, 0.0
+    for k in range(len(x)):
+        top = max(top, x[k] + y[k])
+    if top == NEG_INF:
+        return NEG_INF, 0.0
+    for k in range(len(x)):
+        weight = math.exp(x[k] + y[k] - top)
+        total += weight
+        moved += weight * (x_moved[k] + y_moved[k])
+    return top + math.log(total), moved / total
+
+
+@fast_kernel
 def _scale_columns(A, E, top):
     """E[i, j] = exp(A[i, j] - top[j]), top[j] the largest entry of column j; 0 where all are -inf."""
     d = len(A)

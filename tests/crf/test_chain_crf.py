@@ -13,7 +13,7 @@ from torch import Tensor
 
 import equifactor as ef
 from equifactor import ChainCRF, ModelError, OptionError
-from equifactor.crf.chain_layer import _eliminated, _forward_backward
+from equifactor.crf.chain_layer import _changes_eliminated, _changes_forth_and_back, _eliminated, _forward_backward
 
 LENGTHS = [4, 1, 3]
 B, T, D = 3, 4, 3
@@ -213,6 +213,10 @@ def test_what_runs_on_a_gpu_gives_the_same(shape: tuple[int, ...]) -> None:
     e, a, lengths = draw(B, T, D), draw(*shape, seed=2), torch.tensor(LENGTHS)
     e[0, 1, 1] = a[..., 0, 1] = -torch.inf
     for x, y in zip(_eliminated(e, a, lengths), _forward_backward(e, a, lengths, True), strict=True):
+        torch.testing.assert_close(x, y)
+    u, v = draw(B, T, D, seed=3), draw(B, *shape[1:], seed=4)
+    changes = (f(e, a, lengths, u, v) for f in (_changes_eliminated, _changes_forth_and_back))
+    for x, y in zip(*changes, strict=True):
         torch.testing.assert_close(x, y)
 
 
