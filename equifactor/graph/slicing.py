@@ -17,7 +17,7 @@ _MOST_ENTRIES = 2**20  # A structure with no more table entries remembers sets o
 _MOST_IN_ALL = 2**22  # with so many entries in all sets,
 _MOST_SETS = 64  # and no more than so many sets.
 
-_known: WeakKeyDictionary[Structure, dict[bytes, _Parts]] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Structure, dict[bytes, _SlicedTables]] = WeakKeyDictionary()
 
 
 def slice_tables(structure: Structure, log_phi: FloatArray, observed: IntArray) -> tuple[Structure, FloatArray]:
@@ -46,7 +46,7 @@ def slice_tables(structure: Structure, log_phi: FloatArray, observed: IntArray) 
     return parts.structure, log_phi[parts.source + start[parts.factor]]
 
 
-class _Parts(NamedTuple):
+class _SlicedTables(NamedTuple):
     """What is left of all tables when some variables are observed, in whatever states."""
 
     structure: Structure
@@ -54,7 +54,7 @@ class _Parts(NamedTuple):
     factor: IntArray  # [T'] its factor
 
 
-def _parts_known(s: Structure, is_free: BoolArray) -> _Parts:
+def _parts_known(s: Structure, is_free: BoolArray) -> _SlicedTables:
     """The parts, from memory where the same variables of this structure were observed before.
 
     Graphs that are conditioned on other states of the same variables then share their structure, and so a plan.
@@ -69,7 +69,7 @@ def _parts_known(s: Structure, is_free: BoolArray) -> _Parts:
     return parts
 
 
-def _parts(s: Structure, is_free: BoolArray) -> _Parts:
+def _parts(s: Structure, is_free: BoolArray) -> _SlicedTables:
     kept = is_free[s.scope_vars]
     arity = np.bincount(s.factor_of_edge[kept], minlength=s.num_factors)
     scope_ptr = ptr_of(arity)
@@ -87,4 +87,4 @@ def _parts(s: Structure, is_free: BoolArray) -> _Parts:
         edge = scope_ptr[factor[entries] + 1] - back
         rest[entries], digit = np.divmod(rest[entries], s.card[scope_vars[edge]])
         source[entries] += digit * old_stride[edge]
-    return _Parts(sliced, source, factor)
+    return _SlicedTables(sliced, source, factor)

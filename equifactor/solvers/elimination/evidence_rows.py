@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from equifactor.solvers.elimination.program import ClusterTables
     from equifactor.typing import BoolArray, FloatArray, IntArray
 
-_LANES = 16  # as in `numerics.lanes`, which takes Numba to import
+_LANES = 16  # as in `numerics.lane_vectors`, which takes Numba to import
 _CHUNK_WORK = 2.0**27  # About this many cluster entries, 0.3 s, lie between two looks at the clock.
 
 

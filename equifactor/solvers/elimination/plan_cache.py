@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _MOST_ENTRIES = 2**20  # The tables of a model whose plan is kept have no more entries in all.
 _CHEAP, _TIMES = 2.0**15, 8.0  # A plan with no more entries, or no more than so many times those of the tables, is used
 # as it is: the search for impossible states would take longer than what it saves.
-_LIMIT = 2.0**-4  # GiB of messages: the planner gives up early on models that need more.
+_LIMIT, _WORK = 2.0**-4, 1e6  # GiB of messages, and list operations: the planner gives up early, in 10 ms, on others.
 _KEPT = 256  # So many plans are kept, those asked for last.
 
 _known: OrderedDict[Any, Plan | None] = OrderedDict()
@@ -44,7 +44,7 @@ def known_plan(graph: FactorGraph) -> Plan | None:
 
 
 def _cheap_plan(graph: FactorGraph) -> Plan | None:
-    made = plan(without_observed(graph), memory_limit=_LIMIT)
+    made = plan(without_observed(graph), memory_limit=_LIMIT, most_work=_WORK)
     if not made.finished or made.entries > max(_CHEAP, _TIMES * graph.structure.num_entries):
         return None
     reduced, empty = made.reduced, np.zeros(0)

@@ -14,7 +14,7 @@ import math
 
 from equifactor.numerics.fastmath import bits_of, from_bits, get, put
 from equifactor.numerics.jit import fast_kernel, inlined
-from equifactor.numerics.lanes import (
+from equifactor.numerics.lane_vectors import (
     LANES,
     add_lanes,
     dot_lanes,
