@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from equifactor._solve import solve
     from equifactor._solve_many import solve_many
     from equifactor.clock import Clock
+    from equifactor.crf.chain_crf import ChainCRF
+    from equifactor.crf.graph_crf import CRF, CRFAnswer
     from equifactor.errors import EquifactorError, FormatError, ModelError, OptionError, SolveError
     from equifactor.evaluation.campaign import evaluate
     from equifactor.factors.clause import Clause
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from equifactor.factors.sparse_table import SparseTable
     from equifactor.factors.structured_factor import StructuredFactor
     from equifactor.factors.truncated_linear import TruncatedLinear
+    from equifactor.fitting.fit_method import Fitted
+    from equifactor.fitting.fitter import fit
     from equifactor.graph.compiler import compile
     from equifactor.graph.factor_graph import FactorGraph
     from equifactor.graph.flat_graph import FlatGraph
@@ -70,9 +74,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ALL_SYMMETRIES",
+    "CRF",
     "AtLeast",
     "AtMost",
     "Beliefs",
+    "CRFAnswer",
+    "ChainCRF",
     "Clause",
     "Clock",
     "Count",
@@ -81,6 +88,7 @@ __all__ = [
     "EvidenceRows",
     "Exactly",
     "FactorGraph",
+    "Fitted",
     "FlatGraph",
     "FormatError",
     "GraphSolver",
@@ -125,6 +133,7 @@ __all__ = [
     "from_networkx",
     "from_pgmpy",
     "from_pyagrum",
+    "fit",
     "generators",
     "graph_hash",
     "improve",
@@ -164,6 +173,9 @@ _MODULE_OF = {
     "AtLeast": "factors.count",
     "AtMost": "factors.count",
     "Beliefs": "solvers.learned.bp_layer",
+    "CRF": "crf.graph_crf",
+    "CRFAnswer": "crf.graph_crf",
+    "ChainCRF": "crf.chain_crf",
     "Clause": "factors.clause",
     "Clock": "clock",
     "Count": "factors.count",
@@ -172,6 +184,7 @@ _MODULE_OF = {
     "EvidenceRows": "solvers.elimination.evidence_rows",
     "Exactly": "factors.count",
     "FactorGraph": "graph.factor_graph",
+    "Fitted": "fitting.fit_method",
     "FlatGraph": "graph.flat_graph",
     "FormatError": "errors",
     "GraphSolver": "solver",
@@ -215,6 +228,7 @@ _MODULE_OF = {
     "from_networkx": "interop.networkx",
     "from_pgmpy": "interop.pgmpy",
     "from_pyagrum": "interop.pyagrum",
+    "fit": "fitting.fitter",
     "generators": "generators",
     "graph_hash": "symmetry.canonical_forms",
     "improve": "solvers.optimise.local_search",

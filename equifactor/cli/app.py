@@ -14,6 +14,7 @@ from equifactor.cli import dedupe_command as dedupe
 from equifactor.cli import demo_command as demo
 from equifactor.cli import download_command as download
 from equifactor.cli import evaluate_command as evaluate
+from equifactor.cli import fit_command as fit
 from equifactor.cli import generate_command as generate
 from equifactor.cli import info_command as info
 from equifactor.cli import isomorphic_command as isomorphic
@@ -43,6 +44,7 @@ for command, about in (
     (info, "What is in a model, and what exact costs."),
     (convert, "One model format to another."),
     (solvers, "The solvers and their options."),
+    (fit, "The potentials of a model, from data."),
     (train, "A learned solver, trained on your models."),
     (model, "What a trained model file is."),
     (evaluate, "Solvers compared on models with known answers."),

@@ -10,7 +10,7 @@ from equifactor import __version__
 from equifactor.cli.app import app
 from equifactor.generators import GENERATORS
 
-NAMES = "solve info convert generate solvers train model evaluate isomorphic dedupe audit download demo sample"
+NAMES = "solve info convert generate solvers fit train model evaluate isomorphic dedupe audit download demo sample"
 
 
 SUBCOMMANDS = [[name] for name in NAMES.split()]

@@ -103,12 +103,12 @@ def batch_sums(
     if device != "cpu":
         from equifactor.solvers.elimination.exact_batch_torch import TorchBatch
 
-        engine = TorchBatch(steps, device, dtype)
-        size = engine.chunk(memory_limit)
+        engine = TorchBatch(steps)
+        size = engine.chunk(memory_limit, np.dtype(dtype).itemsize)
         for n in range(0, len(graphs), size):
             if clock.stopped:
                 return
-            yield engine.sums(_tables(graphs[n : n + size], steps))
+            yield engine.sums(_tables(graphs[n : n + size], steps), device, dtype)
         return
     size = max(1, int(min(_CHUNK_WORK / max(1.0, steps.entries), _CHUNK_ENTRIES / max(1, len(graphs[0].log_phi)))))
     for n in range(0, len(graphs), size):

@@ -1,18 +1,23 @@
-"""Elimination of a batch with torch: every table has the graphs as its last axis. For GPUs."""
+"""Elimination of a batch with torch: every table has the graphs as its last axis. For GPUs, and for second derivatives.
+
+In the log domain throughout: a GPU waits for memory, not for exponentials. Nothing here looks at a value, so that a GPU
+never waits for the host.
+"""
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
 
+from equifactor.numerics.tensors.segments import finite, logsumexp
 from equifactor.solvers.elimination.orders import Order
 from equifactor.torch_device import check_device
 
 if TYPE_CHECKING:
-    import torch
-
     from equifactor.solvers.elimination.plan import Plan
     from equifactor.typing import FloatArray
 
@@ -20,31 +25,39 @@ if TYPE_CHECKING:
 _COPIES = 4.0  # This many tensors of a cluster's size are alive at once, beside the messages.
 
 
-class TorchBatch:
-    """The clusters of one plan, ready to run chunks of graphs.
+class Tangents(NamedTuple):
+    """A direction in which the answers are differentiated: small changes of the log tables, and of log unaries."""
 
-    In the log domain throughout: a GPU waits for memory, not for exponentials. The axes of a cluster's table are its
-    separator, latest elimination first, its own variable, and the graphs.
+    entries: Float[Tensor, "t n"]
+    states: Float[Tensor, "x n"]
+
+
+class TorchSums(NamedTuple):
+    """Answers for n graphs, or their derivatives; zero where no assignment is possible, but log_z, which is -inf."""
+
+    log_z: Float[Tensor, " n"]
+    states: Float[Tensor, "x n"]  # probabilities of the states of all variables
+    entries: Float[Tensor, "t n"]  # probabilities of the table entries of all factors
+
+
+class TorchBatch:
+    """The clusters of one plan, ready to run any potentials on any device.
+
+    The axes of a cluster's table are its separator, latest elimination first, its own variable, and the graphs.
     """
 
-    def __init__(self, steps: Plan, device: str, dtype: str) -> None:
-        import torch
-
-        check_device(device)
+    def __init__(self, steps: Plan) -> None:
         if not isinstance(steps.found, Order):
             raise ValueError("an unfinished plan cannot be run")
-        self.device = torch.device(device)
-        self.dtype = getattr(torch, dtype)
         self.steps = steps
         r, order = steps.reduced.graph.structure, steps.found
         self.card = r.card.tolist()
         self.order = order.variables.tolist()
         self.parent = order.parent.tolist()
-        place = np.argsort(order.variables)
-        scopes = np.split(r.scope_vars, r.scope_ptr[1:-1])
-        self.scopes = [scope.tolist() for scope in scopes]
-        self.place = place.tolist()
+        self.place = np.argsort(order.variables).tolist()
+        self.scopes = [scope.tolist() for scope in np.split(r.scope_vars, r.scope_ptr[1:-1])]
         self.entries = [slice(a, b) for a, b in zip(r.table_ptr[:-1].tolist(), r.table_ptr[1:].tolist(), strict=True)]
+        self.states = [slice(a, b) for a, b in zip(r.state_ptr[:-1].tolist(), r.state_ptr[1:].tolist(), strict=True)]
         separators = np.split(order.separators, order.sep_ptr[1:-1])
         self.clusters = [
             [*(self.order[k] for k in sep.tolist()), v] for sep, v in zip(separators, self.order, strict=True)
@@ -61,53 +74,108 @@ class TorchBatch:
             else:
                 self.constants.append(self.entries[a].start)
 
-    def chunk(self, memory_limit: float) -> int:
+    def chunk(self, memory_limit: float, itemsize: int) -> int:
         """How many graphs fit into the memory (GiB) at once."""
         entries = self.steps.memory / 8.0 + _COPIES * 2.0**self.steps.log2_largest
-        return max(1, int(memory_limit * 2**30 / (self.dtype.itemsize * entries)))
+        return max(1, int(memory_limit * 2**30 / (itemsize * entries)))
 
-    def sums(self, log_phi: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Probabilities [n, x] and log_z [n] of the graphs with tables [n, t]."""
-        import torch
+    def sums(self, log_phi: FloatArray, device: str, dtype: str) -> tuple[FloatArray, FloatArray]:
+        """Probabilities [n, x] and log_z [n] of the graphs with tables [n, t], counted on a device."""
+        check_device(device)
+        phi = torch.as_tensor(log_phi, dtype=getattr(torch, dtype)).to(device).T.contiguous()
+        answer = self.run(phi)
+        return answer.states.T.double().cpu().numpy(), answer.log_z.double().cpu().numpy()
 
-        phi = torch.as_tensor(log_phi, dtype=self.dtype).to(self.device).T.contiguous()  # [t, n]
-        messages: list[torch.Tensor] = []
-        total = phi[self.constants].sum(0)
+    def run(self, phi: Float[Tensor, "t n"], *, factors: bool = False, tangents: Tangents | None = None) -> TorchSums:
+        """ln Z and marginals; with `tangents` their derivatives in that direction instead.
+
+        Args:
+            phi: log tables of n graphs.
+            factors: whether the probabilities of table entries are wanted too; they are zero otherwise.
+            tangents: the direction.
+        """
+        messages, changes, total = self._way_up(phi, tangents)
+        constant = phi[self.constants].sum(0)
+        possible = constant + total[0] > -torch.inf
+        states, entries = self._way_down(phi, messages, changes, tangents, factors)
+        if tangents is None:
+            entries[self.constants] = 1.0
+            log_z = constant + total[0]
+        else:
+            log_z = torch.where(possible, tangents.entries[self.constants].sum(0) + total[1], 0.0)
+        return TorchSums(log_z, torch.where(possible, states, 0.0), torch.where(possible, entries, 0.0))
+
+    def best(self, phi: Float[Tensor, "t n"]) -> tuple[Float[Tensor, " n"], Int[Tensor, "v n"]]:
+        """The best log score of each of n graphs, and the states of an assignment that has it."""
+        messages: list[Tensor] = []
+        choices = []
+        score = phi[self.constants].sum(0)
         for n in range(len(self.order)):
-            message = torch.logsumexp(self._table(phi, n, messages), dim=-2)
+            message, choice = self._table(phi, n, messages).max(-2)
             if self.parent[n] < 0:
-                total = total + message.reshape(-1)
+                score = score + message.reshape(-1)
             messages.append(message)
-        log_z = total.double().cpu().numpy()
-        p = self._way_down(phi, messages) if messages else np.zeros((len(log_phi), 0))
-        p[np.isneginf(log_z)] = 0.0  # One impossible component makes all of them meaningless.
-        return p, log_z
+            choices.append(choice.reshape(-1, phi.shape[1]))
+        states = torch.zeros(len(self.card), phi.shape[1], dtype=torch.int64, device=phi.device)
+        for n in range(len(self.order) - 1, -1, -1):
+            row = torch.zeros_like(states[0])
+            for v in self.clusters[n][:-1]:
+                row = row * self.card[v] + states[v]
+            states[self.order[n]] = choices[n].gather(0, row[None]).squeeze(0)
+        return score, states
 
-    def _way_down(self, phi: torch.Tensor, messages: list[torch.Tensor]) -> FloatArray:
-        """P(s, x) = P(s) q(s, x) / sum_x q(s, x), from the roots to the leaves.
+    def _way_up(self, phi: Tensor, tangents: Tangents | None) -> tuple[list[Tensor], list[Tensor], tuple[Tensor, ...]]:
+        """All messages, their changes along the tangents, and the sums of those at the roots."""
+        messages: list[Tensor] = []
+        changes: list[Tensor] = []
+        total = change_of_total = phi.new_zeros(phi.shape[1])
+        for n in range(len(self.order)):
+            table = self._table(phi, n, messages)
+            messages.append(logsumexp(table, -2))
+            if tangents is not None:
+                given = (table - finite(messages[n]).unsqueeze(-2)).exp()  # P(x | separator, what is below)
+                changes.append((given * self._change(tangents, n, changes)).sum(-2))
+            if self.parent[n] < 0:
+                total = total + messages[n].reshape(-1)
+                change_of_total = change_of_total + (changes[n].reshape(-1) if changes else 0.0)
+        return messages, changes, (total, change_of_total)
+
+    def _way_down(
+        self, phi: Tensor, messages: list[Tensor], changes: list[Tensor], tangents: Tangents | None, factors: bool
+    ) -> tuple[Tensor, Tensor]:
+        """P(s, x) = P(s) q(s, x) / sum_x q(s, x), from the roots to the leaves; or its derivatives.
 
         Tables are made again from the messages below them: time is cheaper than memory here.
         """
-        import torch
-
-        marginals: list[torch.Tensor] = [phi] * len(self.order)
-        posterior: dict[int, torch.Tensor] = {}
+        states = phi.new_zeros(sum(self.card), phi.shape[1])
+        entries = torch.zeros_like(phi)
+        above: dict[int, tuple[Tensor, ...]] = {}
         for n in range(len(self.order) - 1, -1, -1):
-            message = messages.pop()
-            possible = message > -math.inf
-            joint = self._table(phi, n, messages) - torch.where(possible, message, 0.0).unsqueeze(-2)
-            above = posterior.pop(n) if self.parent[n] >= 0 else possible.to(joint.dtype)
-            joint = joint.exp_().mul_(above.unsqueeze(-2))
-            p = joint.reshape(-1, *joint.shape[-2:]).sum(0)
-            total = p.sum(0)
-            marginals[self.order[n]] = p / torch.where(total > 0, total, 1.0)
+            message = messages[n]
+            given = (self._table(phi, n, messages) - finite(message).unsqueeze(-2)).exp()
+            if self.parent[n] < 0:
+                above[n] = ((message > -torch.inf).to(phi.dtype), torch.zeros_like(message))
+            separator, change_of_separator = above.pop(n)
+            joint = given * separator.unsqueeze(-2)
+            answer = joint
+            if tangents is not None:
+                change = self._change(tangents, n, changes) - changes[n].unsqueeze(-2)
+                answer = joint * change + given * change_of_separator.unsqueeze(-2)
+            cluster = self.clusters[n]
+            p = answer.reshape(-1, *answer.shape[-2:]).sum(0)
+            total = p.sum(0)  # The way down has multiplied many probabilities.
+            states[self.states[cluster[-1]]] = p if tangents else p / torch.where(total > 0, total, 1.0)
+            for a in self.factors_of[n] if factors else ():
+                scope = self.scopes[a]
+                axes = [cluster.index(v) for v in sorted(scope, key=lambda v: -self.place[v])]
+                table = _onto(answer, axes).permute([*(_rank(scope, self.place)), len(scope)])
+                entries[self.entries[a]] = table.reshape(-1, phi.shape[1])
             for child in self.children[n]:
-                inside = set(self.clusters[child][:-1])
-                axes = [k for k, v in enumerate(self.clusters[n]) if v not in inside]
-                posterior[child] = joint.sum(axes) if axes else joint
-        return torch.cat(marginals).T.double().cpu().numpy()
+                axes = [cluster.index(v) for v in self.clusters[child][:-1]]
+                above[child] = (_onto(joint, axes), _onto(answer, axes))
+        return states, entries
 
-    def _table(self, phi: torch.Tensor, n: int, messages: list[torch.Tensor]) -> torch.Tensor:
+    def _table(self, phi: Tensor, n: int, messages: list[Tensor]) -> Tensor:
         """Log products of a cluster: its factors and the messages of its children."""
         cluster = self.clusters[n]
         table = phi.new_zeros([1] * (len(cluster) - 1) + [self.card[cluster[-1]], phi.shape[1]])
@@ -117,13 +185,29 @@ class TorchBatch:
             table = table + self._expand(messages[child], self.clusters[child][:-1], cluster)
         return table
 
-    def _factor(self, phi: torch.Tensor, a: int, cluster: list[int]) -> torch.Tensor:
+    def _change(self, tangents: Tangents, n: int, changes: list[Tensor]) -> Tensor:
+        """The change of a cluster's log products along the tangents."""
+        return self._table(tangents.entries, n, changes) + tangents.states[self.states[self.order[n]]]
+
+    def _factor(self, phi: Tensor, a: int, cluster: list[int]) -> Tensor:
         """A factor's table with its axes in the order of the cluster, absent ones of length one."""
         scope = self.scopes[a]
         table = phi[self.entries[a]].reshape([self.card[v] for v in scope] + [phi.shape[1]])
         by_place = sorted(range(len(scope)), key=lambda k: -self.place[scope[k]])
         return self._expand(table.permute([*by_place, len(scope)]), [scope[k] for k in by_place], cluster)
 
-    def _expand(self, table: torch.Tensor, scope: list[int], cluster: list[int]) -> torch.Tensor:
+    def _expand(self, table: Tensor, scope: list[int], cluster: list[int]) -> Tensor:
         inside = set(scope)
         return table.reshape([self.card[v] if v in inside else 1 for v in cluster] + [table.shape[-1]])
+
+
+def _onto(table: Tensor, axes: list[int]) -> Tensor:
+    """The table summed over all axes but these, which rise, and the last, the graphs."""
+    others = [k for k in range(table.ndim - 1) if k not in axes]
+    return table.sum(others) if others else table
+
+
+def _rank(scope: list[int], place: list[int]) -> list[int]:
+    """Where each variable of a scope stands among them, latest elimination first."""
+    latest_first = sorted(scope, key=lambda v: -place[v])
+    return [latest_first.index(v) for v in scope]

@@ -44,7 +44,7 @@ def test_torch_equals_numba(zeros: float):
     graphs = list(potentials(7, zeros))
     steps = plan_structure(graphs[0])
     want_p, want_log_z = next(batch_sums(graphs, steps))
-    p, log_z = TorchBatch(steps, "cpu", "float64").sums(np.stack([g.log_phi for g in graphs]))
+    p, log_z = TorchBatch(steps).sums(np.stack([g.log_phi for g in graphs]), "cpu", "float64")
     np.testing.assert_allclose(log_z, want_log_z, atol=1e-9)
     np.testing.assert_allclose(p, want_p, atol=1e-9)
 

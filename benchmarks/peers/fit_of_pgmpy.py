@@ -1,0 +1,56 @@
+"""pgmpy: the tables of a Bayesian network from complete data, by its two estimators.
+
+Run as `python fit_of_pgmpy.py REQUEST`, a JSON object with the paths of the `model` (.bif) and of the `data` (.csv) and
+the number of `repeats`; prints one JSON line with the seconds of the best run of each. The frame is made before, with
+categories, which is the faster of what pgmpy takes.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from pgmpy.estimators import BayesianEstimator, MaximumLikelihoodEstimator
+from pgmpy.models import DiscreteBayesianNetwork
+from pgmpy.readwrite import BIFReader
+
+warnings.simplefilter("ignore")
+
+
+def best(repeats: int, work: Callable[[], Any]) -> float:
+    """The seconds of CPU time of the fastest run."""
+    seconds = []
+    for _ in range(repeats):
+        start = time.process_time()
+        work()
+        seconds.append(time.process_time() - start)
+    return min(seconds)
+
+
+def main() -> None:
+    request = json.loads(sys.argv[1])
+    known = BIFReader(string=Path(request["model"]).read_text()).get_model()
+    network = DiscreteBayesianNetwork()
+    network.add_nodes_from(known.nodes())
+    network.add_edges_from(known.edges())
+    states = {cpd.variable: cpd.state_names[cpd.variable] for cpd in known.cpds}
+    frame = pd.read_csv(request["data"], dtype=str, keep_default_na=False).astype("category")
+
+    def likelihood() -> Any:
+        return MaximumLikelihoodEstimator(network, frame, state_names=states).get_parameters(n_jobs=1)
+
+    def bayes() -> Any:
+        estimator = BayesianEstimator(network, frame, state_names=states)
+        return estimator.get_parameters(prior_type="BDeu", equivalent_sample_size=1, n_jobs=1)
+
+    print(json.dumps({"mle": best(request["repeats"], likelihood), "bdeu": best(request["repeats"], bayes)}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""The run of a method that descends a gradient: iterations, validation, checkpoints, deadline, and the result."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from equifactor.fitting.fit_checkpoint import FitCheckpoint
+from equifactor.fitting.fit_method import FitContext, Fitted
+from equifactor.fitting.gradient_quasi_newton import Evaluation, Objective, QuasiNewton
+from equifactor.result import Status
+
+if TYPE_CHECKING:
+    from equifactor.fitting.likelihood_tables import LearnedTables
+    from equifactor.typing import FloatArray
+
+_SAVE_EVERY = 10.0  # seconds between two checkpoints
+_EARLY = "It stopped early: the likelihood of the rows held out had not risen for some iterations."
+_UNSETTLED = "It had not settled at the limit of iterations: raise iterations or tolerance."
+
+
+@dataclass(frozen=True)
+class DescentSettings:
+    """When a descent ends, and what is added to the function that it descends."""
+
+    iterations: int
+    tolerance: float  # of the function, per row
+    patience: int
+    l1: float  # per row
+    l2: float  # per row
+
+
+@dataclass
+class GradientRun:
+    """A descent of `objective`, the loss per row, from `theta`."""
+
+    context: FitContext
+    settings: DescentSettings
+    objective: Objective
+    validate: Callable[[FloatArray], float | None]  # the mean log-likelihood of the rows held out
+    state: QuasiNewton
+    history: list[dict[str, Any]] = field(default_factory=list)
+    best: FloatArray | None = None
+    best_value: float = math.inf
+    stale: int = 0
+    done: bool = False
+    message: str = ""
+
+    def run(self, checkpoint: FitCheckpoint | None) -> None:
+        """Iterate until it has settled, or the clock stops it."""
+        self._load(checkpoint)
+        clock = self.context.clock
+        saved = clock.seconds
+        while not self.done and not (clock.stopped and self.best is not None):
+            gain = self.state.advance(self._regularised)
+            if gain is None:
+                break
+            self._record(gain)
+            if checkpoint is not None and clock.seconds - saved > _SAVE_EVERY:
+                self._save(checkpoint)
+                saved = clock.seconds
+        if checkpoint is not None:
+            self._save(checkpoint)
+
+    def fitted(self, tables: LearnedTables, method: str, note: str) -> Fitted:
+        """The best parameters so far, with what is known of them."""
+        theta = self.state.x if self.best is None else self.best
+        known = [entry for entry in self.history if entry.get("best")]
+        status = Status.CONVERGED if self.message != _UNSETTLED else Status.ITERATION_LIMIT
+        if not self.done:
+            status = self.context.clock.status or Status.TIME_LIMIT
+        return Fitted(
+            graph=tables.with_tables(theta),
+            method=method,
+            status=status,
+            message=" ".join(filter(None, (self.message, note))),
+            log_likelihood=known[-1]["log_likelihood"] if known else None,
+            validation_log_likelihood=known[-1]["validation"] if known else None,
+            history=tuple(self.history),
+        )
+
+    def _regularised(self, theta: FloatArray) -> Evaluation | None:
+        found = self.objective(theta)
+        if found is None or self.settings.l2 == 0.0:
+            return found
+        value = found.value + 0.5 * self.settings.l2 * float(theta @ theta)
+        return found._replace(value=value, gradient=found.gradient + self.settings.l2 * theta)
+
+    def _record(self, gain: float) -> None:
+        state, settings = self.state, self.settings
+        assert state.at is not None
+        total = state.total(state.x, state.at)
+        validation = self.validate(state.x)
+        judged = total if validation is None else -validation
+        better = judged < self.best_value or self.best is None
+        if better:
+            self.best, self.best_value = state.x, judged
+        self.stale = 0 if better else self.stale + 1
+        step = len(self.history) + 1
+        slope = float(np.abs(state.slope()).max(initial=0.0))
+        self.history.append(
+            {
+                "iteration": step, "objective": -total, "log_likelihood": state.at.log_likelihood, "slope": slope,
+                "validation": validation, "best": better,
+            }
+        )  # fmt: skip
+        self.context.report(step, settings.iterations, f"objective {-total:.6g}")
+        converged = gain < settings.tolerance
+        early = validation is not None and 0 < settings.patience <= self.stale
+        self.done = converged or early or step >= settings.iterations
+        if self.done and not converged:
+            self.message = _EARLY if early else _UNSETTLED
+
+    # ---- the file ---------------------------------------------------------------------------------------
+
+    def _save(self, checkpoint: FitCheckpoint) -> None:
+        state = self.state
+        values = {
+            "history": self.history, "best_value": self.best_value, "stale": self.stale, "done": self.done,
+            "message": self.message,
+        }  # fmt: skip
+        empty = np.zeros((0, len(state.x)))
+        arrays = {
+            "x": state.x, "steps": np.array(state.steps).reshape(-1, len(state.x)),
+            "turns": np.array(state.turns).reshape(-1, len(state.x)), "best": empty if self.best is None else self.best,
+        }  # fmt: skip
+        checkpoint.save(values, arrays)
+
+    def _load(self, checkpoint: FitCheckpoint | None) -> None:
+        found = checkpoint.load() if checkpoint is not None else None
+        if found is None:
+            return
+        values, arrays = found
+        self.history, self.best_value, self.stale = values["history"], values["best_value"], values["stale"]
+        self.done, self.message = values["done"], values["message"]
+        self.best = arrays["best"] if arrays["best"].ndim == 1 else None
+        self.state.x = arrays["x"]
+        self.state.steps, self.state.turns = list(arrays["steps"]), list(arrays["turns"])
