@@ -11,7 +11,8 @@ from equifactor.graph.pointers import place_in_row
 from equifactor.result import Status
 from equifactor.solvers.elimination.impossibility import proven_impossible
 from equifactor.solvers.sampling.block_chains import BlockChains
-from equifactor.solvers.sampling.blocks import R_HAT_LIMIT, BlockSampling
+from equifactor.solvers.sampling.blocks import BlockSampling
+from equifactor.solvers.sampling.chain_driver import R_HAT_LIMIT
 from equifactor.solvers.sampling.cutsets import Budget
 from equifactor.solvers.sampling.running_batches import RunningBatches
 
@@ -59,7 +60,7 @@ def block_draws(reduced: ReducedGraph, count: int, method: BlockSampling, contex
         whole = chains.sweep(chains.covers[n % len(chains.covers)], sums, clock if drawn else None)
         if not whole:
             break
-        sums.end_sweep()
+        sums.end_sweeps()
         drawn.append(chains.cold.copy())
         context.report(min(count, len(drawn) * method.chains), count)
     # The last sweeps are kept: the first of a short run are still on their way from the starts.
