@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
@@ -38,9 +39,21 @@ def convert(
     from equifactor.io import check_target, read_graph, write_graph
 
     check_target(target, format=target_format)
+    before = _identity(target)
     try:
         with Clock(time_limit).alarm():
             write_graph(read_graph(source, format=source_format), target, format=target_format)
     except TimeIsUp:
+        if _identity(target) != before:  # the alarm rang when all was done
+            return
         say(f"{target} is not written: the time limit of {time_limit:g} s has passed; raise it or leave it out")
         raise typer.Exit(Exit.UNSOLVED) from None
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """What changes when a file is replaced; None where there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns

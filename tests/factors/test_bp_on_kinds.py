@@ -10,6 +10,11 @@ from equifactor.solvers.messages.bp_engine import BpSettings
 from equifactor.solvers.messages.numba_engine import NumbaEngine
 
 
+def in_slow_tests(*schedules):
+    """Every schedule compiles the messages of all kinds for itself, half a minute each time."""
+    return [pytest.param(schedule, marks=pytest.mark.slow) for schedule in schedules]
+
+
 def possible_graph(seed):
     """A random graph without states that its factors exclude, and with no factor left that is zero everywhere."""
     rng = np.random.default_rng(seed)
@@ -33,7 +38,7 @@ def agree(one, two):
     np.testing.assert_allclose(one, two, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("schedule", ["parallel", "sequential", "random"])
+@pytest.mark.parametrize("schedule", ["parallel", *in_slow_tests("sequential", "random")])
 @pytest.mark.parametrize("semiring", ["sum", "max"])
 def test_the_run_is_that_of_the_tables(schedule, semiring):
     for seed in range(60):
@@ -47,6 +52,7 @@ def test_the_run_is_that_of_the_tables(schedule, semiring):
             agree(found.upper_bound, wanted.upper_bound)
 
 
+@pytest.mark.slow
 def test_the_residual_schedule_ends_where_the_parallel_one_does():
     count = 0
     for seed in range(40):
@@ -72,7 +78,7 @@ def random_tree(rng, num_factors=6):
     return ef.FactorGraph(card, factors, log=True)
 
 
-@pytest.mark.parametrize("schedule", ["parallel", "sequential", "random", "residual"])
+@pytest.mark.parametrize("schedule", ["parallel", "sequential", *in_slow_tests("random", "residual")])
 def test_trees_are_exact(schedule):
     for seed in range(25):
         graph = random_tree(np.random.default_rng(seed))
