@@ -1,0 +1,19 @@
+"""Error correction: one code, any number of shots.
+
+V bits (errors that may have happened), M checks (detectors that some bit flips), E edges between them, L observables,
+N shots. A log ratio is ln P(0)/P(1), positive where a bit is likely not in error.
+
+decoder.py                         `Decoder`: checks what it is given, and calls an engine
+error_model.py, problem.py         the errors of a code; what is left of them to decide
+code_files.py, dem_text.py         codes from files and texts; stim_circuits.py from circuits
+methods.py                         the methods and their settings
+shot_store.py, decoding_result.py  the shots of a call, and its answers
+lane_engine.py, lane_kernels.py    the engine for the CPU, with check_rules.py and shot_vectors.py
+"""
+
+from equifactor.decoding.decoder import Decoder
+from equifactor.decoding.decoding_result import DecodingResult
+from equifactor.decoding.error_model import ErrorModel
+from equifactor.decoding.methods import METHODS, DecodingMethod
+
+__all__ = ["METHODS", "Decoder", "DecodingMethod", "DecodingResult", "ErrorModel"]
