@@ -9,11 +9,37 @@ code_files.py, dem_text.py         codes from files and texts; stim_circuits.py 
 methods.py                         the methods and their settings
 shot_store.py, decoding_result.py  the shots of a call, and its answers
 lane_engine.py, lane_kernels.py    the engine for the CPU, with check_rules.py and shot_vectors.py
+ordered_statistics.py              what is left to do where belief propagation does not converge; osd_kernels.py
+error_sampling.py, shot_files.py   shots that are drawn, and shots in files
+sinter_plugin.py                   decoders for Sinter
 """
+
+from typing import Any
 
 from equifactor.decoding.decoder import Decoder
 from equifactor.decoding.decoding_result import DecodingResult
 from equifactor.decoding.error_model import ErrorModel
+from equifactor.decoding.error_sampling import LogicalErrorRate, ShotSampler
 from equifactor.decoding.methods import METHODS, DecodingMethod
 
-__all__ = ["METHODS", "Decoder", "DecodingMethod", "DecodingResult", "ErrorModel"]
+__all__ = [
+    "METHODS",
+    "Decoder",
+    "DecodingMethod",
+    "DecodingResult",
+    "ErrorModel",
+    "LogicalErrorRate",
+    "ShotSampler",
+    "sinter_decoders",
+]
+
+
+def sinter_decoders(**methods: str) -> dict[str, Any]:
+    """Decoders for Sinter: `equifactor-relay`, `equifactor-bp-osd` and one for every other method.
+
+    Args:
+        methods: further ones by name, such as `quick="relay(solutions=1)"` for `equifactor-quick`.
+    """
+    from equifactor.decoding.sinter_plugin import all_decoders
+
+    return all_decoders(**methods)

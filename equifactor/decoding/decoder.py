@@ -10,6 +10,7 @@ from equifactor.clock import Clock
 from equifactor.decoding.code_files import read_code
 from equifactor.decoding.decoding_result import DecodingResult
 from equifactor.decoding.error_model import ErrorModel
+from equifactor.decoding.error_sampling import LogicalErrorRate, ShotSampler
 from equifactor.decoding.methods import DecodingMethod, parse_method
 from equifactor.decoding.problem import DecodingProblem
 from equifactor.decoding.shot_store import ShotStore, shot_source
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from equifactor.solver import Progress
+    from equifactor.typing import BoolArray
 
 
 class DecodingEngine(Protocol):
@@ -123,6 +125,33 @@ class Decoder:
         source, count = shot_source(shots, self.model.num_detectors, packed)
         return self._run(ShotStore(self.problem, source, count, corrections), time_limit, progress)
 
+    def logical_error_rate(
+        self,
+        shots: int,
+        *,
+        seed: int = 0,
+        time_limit: float | None = None,
+        progress: Progress | bool = False,
+    ) -> LogicalErrorRate:
+        """How often this decoder is wrong about an observable, on shots drawn from its own model.
+
+        Args:
+            shots: their number.
+            seed: of the shots, which do not depend on the method.
+            time_limit: seconds, after which the shots done so far count.
+            progress: True for a bar on the terminal, or a function of (done, total, note).
+        """
+        sampler = ShotSampler(self.model, seed)
+        truth = np.zeros((shots, self.model.num_observables), bool)
+
+        def source(first: int, last: int) -> BoolArray:
+            detectors, truth[first:last] = sampler.sample(first, last)
+            return detectors
+
+        result = self._run(ShotStore(self.problem, source, shots, False), time_limit, progress)
+        wrong = result.errors(truth) & result.decoded
+        return LogicalErrorRate(int(result.decoded.sum()), int(wrong.sum()), result)
+
     def _run(self, store: ShotStore, time_limit: float | None, progress: Progress | bool) -> DecodingResult:
         clock = Clock(time_limit)
         with clock.catch_interrupt(), bar(progress, "decoding") as report:
@@ -136,7 +165,8 @@ class Decoder:
         return DecodingResult(
             (store.flips.astype(bool) ^ self.problem.certain_flips) & store.decoded[:, None],
             store.converged & store.explicable & store.decoded,
-            store.iterations, store.weight, kept, store.decoded, store.proven, clock.seconds, str(self.method),
+            store.iterations, store.weight, kept, store.decoded, clock.interrupted, store.proven,
+            clock.seconds, str(self.method),
         )  # fmt: skip
 
 

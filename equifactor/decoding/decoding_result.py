@@ -24,6 +24,7 @@ class DecodingResult:
         weight: [N] sum of ln (1-p)/p of the errors found: the smaller, the likelier.
         corrections: [N, E] the errors found, or None where they were not asked for.
         decoded: [N] False for shots that were not reached before Ctrl-C or the time limit.
+        interrupted: whether it was Ctrl-C.
         proven: [N] whether no likelier errors explain the shot, or None where the method does not say.
         seconds: the time it took.
         method: the method as text.
@@ -35,6 +36,7 @@ class DecodingResult:
     weight: FloatArray
     corrections: NDArray[np.uint8] | None
     decoded: BoolArray
+    interrupted: bool
     proven: BoolArray | None
     seconds: float
     method: str
