@@ -15,7 +15,6 @@ from equifactor.decoding.methods import DecodingMethod, parse_method
 from equifactor.decoding.problem import DecodingProblem
 from equifactor.decoding.shot_store import ShotStore, shot_source
 from equifactor.errors import OptionError
-from equifactor.options import choices
 from equifactor.progress import bar
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ class Decoder:
         observables: [L, E] matrix of zeros and ones, or None where only corrections count.
         method: `relay`, `memory`, `min-sum`, `sum-product`, `bp-osd`, or one with settings such as
             `relay(solutions=3)`.
-        device: `cpu`.
+        device: `cpu`, or `cuda` for a GPU of NVIDIA.
         settings: of the method, such as `iterations=200`; they come after those in the text.
 
     Examples:
@@ -95,7 +94,7 @@ class Decoder:
             method: as for the class.
             basis: `X` or `Z` decodes a circuit from the detectors of that basis alone; shots keep all detectors of
                 that choice, ascending.
-            device: `cpu`.
+            device: `cpu`, or `cuda` for a GPU of NVIDIA.
             settings: of the method.
         """
         return cls(read_code(source, basis=basis), method=method, device=device, **settings)
@@ -173,7 +172,9 @@ class Decoder:
 def _engine(device: str, problem: DecodingProblem, method: DecodingMethod) -> DecodingEngine:
     """The engine of a device."""
     if device != "cpu":
-        raise OptionError(f"there is no engine of decoding for {device!r}; {choices(device, ['cpu'])}")
+        from equifactor.decoding.gpu_engine import GpuEngine
+
+        return GpuEngine(problem, method, device)
     from equifactor.decoding.lane_engine import LaneEngine
 
     return LaneEngine(problem, method)
