@@ -16,13 +16,15 @@ if TYPE_CHECKING:
     from equifactor.decoding import Decoder, DecodingResult
 
 EXAMPLE = example(
-    "equifactor decode code.dem --sample 100000 --seed 1 --method relay",
-    'equifactor decode memory.stim shots.b8 --method "bp-osd(osd_order=7)" -o flips.01',
+    "equifactor decode bb72 --prior 0.05 --sample 5000 --seed 1",
+    'equifactor decode bb72 --prior 0.05 --sample 5000 --seed 1 --method "bp-osd(osd_order=7)"',
 )
 
 
 def decode(
-    code: Annotated[str, typer.Argument(metavar="CODE", help="A .dem, .stim, .alist or .npz file, also .gz, .xz.")],
+    code: Annotated[
+        str, typer.Argument(metavar="CODE", help="A .dem, .stim, .alist or .npz file, also .gz, .xz; or bb72, bb144.")
+    ],
     shots: Annotated[
         str | None,
         typer.Argument(metavar="SHOTS", help="Detection events in a format of Stim, .01 or .b8; - is stdin."),

@@ -11,26 +11,43 @@ shot_store.py, decoding_result.py  the shots of a call, and its answers
 lane_engine.py, lane_kernels.py    the engine for the CPU, with check_rules.py and shot_vectors.py
 ordered_statistics.py              what is left to do where belief propagation does not converge; osd_kernels.py
 error_sampling.py, shot_files.py   shots that are drawn, and shots in files
+optimal_engine.py                  errors that are proven to be the likeliest, by the solvers of MAP
+bicycle.py                         quantum codes to try things on
+words.py                           words of classical codes over noisy channels
 sinter_plugin.py                   decoders for Sinter
 """
 
 from typing import Any
 
+from equifactor.decoding.bicycle import bicycle_code
 from equifactor.decoding.decoder import Decoder
 from equifactor.decoding.decoding_result import DecodingResult
 from equifactor.decoding.error_model import ErrorModel
 from equifactor.decoding.error_sampling import LogicalErrorRate, ShotSampler
 from equifactor.decoding.methods import METHODS, DecodingMethod
+from equifactor.decoding.words import (
+    BinarySymmetricChannel,
+    ErasureChannel,
+    WordDecoder,
+    WordErrors,
+    word_error_rates,
+)
 
 __all__ = [
     "METHODS",
+    "BinarySymmetricChannel",
     "Decoder",
     "DecodingMethod",
     "DecodingResult",
+    "ErasureChannel",
     "ErrorModel",
     "LogicalErrorRate",
     "ShotSampler",
+    "WordDecoder",
+    "WordErrors",
+    "bicycle_code",
     "sinter_decoders",
+    "word_error_rates",
 ]
 
 

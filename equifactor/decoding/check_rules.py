@@ -30,7 +30,7 @@ from equifactor.decoding.shot_vectors import (
 from equifactor.numerics.jit import fast_kernel, inlined
 
 ROWS = 4  # rows of scratch per slot
-LARGEST = np.float32(1e6)  # of a message of min-sum: what a check of one bit says, and where growing ones stop
+LARGEST = np.float32(1e20)  # of a message of min-sum: what a check of one bit says, and where growing ones stop
 LIMIT = np.float32(40.0)  # of a message of sum-product: a product of two such probabilities is a normal number
 TINIEST = np.float32(1e-37)  # what a weight that has vanished is taken for
 SHORT = 100  # up to this arity a product of sums between 1 and 2 is a normal number

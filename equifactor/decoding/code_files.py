@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equifactor.decoding.bicycle import BICYCLES, bicycle_code
 from equifactor.decoding.dem_text import parse_dem
 from equifactor.decoding.error_model import ErrorModel
 from equifactor.errors import FormatError, OptionError
@@ -22,10 +23,10 @@ def read_code(source: Any, *, basis: str | None = None, prior: float | None = No
     """The model in a file, in a text, or of an object of Stim.
 
     Args:
-        source: a path; the text of a detector error model, which has several lines or begins with `error`; or a
-            `stim.DetectorErrorModel` or `stim.Circuit`.
+        source: a path, or the name of a bicycle code such as `bb144`; the text of a detector error model, which has
+            several lines or begins with `error`; or a `stim.DetectorErrorModel` or `stim.Circuit`.
         basis: `X` or `Z` looks only at the detectors of a circuit that errors of the other kind flip.
-        prior: the probability of every error of an `.alist` or `.npz` file that states none.
+        prior: the probability of every error, where the source states none: `.alist`, `.npz` and names.
     """
     if isinstance(source, ErrorModel):
         _refuse_basis(basis, "a model")
@@ -43,6 +44,11 @@ def _of_file(path: PathLike, basis: str | None, prior: float | None) -> ErrorMod
     from equifactor.io.files import label, read_bytes, split_name
 
     where, suffix = label(path), split_name(path)[1]
+    if str(path) in BICYCLES:
+        _refuse_basis(basis, where)
+        if prior is None:
+            raise OptionError(f"{where}: give the prior of an error on a qubit")
+        return bicycle_code(str(path), prior)
     if suffix not in SUFFIXES:
         raise FormatError(f"{where}: the suffix does not say what code this is; known are {', '.join(SUFFIXES)}")
     if suffix == ".npz":

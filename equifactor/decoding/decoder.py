@@ -11,7 +11,7 @@ from equifactor.decoding.code_files import read_code
 from equifactor.decoding.decoding_result import DecodingResult
 from equifactor.decoding.error_model import ErrorModel
 from equifactor.decoding.error_sampling import LogicalErrorRate, ShotSampler
-from equifactor.decoding.methods import DecodingMethod, parse_method
+from equifactor.decoding.methods import DecodingMethod, OptimalDecoding, parse_method
 from equifactor.decoding.problem import DecodingProblem
 from equifactor.decoding.shot_store import ShotStore, shot_source
 from equifactor.errors import OptionError
@@ -41,7 +41,7 @@ class Decoder:
             `ErrorModel`, or a path (.alist, .npz, .dem, .stim; also .gz, .xz).
         priors: [E] probabilities of the errors, or one for all; not needed where a model or a file states them.
         observables: [L, E] matrix of zeros and ones, or None where only corrections count.
-        method: `relay`, `memory`, `min-sum`, `sum-product`, `bp-osd`, or one with settings such as
+        method: `relay`, `memory`, `min-sum`, `sum-product`, `bp-osd`, `optimal`, or one with settings such as
             `relay(solutions=3)`.
         device: `cpu`, or `cuda` for a GPU of NVIDIA.
         settings: of the method, such as `iterations=200`; they come after those in the text.
@@ -75,7 +75,7 @@ class Decoder:
         else:
             self.model = ErrorModel.of_matrices(checks, priors, observables)
         self.problem = DecodingProblem.of(self.model)
-        self._engine = _engine(device, self.problem, self.method)
+        self._engine = engine_of(device, self.problem, self.method)
 
     @classmethod
     def from_dem(
@@ -122,7 +122,8 @@ class Decoder:
             progress: True for a bar on the terminal, or a function of (done, total, note).
         """
         source, count = shot_source(shots, self.model.num_detectors, packed)
-        return self._run(ShotStore(self.problem, source, count, corrections), time_limit, progress)
+        store = ShotStore(self.problem, source, count, corrections)
+        return answered(self._engine, store, Clock(time_limit), progress, str(self.method))
 
     def logical_error_rate(
         self,
@@ -147,30 +148,40 @@ class Decoder:
             detectors, truth[first:last] = sampler.sample(first, last)
             return detectors
 
-        result = self._run(ShotStore(self.problem, source, shots, False), time_limit, progress)
+        store = ShotStore(self.problem, source, shots, keep=False)
+        result = answered(self._engine, store, Clock(time_limit), progress, str(self.method))
         wrong = result.errors(truth) & result.decoded
         return LogicalErrorRate(int(result.decoded.sum()), int(wrong.sum()), result)
 
-    def _run(self, store: ShotStore, time_limit: float | None, progress: Progress | bool) -> DecodingResult:
-        clock = Clock(time_limit)
-        with clock.catch_interrupt(), bar(progress, "decoding") as report:
 
-            def tell(done: int) -> None:
-                if report is not None:
-                    report(done, store.count, "")
+def answered(
+    engine: DecodingEngine, store: ShotStore, clock: Clock, progress: Progress | bool, method: str
+) -> DecodingResult:
+    """Let an engine answer the shots of a store, with a bar where one is wanted."""
+    with clock.catch_interrupt(), bar(progress, "decoding") as report:
 
-            self._engine.decode(store, clock, tell)
-        kept = self.problem.corrections(store.correction) if len(store.correction) else None
-        return DecodingResult(
-            (store.flips.astype(bool) ^ self.problem.certain_flips) & store.decoded[:, None],
-            store.converged & store.explicable & store.decoded,
-            store.iterations, store.weight, kept, store.decoded, clock.interrupted, store.proven,
-            clock.seconds, str(self.method),
-        )  # fmt: skip
+        def tell(done: int) -> None:
+            if report is not None:
+                report(done, store.count, "")
+
+        engine.decode(store, clock, tell)
+    problem = store.problem
+    kept = problem.corrections(store.correction) if store.keep else None
+    return DecodingResult(
+        (store.flips.astype(bool) ^ problem.certain_flips) & store.decoded[:, None],
+        store.converged & store.explicable & store.decoded,
+        store.iterations, store.weight, kept, store.decoded, clock.interrupted, store.proven, clock.seconds, method,
+    )  # fmt: skip
 
 
-def _engine(device: str, problem: DecodingProblem, method: DecodingMethod) -> DecodingEngine:
+def engine_of(device: str, problem: DecodingProblem, method: DecodingMethod) -> DecodingEngine:
     """The engine of a device."""
+    if isinstance(method, OptimalDecoding):
+        if device != "cpu":
+            raise OptionError("optimal proves its answers on the CPU: use device='cpu', or method='relay'")
+        from equifactor.decoding.optimal_engine import OptimalEngine
+
+        return OptimalEngine(problem, method)
     if device != "cpu":
         from equifactor.decoding.gpu_engine import GpuEngine
 

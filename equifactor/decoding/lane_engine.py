@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from equifactor.decoding.shot_store import ShotStore
 
 _LINE = 64  # bytes of a line of cache
+_TILT = 1e-2  # how far first messages are moved so that none are equal
 _FAILED = 256  # shots that wait for ordered statistics at a time
 _WORK = 2 * 10**9  # steps between two looks at the clock, about a fifth of a second
 
@@ -32,7 +33,12 @@ class LaneEngine:
         from equifactor.decoding.shot_vectors import LANES
 
         self.problem, self.method = problem, method
-        self.checks = Checks(problem.check_ptr, problem.bit_of_edge, problem.observable_ptr, problem.observable_bits)
+        # Where errors are equally likely, messages of min-sum tie for ever: of 1000 words over a binary symmetric
+        # channel 998 were lost so, and 92 are with this.
+        tilt = np.random.default_rng(0).uniform(1.0 - _TILT, 1.0 + _TILT, problem.num_bits).astype(np.float32)
+        self.checks = Checks(
+            problem.check_ptr, problem.bit_of_edge, problem.observable_ptr, problem.observable_bits, tilt
+        )
         # Every number of one type: an integer where a float was would compile everything again.
         self.strategy = Strategy(
             method.rule == "sum-product", method.schedule == "serial", float(method.scale),

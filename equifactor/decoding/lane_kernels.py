@@ -34,6 +34,7 @@ class Checks(NamedTuple):
     bit_of_edge: IntArray  # [E] check by check
     observable_ptr: IntArray  # [L+1]
     observable_bits: IntArray
+    tilt: NDArray[np.float32]  # [V] factors near 1 of the first messages: no two bits are equally sure for ever
 
 
 class Strategy(NamedTuple):
@@ -131,7 +132,7 @@ def run_lanes(checks, strategy, state, queue, answers, place, sweeps):
                 has_met = ((met >> np.uint32(lane)) & _ONE) > 0
                 limit = strategy.first_iterations if counter[LEG, lane] == 0 else strategy.leg_iterations
                 over = has_met or counter[ITERATION, lane] >= limit
-                if over and not _next_leg(strategy, state, place, lane, has_met):
+                if over and not _next_leg(checks, strategy, state, place, lane, has_met):
                     _give(checks, state, answers, place, lane)
                     _begin_shot(checks, strategy, state, queue, answers, place, lane)
     _live(counter, place)
@@ -212,7 +213,7 @@ def _met(checks, state, asked):
 
 
 @fast_kernel
-def _next_leg(strategy, state, place, lane, has_met):
+def _next_leg(checks, strategy, state, place, lane, has_met):
     """Keep what a leg has found, and start another one; False where the shot is done."""
     counter, ratio, memory = state.counter, state.ratio, state.memory
     bit = np.uint32(_ONE << np.uint32(lane))
@@ -243,7 +244,7 @@ def _next_leg(strategy, state, place, lane, has_met):
         if strategy.is_serial:
             put(before, n, prior)
         elif not strategy.carries:
-            put(before, n, channel)
+            put(before, n, channel * get(checks.tilt, v))
     return True
 
 
@@ -281,7 +282,7 @@ def _begin_shot(checks, strategy, state, queue, answers, place, lane):
         for v in range(num_bits):
             n = v * LANES + lane
             put(state.ratio, n, get(ratio, v))
-            put(before, n, get(ratio, v))
+            put(before, n, get(ratio, v) * get(checks.tilt, v))
             put(after, n, get(ratio, v))
             put(state.memory, n, np.float32(strategy.memory))
         if _met(checks, state, bit) == 0:

@@ -93,8 +93,28 @@ class BpOsdDecoding(DecodingMethod):
     osd: Osd = option("cs", "ordered statistics for shots that have not converged: none, 0, or cs (pairs)")
 
 
+@dataclass(frozen=True, kw_only=True)
+class OptimalDecoding(RelayDecoding):
+    """The likeliest errors, proven where time allows: relay and ordered statistics first, then branch and bound."""
+
+    name = "optimal"
+    schedule: Schedule = option("serial", "all checks at once, or one after the other (serial), which needs fewer")
+    solutions: int = option(10, "legs that meet the syndrome before the lightest of them is taken", low=1)
+    osd: Osd = option("cs", "ordered statistics for shots that have not converged: none, 0, or cs (pairs)")
+    solver: str = option("branch", "the solver of MAP that proves or improves it: branch, auto, toulbar2")
+    seconds: float = option(1.0, "the longest time for that, for each shot", low=0.0)
+
+
 METHODS: dict[str, type[DecodingMethod]] = {
-    m.name: m for m in (MinSumDecoding, SumProductDecoding, MemoryDecoding, RelayDecoding, BpOsdDecoding)
+    method.name: method
+    for method in (
+        MinSumDecoding,
+        SumProductDecoding,
+        MemoryDecoding,
+        RelayDecoding,
+        BpOsdDecoding,
+        OptimalDecoding,
+    )
 }
 _TEXT = re.compile(r"\s*([A-Za-z][\w-]*)\s*(?:\((.*)\))?\s*", re.DOTALL)
 

@@ -37,9 +37,9 @@ class DecodingProblem:
     certain_flips: BoolArray  # [L]
 
     @classmethod
-    def of(cls, model: ErrorModel) -> DecodingProblem:
-        """The problem of a model."""
-        one_each, original = model.merged()
+    def of(cls, model: ErrorModel, *, merge: bool = True) -> DecodingProblem:
+        """The problem of a model; with `merge` errors that flip the same are one bit."""
+        one_each, original = model.merged() if merge else (model, np.arange(model.num_errors))
         seen = np.diff(one_each.detector_ptr) > 0
         p = one_each.priors
         is_open = seen & (p > 0.0) & (p < 1.0)

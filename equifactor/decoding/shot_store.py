@@ -24,7 +24,7 @@ class ShotStore:
     def __init__(
         self, problem: DecodingProblem, source: Callable[[int, int], BoolArray], count: int, keep: bool
     ) -> None:
-        self.problem, self.source, self.count = problem, source, count
+        self.problem, self.source, self.count, self.keep = problem, source, count, keep
         self.ratios: NDArray[np.float32] | None = None  # [N, V] where every shot has its own
         self.correction = np.zeros((count if keep else 0, -(-problem.num_bits // 8)), np.uint8)
         self.flips = np.zeros((count, problem.model.num_observables), np.uint8)

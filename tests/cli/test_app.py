@@ -10,7 +10,7 @@ from equifactor import __version__
 from equifactor.cli.app import app
 from equifactor.generators import GENERATORS
 
-NAMES = "solve info convert generate solvers train model evaluate isomorphic dedupe audit download demo"
+NAMES = "solve info convert generate solvers train model evaluate isomorphic decode dedupe audit download demo"
 
 
 SUBCOMMANDS = [[name] for name in NAMES.split()]

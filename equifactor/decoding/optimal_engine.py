@@ -1,0 +1,87 @@
+"""The likeliest errors, proven: the package's MAP solvers after a decoder that finds good ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.decoding.lane_engine import LaneEngine
+from equifactor.generators.ldpc import LdpcCode
+from equifactor.graph.factor_graph import FactorGraph
+from equifactor.graph.pointers import row_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from equifactor.clock import Clock
+    from equifactor.decoding.methods import OptimalDecoding
+    from equifactor.decoding.problem import DecodingProblem
+    from equifactor.decoding.shot_store import ShotStore
+    from equifactor.typing import BoolArray
+
+_SAME = 1e-5  # weights that differ by less than this share are equal: those of lanes are single precision
+
+
+class OptimalEngine:
+    """Decodes by relay and ordered statistics first, and then shot by shot until nothing likelier can exist.
+
+    A shot is a model of one factor per bit and one parity per check; its MAP assignment is the likeliest set of errors,
+    not of an observable. Where all errors are equally likely, a bound that leaves no room for one less is a proof.
+    """
+
+    def __init__(self, problem: DecodingProblem, method: OptimalDecoding) -> None:
+        self.problem, self.method = problem, method
+        self.first = LaneEngine(problem, method)
+        bit, check = problem.bit_of_edge, row_of(problem.check_ptr)
+        by_bit = np.argsort(bit, kind="stable")
+        self.structure = LdpcCode.of_edges(bit[by_bit], check[by_bit], problem.num_bits).structure
+        self.step = float(problem.ratio.min(initial=np.inf))
+        if not np.allclose(problem.ratio, self.step, rtol=1e-9) or self.step <= 0.0:
+            self.step = 0.0  # weights can have any value
+
+    def decode(self, store: ShotStore, clock: Clock, report: Callable[[int], None]) -> None:
+        """Answer the shots of the store; `proven` says of which it is known that no errors are likelier."""
+        self.first.decode(store, clock, lambda done: None)
+        # What the channel says alone explains these: every other set of errors is heavier.
+        store.proven = store.converged & (store.iterations == 0) & store.decoded
+        for first, packed, ratio, _ in store.chunks():
+            bits = np.unpackbits(packed, axis=1, bitorder="little", count=self.problem.num_checks).astype(bool)
+            for n in range(len(bits)):
+                shot = first + n
+                if clock.stopped:
+                    return
+                if store.explicable[shot] and not store.proven[shot]:
+                    self._improve(store, shot, bits[n], ratio[min(n, len(ratio) - 1)], clock)
+                report(shot + 1)
+
+    def _improve(
+        self, store: ShotStore, shot: int, syndrome: BoolArray, ratio: NDArray[np.float32], clock: Clock
+    ) -> None:
+        """Prove the errors found for a shot, or find likelier ones, or give up when its time is over."""
+        from equifactor._solve import solve
+
+        bits = np.stack((np.zeros(len(ratio)), -ratio.astype(float)), axis=1)
+        checks = np.where(syndrome[:, None], [-np.inf, 0.0], [0.0, -np.inf])
+        graph = FactorGraph.trusted(self.structure, np.concatenate((bits.ravel(), checks.ravel())))
+        limit = min(self.method.seconds, clock.left)
+        result = solve(graph, "MAP", self.method.solver, time_limit=limit, seed=self.method.seed)
+        assert store.proven is not None
+        known = store.weight[shot] if store.converged[shot] else np.inf
+        slack = _SAME * max(1.0, abs(known))
+        found = -np.inf if result.log_score is None else result.log_score
+        if result.assignment is not None and -found < known - slack:
+            known = -found
+            self._keep(store, shot, np.asarray(result.assignment), known)
+        bound = -np.inf if result.upper_bound is None else -result.upper_bound  # no errors weigh less
+        store.proven[shot] = result.status.solved or known - bound < max(slack, self.step * (1.0 - 1e-6))
+
+    def _keep(self, store: ShotStore, shot: int, errors: np.ndarray, weight: float) -> None:
+        p = self.problem
+        store.converged[shot], store.weight[shot] = True, weight
+        for n, (begin, end) in enumerate(zip(p.observable_ptr[:-1], p.observable_ptr[1:], strict=True)):
+            store.flips[shot, n] = errors[p.observable_bits[begin:end]].sum() % 2
+        if len(store.correction):
+            store.correction[shot] = np.packbits(errors.astype(np.uint8), bitorder="little")
