@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import importlib.util
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equifactor.decoding.gpu_lanes import Arrivals, GpuLanes, memories
 from equifactor.decoding.ordered_statistics import OrderedStatistics
 from equifactor.errors import OptionError
 from equifactor.graph.pointers import ptr_of
@@ -30,44 +31,6 @@ _SHARE = 0.5  # of the free memory
 _ROUND = 8  # iterations between two looks of the host
 
 
-@dataclass(eq=False)
-class GpuLanes:
-    """The state of B shots; rows of B lanes."""
-
-    ratio: torch.Tensor  # [V] what the channel says to all shots, or [V, B]
-    before: torch.Tensor  # [V, B] posteriors
-    prior: torch.Tensor  # [V, B] what stands for the channel's word
-    message: torch.Tensor  # [E, B] from checks to bits
-    decided: torch.Tensor  # [V, B] bytes: the errors that the posteriors stand for
-    best: torch.Tensor  # [V, B] bytes: the lightest errors found that meet the syndrome
-    syndrome: torch.Tensor  # [M, B] bytes
-    shot: torch.Tensor  # [B] number of the shot, -1 where there is none
-    finished: torch.Tensor  # [B] 1 where there is nothing to do
-    leg: torch.Tensor  # [B]
-    iteration: torch.Tensor  # [B] of the leg
-    total: torch.Tensor  # [B] iterations of the shot
-    found: torch.Tensor  # [B] solutions
-    keep: torch.Tensor  # [B] 0 in the first iteration of a leg, else 1
-    unmet: torch.Tensor  # [B]
-    event: torch.Tensor  # [B]
-    action: torch.Tensor  # [B]
-    weight: torch.Tensor  # [B] whole numbers
-    best_weight: torch.Tensor  # [B]
-
-    @property
-    def width(self) -> int:
-        """B."""
-        return len(self.shot)
-
-    def chosen(self, lanes: torch.Tensor) -> GpuLanes:
-        """Copies of some lanes, side by side."""
-        parts = {f.name: getattr(self, f.name) for f in fields(self)}
-        return GpuLanes(**{
-            name: part if name == "ratio" and part.ndim == 1 else part.index_select(-1, lanes)
-            for name, part in parts.items()
-        })  # fmt: skip
-
-
 class GpuEngine:
     """Decodes by belief propagation, up to 16,384 shots at a time; lanes of finished shots take new ones."""
 
@@ -75,10 +38,8 @@ class GpuEngine:
         check_device(device)
         import torch
 
-        try:
-            import triton  # noqa: F401
-        except ImportError:
-            raise OptionError("decoding on a GPU needs Triton, which is not installed: pip install triton") from None
+        if importlib.util.find_spec("triton") is None:
+            raise OptionError("decoding on a GPU needs Triton, which is not installed: pip install triton")
         if method.schedule == "serial":
             raise OptionError("the serial schedule is for the CPU: checks wait for each other; use schedule=parallel")
         self.problem, self.method, self.device = problem, method, torch.device(device)
@@ -101,9 +62,9 @@ class GpuEngine:
 
         with torch.cuda.device(self.device):
             lanes = self._lanes(self._width(store.count, store.ratios is not None), store.ratios is not None)
-            arrivals = _Arrivals(self, store)
+            arrivals = Arrivals(self, store)
             self.iterate(lanes)  # compiles; the lanes are empty
-            run = _Replay(self, lanes)
+            run = CapturedIterations(self, lanes)
             while not clock.stopped:
                 free = torch.nonzero(lanes.finished).flatten()
                 self._take_out(store, lanes, free)
@@ -115,7 +76,7 @@ class GpuEngine:
                 if arrivals.over and 2 * live <= lanes.width > _FEWEST_LANES:
                     width = max(_FEWEST_LANES, 1 << (live - 1).bit_length())
                     lanes = lanes.chosen(torch.argsort(lanes.finished, stable=True)[:width])
-                    run = _Replay(self, lanes)
+                    run = CapturedIterations(self, lanes)
                 run()
             store.decoded[lanes.shot[lanes.finished == 0].cpu().numpy()] = False
             store.decoded[arrivals.shots] = False
@@ -154,7 +115,7 @@ class GpuEngine:
             **{name: zeros(width) for name in counters},
         )
 
-    def _fill(self, lanes: GpuLanes, free: torch.Tensor, arrivals: _Arrivals) -> None:
+    def _fill(self, lanes: GpuLanes, free: torch.Tensor, arrivals: Arrivals) -> None:
         """Put the next shots into free lanes."""
         import torch
 
@@ -247,50 +208,7 @@ class GpuEngine:
         )  # fmt: skip
 
 
-class _Arrivals:
-    """The shots of a store that still wait for a lane; those that the channel's word alone explains are answered."""
-
-    def __init__(self, engine: GpuEngine, store: ShotStore) -> None:
-        self.engine, self.store, self.chunks = engine, store, store.chunks()
-        self.seen = 0  # shots before this one have been looked at
-        self.over = False
-        self._next_chunk()
-
-    @property
-    def begun(self) -> int:
-        """The shots that do not wait."""
-        return self.seen - len(self.shots)
-
-    def take(self, count: int) -> tuple[IntArray, NDArray[np.uint8], NDArray[np.float32]]:
-        """Numbers [n], syndromes [n, M] and log ratios ([n, V] or [1, V]) of at most `count` shots, at least one."""
-        taken = self.shots[:count], self.syndromes[:count], self.ratio if len(self.ratio) == 1 else self.ratio[:count]
-        self.shots, self.syndromes = self.shots[count:], self.syndromes[count:]
-        self.ratio = self.ratio if len(self.ratio) == 1 else self.ratio[count:]
-        if len(self.shots) == 0:
-            self._next_chunk()
-        return taken
-
-    def _next_chunk(self) -> None:
-        """Read on until a shot waits."""
-        p, self.shots = self.engine.problem, np.zeros(0, np.int64)
-        while len(self.shots) == 0:
-            chunk = next(self.chunks, None)
-            if chunk is None:
-                self.over = True
-                return
-            first, packed, self.ratio, _ = chunk
-            self.seen = first + len(packed)
-            self.shots = np.arange(first, self.seen)
-            self.syndromes = np.unpackbits(packed, axis=1, bitorder="little", count=p.num_checks)
-            if self.store.ratios is None:
-                likely = self.ratio[0] < 0
-                parity = np.add.reduceat(likely[p.bit_of_edge].astype(np.uint8), p.check_ptr[:-1]) % 2
-                trivial = (self.syndromes == parity).all(axis=1)
-                self.engine.answer_trivial(self.store, self.shots[trivial], likely)
-                self.shots, self.syndromes = self.shots[~trivial], self.syndromes[~trivial]
-
-
-class _Replay:
+class CapturedIterations:
     """Some iterations over lanes, captured once and replayed."""
 
     def __init__(self, engine: GpuEngine, lanes: GpuLanes) -> None:
@@ -302,19 +220,5 @@ class _Replay:
                 engine.iterate(lanes)
 
     def __call__(self) -> None:
+        """Make these iterations."""
         self.graph.replay()
-
-
-def memories(method: DecodingMethod, num_bits: int) -> NDArray[np.float32]:
-    """[V, 1 + legs] the memory of every bit in every leg, the same numbers as on the CPU."""
-    leg = np.arange(1, method.legs + 1, dtype=np.uint64)
-    golden = np.uint64(0x9E3779B97F4A7C15)
-    with np.errstate(over="ignore"):
-        key = np.uint64(method.seed) * golden + (leg << np.uint64(32)) + np.arange(num_bits, dtype=np.uint64)[:, None]
-        z = key * golden + golden
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        z = z ^ (z >> np.uint64(31))
-    uniform = (z >> np.uint64(11)).astype(np.float64) / 2**53
-    drawn = method.low + (method.high - method.low) * uniform
-    return np.concatenate([np.full((num_bits, 1), method.memory), drawn], axis=1).astype(np.float32)
