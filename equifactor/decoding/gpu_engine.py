@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equifactor.decoding.gpu_lanes import Arrivals, GpuLanes, memories
+from equifactor.decoding.lane_engine import tilts
 from equifactor.decoding.ordered_statistics import OrderedStatistics
 from equifactor.errors import OptionError
 from equifactor.graph.pointers import ptr_of
@@ -50,6 +51,7 @@ class GpuEngine:
         self.check_ptr, self.bit_of_edge, self.bit_ptr, self.edge_of_bit = (
             torch.from_numpy(part.astype(np.int32)).to(self.device) for part in parts
         )
+        self.tilt = torch.from_numpy(tilts(problem.num_bits)).to(self.device)
         self.gamma = torch.from_numpy(memories(method, problem.num_bits)).to(self.device)
         observables = np.zeros((problem.model.num_observables, problem.num_bits), np.float32)
         for n, (begin, end) in enumerate(zip(problem.observable_ptr[:-1], problem.observable_ptr[1:], strict=True)):
@@ -131,7 +133,7 @@ class GpuEngine:
             if lanes.ratio.ndim == 2:
                 lanes.ratio[:, lane] = moved(ratio.T)
             channel = lanes.ratio[:, lane] if lanes.ratio.ndim == 2 else lanes.ratio[:, None].expand(-1, len(shots))
-            lanes.before[:, lane] = channel
+            lanes.before[:, lane] = channel * self.tilt[:, None]
             lanes.prior[:, lane] = channel
             lanes.shot[lane] = moved(shots)
             for counter in (lanes.finished, lanes.leg, lanes.iteration, lanes.total, lanes.found, lanes.unmet):
@@ -203,8 +205,8 @@ class GpuEngine:
             m.legs, m.solutions, BLOCK=block,
         )  # fmt: skip
         kernels.apply[tiles](
-            s.action, s.decided, s.best, s.before, s.prior, s.ratio, e.gamma, s.leg, p.num_bits, legs, width,
-            SHARED=shared, CARRIES=m.carry, ROWS=rows, BLOCK=64,
+            s.action, s.decided, s.best, s.before, s.prior, s.ratio, e.tilt, e.gamma, s.leg, p.num_bits, legs,
+            width, SHARED=shared, CARRIES=m.carry, ROWS=rows, BLOCK=64,
         )  # fmt: skip
 
 

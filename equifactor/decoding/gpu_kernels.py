@@ -168,7 +168,7 @@ def judge(
 
 @triton.jit
 def apply(
-    action, decided, best, before, prior, ratio, gamma, leg, num_bits, legs, width,
+    action, decided, best, before, prior, ratio, tilt, gamma, leg, num_bits, legs, width,
     SHARED: tl.constexpr, CARRIES: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Keep the errors of some bits where they are the best, and begin a leg with its own memories where asked for."""
@@ -189,4 +189,5 @@ def apply(
         posterior = tl.load(before + place, mask=again, other=0.0)
         tl.store(prior + place, channel + share * (posterior - channel), mask=again)
         if not CARRIES:
-            tl.store(before + place, channel, mask=again)
+            factor = tl.load(tilt + rows, mask=rows < num_bits, other=1.0)[:, None]
+            tl.store(before + place, channel * factor, mask=again)
