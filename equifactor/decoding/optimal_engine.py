@@ -25,11 +25,23 @@ if TYPE_CHECKING:
 _SAME = 1e-5  # weights that differ by less than this share are equal: those of lanes are single precision
 
 
+def _step(problem: DecodingProblem) -> float:
+    """By how much weights of errors of one shot differ at least, where all bits are equally likely; 0 where not.
+
+    Where all bits are in an odd number of checks, the syndrome says whether the number of errors is even.
+    """
+    first = float(problem.ratio[0]) if problem.num_bits else 0.0
+    if first <= 0.0 or not np.allclose(problem.ratio, first, rtol=1e-9):
+        return 0.0
+    odd = np.bincount(problem.bit_of_edge, minlength=problem.num_bits) % 2 == 1
+    return 2.0 * first if odd.all() else first
+
+
 class OptimalEngine:
     """Decodes by relay and ordered statistics first, and then shot by shot until nothing likelier can exist.
 
     A shot is a model of one factor per bit and one parity per check; its MAP assignment is the likeliest set of errors,
-    not of an observable. Where all errors are equally likely, a bound that leaves no room for one less is a proof.
+    not of an observable. Where all errors are equally likely, a bound that leaves no room for fewer is a proof.
     """
 
     def __init__(self, problem: DecodingProblem, method: OptimalDecoding) -> None:
@@ -38,9 +50,7 @@ class OptimalEngine:
         bit, check = problem.bit_of_edge, row_of(problem.check_ptr)
         by_bit = np.argsort(bit, kind="stable")
         self.structure = LdpcCode.of_edges(bit[by_bit], check[by_bit], problem.num_bits).structure
-        self.step = float(problem.ratio.min(initial=np.inf))
-        if not np.allclose(problem.ratio, self.step, rtol=1e-9) or self.step <= 0.0:
-            self.step = 0.0  # weights can have any value
+        self.step = _step(problem)
 
     def decode(self, store: ShotStore, clock: Clock, report: Callable[[int], None]) -> None:
         """Answer the shots of the store; `proven` says of which it is known that no errors are likelier."""
