@@ -20,11 +20,6 @@ sinter_plugin.py                   decoders for Sinter
 from typing import Any
 
 from equifactor.decoding.bicycle import bicycle_code
-from equifactor.decoding.decoder import Decoder
-from equifactor.decoding.decoding_result import DecodingResult
-from equifactor.decoding.error_model import ErrorModel
-from equifactor.decoding.error_sampling import LogicalErrorRate, ShotSampler
-from equifactor.decoding.methods import METHODS, DecodingMethod
 from equifactor.decoding.codewords import (
     BinarySymmetricChannel,
     ErasureChannel,
@@ -32,6 +27,11 @@ from equifactor.decoding.codewords import (
     WordErrors,
     word_error_rates,
 )
+from equifactor.decoding.decoder import Decoder
+from equifactor.decoding.decoding_result import DecodingResult
+from equifactor.decoding.error_model import ErrorModel
+from equifactor.decoding.error_sampling import LogicalErrorRate, ShotSampler
+from equifactor.decoding.methods import METHODS, DecodingMethod
 
 __all__ = [
     "METHODS",
