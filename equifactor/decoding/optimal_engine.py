@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from equifactor.decoding.shot_store import ShotStore
     from equifactor.typing import BoolArray
 
+_BLOCK = 64  # shots that are bounded together
 _SAME = 1e-5  # weights that differ by less than this share are equal: those of lanes are single precision
 
 
@@ -59,6 +60,7 @@ class OptimalEngine:
         store.proven = store.converged & (store.iterations == 0) & store.decoded
         for first, packed, ratio, _ in store.chunks():
             bits = np.unpackbits(packed, axis=1, bitorder="little", count=self.problem.num_checks).astype(bool)
+            self._prove_by_covering(store, first, bits)
             for n in range(len(bits)):
                 shot = first + n
                 if clock.stopped:
@@ -66,6 +68,29 @@ class OptimalEngine:
                 if store.explicable[shot] and not store.proven[shot]:
                     self._improve(store, shot, bits[n], ratio[min(n, len(ratio) - 1)], clock)
                 report(shot + 1)
+
+    def _prove_by_covering(self, store: ShotStore, first: int, syndromes: BoolArray) -> None:
+        """Mark shots whose errors weigh no more than any that touch all fired checks must.
+
+        Every fired check has an error. An error shares its weight among the fired checks that it is in, and so each of
+        these carries at least the smallest share that any of its bits would give it.
+        """
+        p = self.problem
+        if store.ratios is not None or p.ratio.min(initial=np.inf) <= 0.0 or not p.num_bits:
+            return
+        assert store.proven is not None
+        by_bit = np.argsort(p.bit_of_edge, kind="stable")
+        begins = np.searchsorted(p.bit_of_edge[by_bit], np.arange(p.num_bits))
+        check = row_of(p.check_ptr)
+        for begin in range(0, len(syndromes), _BLOCK):
+            fired = syndromes[begin : begin + _BLOCK]
+            seen = np.add.reduceat(fired[:, check[by_bit]], begins, axis=1, dtype=np.int64)
+            share = p.ratio / np.maximum(seen, 1)
+            least = np.minimum.reduceat(share[:, p.bit_of_edge], p.check_ptr[:-1], axis=1)
+            shots = slice(first + begin, first + begin + len(fired))
+            weight = store.weight[shots]
+            room = np.maximum(self.step * (1.0 - 1e-6), _SAME * np.maximum(1.0, weight))
+            store.proven[shots] |= store.converged[shots] & (weight - (least * fired).sum(axis=1) < room)
 
     def _improve(
         self, store: ShotStore, shot: int, syndrome: BoolArray, ratio: NDArray[np.float32], clock: Clock
