@@ -20,8 +20,11 @@ if TYPE_CHECKING:
     from equifactor.decoding.methods import OptimalDecoding
     from equifactor.decoding.problem import DecodingProblem
     from equifactor.decoding.shot_store import ShotStore
+    from equifactor.result import Result
     from equifactor.typing import BoolArray
 
+# A solver does not know that weights come in steps, and goes on when its bound is a proof already: look early.
+_STAGES = (0.05, 0.2, 1.0)
 _BLOCK = 64  # shots that are bounded together
 _SAME = 1e-5  # weights that differ by less than this share are equal: those of lanes are single precision
 
@@ -101,8 +104,16 @@ class OptimalEngine:
         bits = np.stack((np.zeros(len(ratio)), -ratio.astype(float)), axis=1)
         checks = np.where(syndrome[:, None], [-np.inf, 0.0], [0.0, -np.inf])
         graph = FactorGraph.trusted(self.structure, np.concatenate((bits.ravel(), checks.ravel())))
-        limit = min(self.method.seconds, clock.left)
-        result = solve(graph, "MAP", self.method.solver, time_limit=limit, seed=self.method.seed)
+        assert store.proven is not None
+        for share in _STAGES:
+            limit = min(share * self.method.seconds, clock.left)
+            result = solve(graph, "MAP", self.method.solver, time_limit=limit, seed=self.method.seed)
+            self._take(store, shot, result)
+            if store.proven[shot] or clock.stopped:
+                return
+
+    def _take(self, store: ShotStore, shot: int, result: Result) -> None:
+        """Keep what a solver has found for a shot, if it is likelier, and whether nothing likelier can exist."""
         assert store.proven is not None
         known = store.weight[shot] if store.converged[shot] else np.inf
         slack = _SAME * max(1.0, abs(known))
