@@ -41,7 +41,6 @@ METHODS = {
     "bp-osd": ("bp-osd", "bp-osd"),
     "relay": ("relay-bp", f"relay(low={INTERVAL[0]}, high={INTERVAL[1]})"),
     "relay, serial": ("relay-bp", f"relay(low={INTERVAL[0]}, high={INTERVAL[1]}, schedule=serial)"),
-    "relay, carry": ("relay-bp", f"relay(low={INTERVAL[0]}, high={INTERVAL[1]}, carry, solutions=10)"),
     "matching": ("pymatching", ""),
 }
 Decode = Callable[[np.ndarray], np.ndarray]  # shots [n, D] to flips [n, L]

@@ -13,25 +13,25 @@ ordered_statistics.py              what is left to do where belief propagation d
 error_sampling.py, shot_files.py   shots that are drawn, and shots in files
 optimal_engine.py                  errors that are proven to be the likeliest, by the solvers of MAP
 bicycle.py                         quantum codes to try things on
-words.py                           words of classical codes over noisy channels
+codewords.py                       words of classical codes over noisy channels
 sinter_plugin.py                   decoders for Sinter
 """
 
 from typing import Any
 
 from equifactor.decoding.bicycle import bicycle_code
-from equifactor.decoding.decoder import Decoder
-from equifactor.decoding.decoding_result import DecodingResult
-from equifactor.decoding.error_model import ErrorModel
-from equifactor.decoding.error_sampling import LogicalErrorRate, ShotSampler
-from equifactor.decoding.methods import METHODS, DecodingMethod
-from equifactor.decoding.words import (
+from equifactor.decoding.codewords import (
     BinarySymmetricChannel,
     ErasureChannel,
     WordDecoder,
     WordErrors,
     word_error_rates,
 )
+from equifactor.decoding.decoder import Decoder
+from equifactor.decoding.decoding_result import DecodingResult
+from equifactor.decoding.error_model import ErrorModel
+from equifactor.decoding.error_sampling import LogicalErrorRate, ShotSampler
+from equifactor.decoding.methods import METHODS, DecodingMethod
 
 __all__ = [
     "METHODS",

@@ -41,7 +41,7 @@ class LaneEngine:
         self.strategy = Strategy(
             method.rule == "sum-product", method.schedule == "serial", float(method.scale),
             method.iterations, method.leg_iterations, method.legs, method.solutions,
-            float(method.memory), float(method.low), float(method.high), method.carry, method.seed,
+            float(method.memory), float(method.low), float(method.high), method.seed,
         )  # fmt: skip
         bits, longest = problem.num_bits, int(np.diff(problem.check_ptr).max(initial=0))
         self.state = LaneState(

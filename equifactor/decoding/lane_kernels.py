@@ -50,7 +50,6 @@ class Strategy(NamedTuple):
     memory: float
     low: float
     high: float
-    carries: bool
     seed: int
 
 
@@ -241,10 +240,7 @@ def _next_leg(checks, strategy, state, place, lane, has_met):
         channel = get(ratio, n)
         prior = channel + gamma * (get(before, n) - channel)
         put(after, n, prior)
-        if strategy.is_serial:
-            put(before, n, prior)
-        elif not strategy.carries:
-            put(before, n, channel * get(checks.tilt, v))
+        put(before, n, prior if strategy.is_serial else channel * get(checks.tilt, v))
     return True
 
 

@@ -31,7 +31,6 @@ class DecodingMethod:
     solutions: int = option(1, "legs that meet the syndrome before the lightest of them is taken", low=1)
     low: float = option(-0.24, "the smallest memory of a leg", low=-1, below=1)
     high: float = option(0.66, "the largest memory of a leg", low=-1, below=1)
-    carry: bool = option(False, "start a leg from the last posterior as message, and not only as memory")
     osd: Osd = option("none", "ordered statistics for shots that have not converged: none, 0, or cs (pairs)")
     osd_order: int = option(10, "pairs among so many columns are tried by cs", low=0, high=1000)
     seed: int = option(0, "of the memories", low=0)

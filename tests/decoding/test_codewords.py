@@ -25,6 +25,17 @@ def test_likeliest_word_on_a_tree() -> None:
     assert (result.corrections == best).all()
 
 
+@pytest.mark.parametrize("arity", [2, 40, 150])
+def test_one_check_of_many_bits(arity: int) -> None:
+    p = np.random.default_rng(arity).uniform(0.0, 1.0, (50, arity)) ** 6
+    others = np.stack([np.prod(np.delete(1 - 2 * p, i, axis=1), axis=1) for i in range(arity)], axis=1)
+    odds = np.log(p / (1 - p) * (1 - others) / (1 + others))
+    found = WordDecoder(np.ones((1, arity), int), "sum-product(iterations=1)").decode(np.log((1 - p) / p))
+    clear = (np.abs(odds) > 1e-3) & (found.iterations > 0)[:, None]  # not those that the channel makes words
+    assert (found.corrections == (odds > 0))[clear].all()
+    assert clear.mean() > 0.1
+
+
 def test_bits_in_the_same_checks_and_in_none() -> None:
     decoder = WordDecoder([[1, 1, 0]])
     found = decoder.decode([[3.0, -1.0, -2.0], [-3.0, 1.0, np.inf]])
