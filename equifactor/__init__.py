@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from equifactor._version import __version__
 
 if TYPE_CHECKING:
-    from equifactor import data, generators, metrics, plot, testing
+    from equifactor import data, decoding, generators, metrics, plot, testing
     from equifactor._sample import sample
     from equifactor._solve import solve
     from equifactor._solve_many import solve_many
@@ -127,6 +127,7 @@ __all__ = [
     "canonical_form",
     "compile",
     "data",
+    "decoding",
     "equivariance_error",
     "evaluate",
     "exact_marginals",
@@ -222,6 +223,7 @@ _MODULE_OF = {
     "canonical_form": "symmetry.canonical_forms",
     "compile": "graph.compiler",
     "data": "data",
+    "decoding": "decoding",
     "equivariance_error": "symmetry.auditing",
     "evaluate": "evaluation.campaign",
     "exact_marginals": "solvers.elimination.exact_batch",

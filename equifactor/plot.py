@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _SPINS = ("#2b6cb0", "#f7f7f5", "#c8553d")  # colours of state 0, of an undecided variable, of state 1
 _AGREE, _DIFFER = "#3d4852", "#d69e2e"  # colours of neighbours that prefer equal states, and of those that do not
 _INK = "#1a202c"
+_CURVES = ("#2b6cb0", "#c8553d", "#2f855a", "#d69e2e", "#6b46c1", "#3d4852")
 
 
 def plot_grid(
@@ -64,6 +65,48 @@ def plot_grid(
         note = "reference" if title == truth else f"largest error {worst:.2f}"
         ax.set_xlabel(note, fontsize=9, color=_INK)
     _legend(figure, axes, cmap)
+    return figure
+
+
+def plot_error_rates(
+    curves: Mapping[str, Sequence[tuple[float, int, int]]],
+    *,
+    x: str = "physical error rate",
+    y: str = "logical error rate",
+    log_x: bool = False,
+) -> Figure:
+    """Draw error rates with their binomial standard errors, one curve for each title, on a logarithmic axis.
+
+    A point at which no error was seen is drawn as an open triangle at the rate that is excluded with 95 %.
+
+    Args:
+        curves: by title, points (where, shots, errors); `where` is a noise rate or a signal-to-noise ratio.
+        x: what `where` is.
+        y: what the rate is.
+        log_x: whether the horizontal axis is logarithmic too.
+
+    Returns:
+        A figure that belongs to no window: `figure.savefig("rates.png")`.
+    """
+    if not any(curves.values()):
+        raise ModelError("there are no error rates to draw")
+    figure = _matplotlib()[0](figsize=(5.6, 4.2), dpi=160, layout="constrained")
+    ax = figure.subplots()
+    for n, (title, points) in enumerate(curves.items()):
+        colour = _CURVES[n % len(_CURVES)]
+        at, shots, errors = (np.array(column, float) for column in zip(*sorted(points), strict=True))
+        rate = errors / shots
+        seen = errors > 0
+        spread = np.sqrt(rate * (1.0 - rate) / shots)[seen]
+        ax.errorbar(
+            at[seen], rate[seen], np.minimum(spread, 0.99 * rate[seen]),
+            color=colour, marker="o", markersize=4, linewidth=1.4, capsize=2, label=title,
+        )  # fmt: skip
+        ax.plot(at[~seen], 3.0 / shots[~seen], color=colour, marker="v", markerfacecolor="white", linestyle="none")
+    ax.set(xlabel=x, ylabel=y, yscale="log", xscale="log" if log_x else "linear")
+    ax.grid(True, which="both", color="#e2e8f0", linewidth=0.6)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False, fontsize=9, labelcolor=_INK)
     return figure
 
 

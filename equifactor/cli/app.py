@@ -10,6 +10,7 @@ import typer
 from equifactor._version import __version__
 from equifactor.cli import audit_command as audit
 from equifactor.cli import convert_command as convert
+from equifactor.cli import decode_command as decode
 from equifactor.cli import dedupe_command as dedupe
 from equifactor.cli import demo_command as demo
 from equifactor.cli import download_command as download
@@ -48,6 +49,7 @@ for command, about in (
     (train, "A learned solver, trained on your models."),
     (model, "What a trained model file is."),
     (evaluate, "Solvers compared on models with known answers."),
+    (decode, "Shots of an error-correcting code."),
     (isomorphic, "Whether two models are one up to numbering."),
     (dedupe, "Classes of equal models in a folder."),
     (audit, "The symmetries of a solver, claimed and measured."),

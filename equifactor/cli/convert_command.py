@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -53,7 +53,7 @@ def convert(
 def _identity(path: str) -> tuple[int, int] | None:
     """What changes when a file is replaced; None where there is none."""
     try:
-        found = os.stat(path)
+        found = Path(path).stat()
     except OSError:
         return None
     return found.st_ino, found.st_mtime_ns

@@ -62,7 +62,7 @@ class LdpcCode:
             )
         check_size(COLUMN_WEIGHT * n)
         checks = regular_checks(n, num_checks, np.random.default_rng(whole("seed", seed, 0)))
-        return cls._of_edges(np.repeat(np.arange(n), COLUMN_WEIGHT), checks.ravel(), n)
+        return cls.of_edges(np.repeat(np.arange(n), COLUMN_WEIGHT), checks.ravel(), n)
 
     @classmethod
     def irregular(cls, bit_degrees: ArrayLike, check_degrees: ArrayLike, *, seed: int = 0) -> LdpcCode:
@@ -83,11 +83,11 @@ class LdpcCode:
                 raise OptionError(f"a {name} of degree {most} needs as many of the others, found {others}")
         check_size(int(bits.sum()))
         edges = matched_checks(bits, checks, np.random.default_rng(whole("seed", seed, 0)))
-        return cls._of_edges(*edges, len(bits))
+        return cls.of_edges(*edges, len(bits))
 
     @classmethod
-    def _of_edges(cls, bit: IntArray, check: IntArray, n: int) -> LdpcCode:
-        """The code of these edges (bit [e], ascending, and check [e]) over n bits."""
+    def of_edges(cls, bit: IntArray, check: IntArray, n: int) -> LdpcCode:
+        """The code of these edges (bit [e], ascending, and check [e]) over n bits; every check has one."""
         code = cls.__new__(cls)
         code.bits = bit[np.argsort(check, kind="stable")]
         code.check_ptr = ptr_of(np.bincount(check))

@@ -10,7 +10,9 @@ from equifactor import __version__
 from equifactor.cli.app import app
 from equifactor.generators import GENERATORS
 
-NAMES = "solve info convert generate solvers fit train model evaluate isomorphic dedupe audit download demo sample"
+NAMES = (
+    "solve sample info convert generate solvers fit train model evaluate decode isomorphic dedupe audit download demo"
+)
 
 
 SUBCOMMANDS = [[name] for name in NAMES.split()]

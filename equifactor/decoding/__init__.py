@@ -1,0 +1,62 @@
+"""Error correction: one code, any number of shots.
+
+V bits (errors that may have happened), M checks (detectors that some bit flips), E edges between them, L observables,
+N shots. A log ratio is ln P(0)/P(1), positive where a bit is likely not in error.
+
+decoder.py                         `Decoder`: checks what it is given, and calls an engine
+error_model.py, problem.py         the errors of a code; what is left of them to decide
+code_files.py, dem_text.py         codes from files and texts; stim_circuits.py from circuits
+methods.py                         the methods and their settings
+shot_store.py, decoding_result.py  the shots of a call, and its answers
+lane_engine.py, lane_kernels.py    the engine for the CPU, with check_rules.py and shot_vectors.py
+ordered_statistics.py              what is left to do where belief propagation does not converge; osd_kernels.py
+error_sampling.py, shot_files.py   shots that are drawn, and shots in files
+optimal_engine.py                  errors that are proven to be the likeliest, by the solvers of MAP
+bicycle.py                         quantum codes to try things on
+codewords.py                       words of classical codes over noisy channels
+sinter_plugin.py                   decoders for Sinter
+"""
+
+from typing import Any
+
+from equifactor.decoding.bicycle import bicycle_code
+from equifactor.decoding.codewords import (
+    BinarySymmetricChannel,
+    ErasureChannel,
+    WordDecoder,
+    WordErrors,
+    word_error_rates,
+)
+from equifactor.decoding.decoder import Decoder
+from equifactor.decoding.decoding_result import DecodingResult
+from equifactor.decoding.error_model import ErrorModel
+from equifactor.decoding.error_sampling import LogicalErrorRate, ShotSampler
+from equifactor.decoding.methods import METHODS, DecodingMethod
+
+__all__ = [
+    "METHODS",
+    "BinarySymmetricChannel",
+    "Decoder",
+    "DecodingMethod",
+    "DecodingResult",
+    "ErasureChannel",
+    "ErrorModel",
+    "LogicalErrorRate",
+    "ShotSampler",
+    "WordDecoder",
+    "WordErrors",
+    "bicycle_code",
+    "sinter_decoders",
+    "word_error_rates",
+]
+
+
+def sinter_decoders(**methods: str) -> dict[str, Any]:
+    """Decoders for Sinter: `equifactor-relay`, `equifactor-bp-osd` and one for every other method.
+
+    Args:
+        methods: further ones by name, such as `quick="relay(solutions=1)"` for `equifactor-quick`.
+    """
+    from equifactor.decoding.sinter_plugin import all_decoders
+
+    return all_decoders(**methods)

@@ -1,0 +1,191 @@
+"""`Decoder`: one code, any number of shots."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from equifactor.clock import Clock
+from equifactor.decoding.code_files import read_code
+from equifactor.decoding.decoding_result import DecodingResult
+from equifactor.decoding.error_model import ErrorModel
+from equifactor.decoding.error_sampling import LogicalErrorRate, ShotSampler
+from equifactor.decoding.methods import DecodingMethod, OptimalDecoding, parse_method
+from equifactor.decoding.problem import DecodingProblem
+from equifactor.decoding.shot_store import ShotStore, shot_source
+from equifactor.errors import OptionError
+from equifactor.progress import bar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike
+
+    from equifactor.solver import Progress
+    from equifactor.typing import BoolArray
+
+
+class DecodingEngine(Protocol):
+    """What decodes the shots of a store: `LaneEngine` on the CPU; another device brings another one."""
+
+    def decode(self, store: ShotStore, clock: Clock, report: Callable[[int], None]) -> None:
+        """Fill the answers of the store, until the clock has stopped; `report` is told how many shots are done."""
+
+
+class Decoder:
+    """Finds likely errors that explain the detectors of a shot, and says which observables they flip.
+
+    Args:
+        checks: [D, E] matrix of zeros and ones, numpy or scipy.sparse: which detectors each error flips. Or an
+            `ErrorModel`, or a path (.alist, .npz, .dem, .stim; also .gz, .xz).
+        priors: [E] probabilities of the errors, or one for all; not needed where a model or a file states them.
+        observables: [L, E] matrix of zeros and ones, or None where only corrections count.
+        method: `relay`, `memory`, `min-sum`, `sum-product`, `bp-osd`, `optimal`, or one with settings such as
+            `relay(solutions=3)`.
+        device: `cpu`, or `cuda` for a GPU of NVIDIA.
+        settings: of the method, such as `iterations=200`; they come after those in the text.
+
+    Examples:
+        >>> import equifactor as ef
+        >>> decoder = ef.decoding.Decoder([[1, 1, 0], [0, 1, 1]], 0.1, [[1, 0, 0]], method="min-sum")
+        >>> result = decoder.decode([[1, 0], [1, 1]], corrections=True)
+        >>> result.corrections.tolist(), result.flips.tolist()
+        ([[1, 0, 0], [0, 1, 0]], [[True], [False]])
+    """
+
+    def __init__(
+        self,
+        checks: Any,
+        priors: ArrayLike | None = None,
+        observables: Any = None,
+        method: str | DecodingMethod = "relay",
+        *,
+        device: str = "cpu",
+        **settings: Any,
+    ) -> None:
+        self.method = parse_method(method, settings)
+        if isinstance(checks, (ErrorModel, str)) or hasattr(checks, "__fspath__"):
+            if observables is not None:
+                raise OptionError("observables go with a matrix; a model or a file states its own")
+            prior = None if priors is None else float(np.asarray(priors))
+            self.model = read_code(checks, prior=prior)
+        elif priors is None:
+            raise OptionError("a check matrix needs priors: the probability of each column, or one for all")
+        else:
+            self.model = ErrorModel.of_matrices(checks, priors, observables)
+        self.problem = DecodingProblem.of(self.model)
+        self._engine = engine_of(device, self.problem, self.method)
+
+    @classmethod
+    def from_dem(
+        cls,
+        source: Any,
+        method: str | DecodingMethod = "relay",
+        *,
+        basis: str | None = None,
+        device: str = "cpu",
+        **settings: Any,
+    ) -> Decoder:
+        """A decoder for a detector error model or a circuit.
+
+        Args:
+            source: a `stim.DetectorErrorModel` or `stim.Circuit`, the text of a model, or a path (.dem, .stim).
+            method: as for the class.
+            basis: `X` or `Z` decodes a circuit from the detectors of that basis alone; shots keep all detectors of
+                that choice, ascending.
+            device: `cpu`, or `cuda` for a GPU of NVIDIA.
+            settings: of the method.
+        """
+        return cls(read_code(source, basis=basis), method=method, device=device, **settings)
+
+    def __repr__(self) -> str:
+        return f"Decoder({self.model!r}, {self.method})"
+
+    def decode(
+        self,
+        shots: ArrayLike,
+        *,
+        packed: bool = False,
+        corrections: bool = False,
+        time_limit: float | None = None,
+        progress: Progress | bool = False,
+    ) -> DecodingResult:
+        """Decode shots, each on its own; Ctrl-C and the time limit end it with what is done.
+
+        Args:
+            shots: [N, D] which detectors fired, booleans or zeros and ones; or with `packed` [N, ceil(D/8)] bytes in
+                little bit order, as Stim writes b8.
+            packed: whether shots are packed.
+            corrections: whether to keep the errors found, N times E bytes.
+            time_limit: seconds.
+            progress: True for a bar on the terminal, or a function of (done, total, note).
+        """
+        source, count = shot_source(shots, self.model.num_detectors, packed)
+        store = ShotStore(self.problem, source, count, corrections)
+        return answered(self._engine, store, Clock(time_limit), progress, str(self.method))
+
+    def logical_error_rate(
+        self,
+        shots: int,
+        *,
+        seed: int = 0,
+        time_limit: float | None = None,
+        progress: Progress | bool = False,
+    ) -> LogicalErrorRate:
+        """How often this decoder is wrong about an observable, on shots drawn from its own model.
+
+        Args:
+            shots: their number.
+            seed: of the shots, which do not depend on the method.
+            time_limit: seconds, after which the shots done so far count.
+            progress: True for a bar on the terminal, or a function of (done, total, note).
+        """
+        sampler = ShotSampler(self.model, seed)
+        truth = np.zeros((shots, self.model.num_observables), bool)
+
+        def source(first: int, last: int) -> BoolArray:
+            detectors, truth[first:last] = sampler.sample(first, last)
+            return detectors
+
+        store = ShotStore(self.problem, source, shots, keep=False)
+        result = answered(self._engine, store, Clock(time_limit), progress, str(self.method))
+        wrong = result.errors(truth) & result.decoded
+        return LogicalErrorRate(int(result.decoded.sum()), int(wrong.sum()), result)
+
+
+def answered(
+    engine: DecodingEngine, store: ShotStore, clock: Clock, progress: Progress | bool, method: str
+) -> DecodingResult:
+    """Let an engine answer the shots of a store, with a bar where one is wanted."""
+    with clock.catch_interrupt(), bar(progress, "decoding") as report:
+
+        def tell(done: int) -> None:
+            if report is not None:
+                report(done, store.count, "")
+
+        engine.decode(store, clock, tell)
+    problem = store.problem
+    kept = problem.corrections(store.correction) if store.keep else None
+    return DecodingResult(
+        (store.flips.astype(bool) ^ problem.certain_flips) & store.decoded[:, None],
+        store.converged & store.explicable & store.decoded,
+        store.iterations, store.weight, kept, store.decoded, clock.interrupted, store.proven, clock.seconds, method,
+    )  # fmt: skip
+
+
+def engine_of(device: str, problem: DecodingProblem, method: DecodingMethod) -> DecodingEngine:
+    """The engine of a device."""
+    if isinstance(method, OptimalDecoding):
+        if device != "cpu":
+            raise OptionError("optimal proves its answers on the CPU: use device='cpu', or method='relay'")
+        from equifactor.decoding.optimal_engine import OptimalEngine
+
+        return OptimalEngine(problem, method)
+    if device != "cpu":
+        from equifactor.decoding.gpu_engine import GpuEngine
+
+        return GpuEngine(problem, method, device)
+    from equifactor.decoding.lane_engine import LaneEngine
+
+    return LaneEngine(problem, method)

@@ -1,0 +1,59 @@
+"""What comes back from a decoder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from equifactor.typing import BoolArray, FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class DecodingResult:
+    """The answers for N shots.
+
+    Attributes:
+        flips: [N, L] which observables the errors have flipped.
+        converged: [N] whether the errors found explain the shot.
+        iterations: [N] iterations of belief propagation, over all legs.
+        weight: [N] sum of ln (1-p)/p of the errors found: the smaller, the likelier.
+        corrections: [N, E] the errors found, or None where they were not asked for.
+        decoded: [N] False for shots that were not reached before Ctrl-C or the time limit.
+        interrupted: whether it was Ctrl-C.
+        proven: [N] whether no likelier errors explain the shot, or None where the method does not say.
+        seconds: the time it took.
+        method: the method as text.
+    """
+
+    flips: BoolArray
+    converged: BoolArray
+    iterations: NDArray[np.int32]
+    weight: FloatArray
+    corrections: NDArray[np.uint8] | None
+    decoded: BoolArray
+    interrupted: bool
+    proven: BoolArray | None
+    seconds: float
+    method: str
+
+    def __len__(self) -> int:
+        return len(self.converged)
+
+    def __repr__(self) -> str:
+        done = int(self.decoded.sum())
+        speed = done / self.seconds if self.seconds else float("inf")
+        share = self.converged.sum() / max(done, 1)
+        proven = "" if self.proven is None else f", {self.proven.sum() / max(done, 1):.2%} proven"
+        return (
+            f"DecodingResult({done} of {len(self)} shots, {share:.2%} converged{proven}, "
+            f"{speed:.4g} shots/s by {self.method})"
+        )
+
+    def errors(self, flips: BoolArray) -> BoolArray:
+        """[N] whether the flips found differ from the true ones [N, L] in any observable."""
+        return np.asarray((self.flips != flips).any(axis=1))

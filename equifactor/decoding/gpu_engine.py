@@ -1,0 +1,226 @@
+"""The engine of decoding on a GPU: thousands of shots at a time, iterations captured as CUDA graphs."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from equifactor.decoding.gpu_lanes import Arrivals, GpuLanes, memories
+from equifactor.decoding.lane_engine import tilts
+from equifactor.decoding.ordered_statistics import OrderedStatistics
+from equifactor.errors import OptionError
+from equifactor.graph.pointers import ptr_of
+from equifactor.torch_device import check_device
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import torch
+    from numpy.typing import NDArray
+
+    from equifactor.clock import Clock
+    from equifactor.decoding.methods import DecodingMethod
+    from equifactor.decoding.problem import DecodingProblem
+    from equifactor.decoding.shot_store import ShotStore
+    from equifactor.typing import IntArray
+
+_MOST_LANES = 16384
+_FEWEST_LANES = 128
+_SHARE = 0.5  # of the free memory
+_ROUND = 8  # iterations between two looks of the host
+
+
+class GpuEngine:
+    """Decodes by belief propagation, up to 16,384 shots at a time; lanes of finished shots take new ones."""
+
+    def __init__(self, problem: DecodingProblem, method: DecodingMethod, device: str) -> None:
+        check_device(device)
+        import torch
+
+        if importlib.util.find_spec("triton") is None:
+            raise OptionError("decoding on a GPU needs Triton, which is not installed: pip install triton")
+        if method.schedule == "serial":
+            raise OptionError("the serial schedule is for the CPU: checks wait for each other; use schedule=parallel")
+        self.problem, self.method, self.device = problem, method, torch.device(device)
+        self.statistics = OrderedStatistics(problem, method) if method.osd != "none" else None
+        bit_ptr = ptr_of(np.bincount(problem.bit_of_edge, minlength=problem.num_bits))
+        edge_of_bit = np.argsort(problem.bit_of_edge, kind="stable")
+        parts = (problem.check_ptr, problem.bit_of_edge, bit_ptr, edge_of_bit)
+        self.check_ptr, self.bit_of_edge, self.bit_ptr, self.edge_of_bit = (
+            torch.from_numpy(part.astype(np.int32)).to(self.device) for part in parts
+        )
+        self.tilt = torch.from_numpy(tilts(problem.num_bits)).to(self.device)
+        self.gamma = torch.from_numpy(memories(method, problem.num_bits)).to(self.device)
+        observables = np.zeros((problem.model.num_observables, problem.num_bits), np.float32)
+        for n, (begin, end) in enumerate(zip(problem.observable_ptr[:-1], problem.observable_ptr[1:], strict=True)):
+            observables[n, problem.observable_bits[begin:end]] = 1.0
+        self.observables = torch.from_numpy(observables).to(self.device)
+
+    def decode(self, store: ShotStore, clock: Clock, report: Callable[[int], None]) -> None:
+        """Answer all shots of the store, or as many as the clock allows; `report` is told how many are done."""
+        import torch
+
+        with torch.cuda.device(self.device):
+            lanes = self._lanes(self._width(store.count, store.ratios is not None), store.ratios is not None)
+            arrivals = Arrivals(self, store)
+            self.iterate(lanes)  # compiles; the lanes are empty
+            run = CapturedIterations(self, lanes)
+            while not clock.stopped:
+                free = torch.nonzero(lanes.finished).flatten()
+                self._take_out(store, lanes, free)
+                self._fill(lanes, free, arrivals)
+                live = lanes.width - int(lanes.finished.sum())
+                report(arrivals.begun - live)
+                if live == 0 and arrivals.over:
+                    return
+                if arrivals.over and 2 * live <= lanes.width > _FEWEST_LANES:
+                    width = max(_FEWEST_LANES, 1 << (live - 1).bit_length())
+                    lanes = lanes.chosen(torch.argsort(lanes.finished, stable=True)[:width])
+                    run = CapturedIterations(self, lanes)
+                run()
+            store.decoded[lanes.shot[lanes.finished == 0].cpu().numpy()] = False
+            store.decoded[arrivals.shots] = False
+            store.decoded[arrivals.seen :] = False
+
+    def _width(self, count: int, own_ratios: bool) -> int:
+        import torch
+
+        p = self.problem
+        per_lane = 4 * len(p.bit_of_edge) + p.num_bits * (14 if own_ratios else 10) + p.num_checks + 64
+        room = int(_SHARE * torch.cuda.mem_get_info()[0]) // per_lane
+        wanted = min(_MOST_LANES, 1 << max(0, count - 1).bit_length(), 1 << max(0, room.bit_length() - 1))
+        return max(_FEWEST_LANES, wanted)
+
+    def _lanes(self, width: int, own_ratios: bool) -> GpuLanes:
+        import torch
+
+        p = self.problem
+
+        def zeros(*shape: int, dtype: torch.dtype = torch.int32) -> torch.Tensor:
+            return torch.zeros(*shape, dtype=dtype, device=self.device)
+
+        rows = {"before": p.num_bits, "prior": p.num_bits, "message": len(p.bit_of_edge)}
+        bits = {"decided": p.num_bits, "best": p.num_bits, "syndrome": p.num_checks}
+        counters = ("leg", "iteration", "total", "found", "unmet", "event", "action")
+        common = torch.from_numpy(p.ratio.astype(np.float32)).to(self.device)
+        return GpuLanes(
+            ratio=zeros(p.num_bits, width, dtype=torch.float32) if own_ratios else common,
+            shot=zeros(width, dtype=torch.int64) - 1,
+            finished=zeros(width) + 1,
+            keep=zeros(width, dtype=torch.float32),
+            weight=zeros(width, dtype=torch.int64),
+            best_weight=zeros(width, dtype=torch.int64),
+            **{name: zeros(count, width, dtype=torch.float32) for name, count in rows.items()},
+            **{name: zeros(count, width, dtype=torch.int8) for name, count in bits.items()},
+            **{name: zeros(width) for name in counters},
+        )
+
+    def _fill(self, lanes: GpuLanes, free: torch.Tensor, arrivals: Arrivals) -> None:
+        """Put the next shots into free lanes."""
+        import torch
+
+        def moved(array: NDArray[Any]) -> torch.Tensor:
+            return torch.from_numpy(np.ascontiguousarray(array)).to(self.device)
+
+        begin = 0
+        while begin < len(free) and not arrivals.over:
+            shots, syndromes, ratio = arrivals.take(len(free) - begin)
+            lane = free[begin : begin + len(shots)]
+            begin += len(shots)
+            lanes.syndrome[:, lane] = moved(syndromes.T.astype(np.int8))
+            if lanes.ratio.ndim == 2:
+                lanes.ratio[:, lane] = moved(ratio.T)
+            channel = lanes.ratio[:, lane] if lanes.ratio.ndim == 2 else lanes.ratio[:, None].expand(-1, len(shots))
+            lanes.before[:, lane] = channel * self.tilt[:, None]
+            lanes.prior[:, lane] = channel
+            lanes.shot[lane] = moved(shots)
+            for counter in (lanes.finished, lanes.leg, lanes.iteration, lanes.total, lanes.found, lanes.unmet):
+                counter[lane] = 0
+            lanes.keep[lane] = 0.0
+
+    def answer_trivial(self, store: ShotStore, shots: IntArray, likely: NDArray[np.bool_]) -> None:
+        """Answer shots that are explained by the errors that the channel's word says are likely."""
+        store.converged[shots] = True
+        store.weight[shots] = np.minimum(self.problem.ratio, 0.0).sum()
+        store.flips[shots] = self.observables.cpu().numpy() @ likely % 2
+        if len(store.correction):
+            store.correction[shots] = np.packbits(likely, bitorder="little")
+
+    def _take_out(self, store: ShotStore, lanes: GpuLanes, free: torch.Tensor) -> None:
+        """Write the answers of the finished lanes that have a shot."""
+        from equifactor.decoding.gpu_kernels import FIXED
+
+        free = free[lanes.shot[free] >= 0]
+        if len(free) == 0:
+            return
+        shots = lanes.shot[free].cpu().numpy()
+        lanes.shot[free] = -1
+        best = lanes.best[:, free]
+        store.converged[shots] = (lanes.found[free] > 0).cpu().numpy()
+        store.iterations[shots] = lanes.total[free].cpu().numpy()
+        store.weight[shots] = lanes.best_weight[free].cpu().numpy() / FIXED
+        store.flips[shots] = (self.observables @ best.float()).remainder(2.0).T.cpu().numpy()
+        if len(store.correction):
+            store.correction[shots] = np.packbits(best.T.cpu().numpy().astype(np.uint8), axis=1, bitorder="little")
+        if self.statistics is not None:
+            failed = free[lanes.found[free] == 0]
+            if len(failed):
+                which = shots[~store.converged[shots]]
+                posterior = np.ascontiguousarray(lanes.before[:, failed].T.cpu().numpy())
+                syndrome = np.ascontiguousarray(lanes.syndrome[:, failed].T.cpu().numpy().astype(np.uint8))
+                self.statistics.decode(store, which, posterior, syndrome)
+
+    def iterate(self, s: GpuLanes) -> None:
+        """One iteration of all lanes."""
+        from equifactor.decoding import gpu_kernels as kernels
+        from equifactor.decoding.check_rules import LARGEST
+
+        e, p, m = self, self.problem, self.method
+        width, legs = s.width, m.legs + 1
+        block, rows, shared = _FEWEST_LANES, 64, s.ratio.ndim == 1
+        by_lane, tiles = (width // block,), (-(-p.num_bits // rows), width // 64)
+        kernels.answer_checks[(p.num_checks, width // block)](
+            s.before, s.message, s.keep, s.syndrome, s.iteration, e.check_ptr, e.bit_of_edge, float(m.scale), width,
+            IS_SUM=m.rule == "sum-product", LARGEST=float(LARGEST), BLOCK=block,
+        )  # fmt: skip
+        kernels.add_up_bits[(p.num_bits, width // block)](
+            s.before, s.prior, s.message, s.decided, s.ratio, e.gamma, s.leg, s.finished, e.bit_ptr, e.edge_of_bit,
+            legs, width, SHARED=shared, BLOCK=block,
+        )  # fmt: skip
+        kernels.compare_syndromes[(p.num_checks, width // block)](
+            s.decided, s.syndrome, s.unmet, e.check_ptr, e.bit_of_edge, width, BLOCK=block
+        )
+        kernels.count_iteration[by_lane](
+            s.unmet, s.finished, s.keep, s.iteration, s.total, s.leg, s.event, s.weight,
+            m.iterations, m.leg_iterations, BLOCK=block,
+        )  # fmt: skip
+        kernels.weigh[tiles](
+            s.event, s.decided, s.ratio, s.weight, p.num_bits, width,
+            UNIT=kernels.FIXED, SHARED=shared, ROWS=rows, BLOCK=64,
+        )  # fmt: skip
+        kernels.judge[by_lane](
+            s.event, s.weight, s.best_weight, s.found, s.leg, s.iteration, s.keep, s.finished, s.action,
+            m.legs, m.solutions, BLOCK=block,
+        )  # fmt: skip
+        kernels.apply[tiles](
+            s.action, s.decided, s.best, s.before, s.prior, s.ratio, e.tilt, e.gamma, s.leg, p.num_bits, legs,
+            width, SHARED=shared, CARRIES=m.carry, ROWS=rows, BLOCK=64,
+        )  # fmt: skip
+
+
+class CapturedIterations:
+    """Some iterations over lanes, captured once and replayed."""
+
+    def __init__(self, engine: GpuEngine, lanes: GpuLanes) -> None:
+        import torch
+
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            for _ in range(_ROUND):
+                engine.iterate(lanes)
+
+    def __call__(self) -> None:
+        """Make these iterations."""
+        self.graph.replay()

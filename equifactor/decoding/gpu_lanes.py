@@ -1,0 +1,116 @@
+"""What decoding on a GPU works on: the state of its lanes, the memories of its legs, and the shots that wait."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import torch
+    from numpy.typing import NDArray
+
+    from equifactor.decoding.gpu_engine import GpuEngine
+    from equifactor.decoding.methods import DecodingMethod
+    from equifactor.decoding.shot_store import ShotStore
+    from equifactor.typing import IntArray
+
+
+@dataclass(eq=False)
+class GpuLanes:
+    """The state of B shots; rows of B lanes."""
+
+    ratio: torch.Tensor  # [V] what the channel says to all shots, or [V, B]
+    before: torch.Tensor  # [V, B] posteriors
+    prior: torch.Tensor  # [V, B] what stands for the channel's word
+    message: torch.Tensor  # [E, B] from checks to bits
+    decided: torch.Tensor  # [V, B] bytes: the errors that the posteriors stand for
+    best: torch.Tensor  # [V, B] bytes: the lightest errors found that meet the syndrome
+    syndrome: torch.Tensor  # [M, B] bytes
+    shot: torch.Tensor  # [B] number of the shot, -1 where there is none
+    finished: torch.Tensor  # [B] 1 where there is nothing to do
+    leg: torch.Tensor  # [B]
+    iteration: torch.Tensor  # [B] of the leg
+    total: torch.Tensor  # [B] iterations of the shot
+    found: torch.Tensor  # [B] solutions
+    keep: torch.Tensor  # [B] 0 in the first iteration of a leg, else 1
+    unmet: torch.Tensor  # [B]
+    event: torch.Tensor  # [B]
+    action: torch.Tensor  # [B]
+    weight: torch.Tensor  # [B] whole numbers
+    best_weight: torch.Tensor  # [B]
+
+    @property
+    def width(self) -> int:
+        """B."""
+        return len(self.shot)
+
+    def chosen(self, lanes: torch.Tensor) -> GpuLanes:
+        """Copies of some lanes, side by side."""
+        parts = {f.name: getattr(self, f.name) for f in fields(self)}
+        return GpuLanes(**{
+            name: part if name == "ratio" and part.ndim == 1 else part.index_select(-1, lanes)
+            for name, part in parts.items()
+        })  # fmt: skip
+
+
+def memories(method: DecodingMethod, num_bits: int) -> NDArray[np.float32]:
+    """[V, 1 + legs] the memory of every bit in every leg, the same numbers as on the CPU."""
+    leg = np.arange(1, method.legs + 1, dtype=np.uint64)
+    golden = np.uint64(0x9E3779B97F4A7C15)
+    with np.errstate(over="ignore"):
+        key = np.uint64(method.seed) * golden + (leg << np.uint64(32)) + np.arange(num_bits, dtype=np.uint64)[:, None]
+        z = key * golden + golden
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        z = z ^ (z >> np.uint64(31))
+    uniform = (z >> np.uint64(11)).astype(np.float64) / 2**53
+    drawn = method.low + (method.high - method.low) * uniform
+    return np.concatenate([np.full((num_bits, 1), method.memory), drawn], axis=1).astype(np.float32)
+
+
+class Arrivals:
+    """The shots of a store that still wait for a lane; those that the channel's word alone explains are answered."""
+
+    def __init__(self, engine: GpuEngine, store: ShotStore) -> None:
+        self.engine, self.store, self.chunks = engine, store, store.chunks()
+        self.shots: IntArray
+        self.syndromes: NDArray[np.uint8]
+        self.ratio: NDArray[np.float32]
+        self.seen = 0  # shots before this one have been looked at
+        self.over = False
+        self._next_chunk()
+
+    @property
+    def begun(self) -> int:
+        """The shots that do not wait."""
+        return self.seen - len(self.shots)
+
+    def take(self, count: int) -> tuple[IntArray, NDArray[np.uint8], NDArray[np.float32]]:
+        """Numbers [n], syndromes [n, M] and log ratios ([n, V] or [1, V]) of at most `count` shots, at least one."""
+        taken = self.shots[:count], self.syndromes[:count], self.ratio if len(self.ratio) == 1 else self.ratio[:count]
+        self.shots, self.syndromes = self.shots[count:], self.syndromes[count:]
+        self.ratio = self.ratio if len(self.ratio) == 1 else self.ratio[count:]
+        if len(self.shots) == 0:
+            self._next_chunk()
+        return taken
+
+    def _next_chunk(self) -> None:
+        """Read on until a shot waits."""
+        p, self.shots = self.engine.problem, np.zeros(0, np.int64)
+        while len(self.shots) == 0:
+            chunk = next(self.chunks, None)
+            if chunk is None:
+                self.over = True
+                return
+            first, packed, self.ratio, _ = chunk
+            self.seen = first + len(packed)
+            self.shots = np.arange(first, self.seen)
+            self.syndromes = np.unpackbits(packed, axis=1, bitorder="little", count=p.num_checks)
+            if self.store.ratios is None:
+                likely = self.ratio[0] < 0
+                parity = np.add.reduceat(likely[p.bit_of_edge].astype(np.uint8), p.check_ptr[:-1]) % 2
+                trivial = (self.syndromes == parity).all(axis=1)
+                self.engine.answer_trivial(self.store, self.shots[trivial], likely)
+                self.shots, self.syndromes = self.shots[~trivial], self.syndromes[~trivial]

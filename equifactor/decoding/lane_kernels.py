@@ -1,0 +1,322 @@
+# mypy: ignore-errors
+"""Decoding of many shots by belief propagation on the CPU: every lane of a vector is a shot of its own.
+
+What shot f says of bit v is at `v LANES + f`, of edge e at `e LANES + f`, so that all lanes take the same steps and no
+arithmetic runs across lanes: a shot's answer does not depend on its neighbours. A lane whose shot has met its syndrome,
+or has spent its iterations, takes the next shot from the queue. A positive log ratio ln P(0)/P(1) says that the bit is
+not in error.
+
+One sweep turns `posterior` into `following`: the message of a bit to a check is its posterior without what the check
+said before, the check answers, and its answers add up to the next posterior.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equifactor.decoding.check_rules import answer_min_sum, answer_sum_product
+from equifactor.decoding.shot_vectors import LANES, add, load, multiply, multiply_add, signs, store, subtract
+from equifactor.numerics.fastmath import get, put
+from equifactor.numerics.jit import fast_kernel, inlined
+from equifactor.typing import FloatArray, IntArray
+
+SHOT, LEG, ITERATION, TOTAL, SOLUTIONS = range(5)  # rows of LaneState.counter
+CURSOR, FAILED, LIVE, SIDE = range(4)  # what `place` holds
+_ONE = np.uint32(1)
+_UNIT = 1.0 / 2**53
+
+
+class Checks(NamedTuple):
+    """The code: which bits are in which check and observable."""
+
+    check_ptr: IntArray  # [M+1]
+    bit_of_edge: IntArray  # [E] check by check
+    observable_ptr: IntArray  # [L+1]
+    observable_bits: IntArray
+    tilt: NDArray[np.float32]  # [V] factors near 1 of the first messages: no two bits are equally sure for ever
+
+
+class Strategy(NamedTuple):
+    """What a method does: `equifactor.decoding.methods` says what each number means."""
+
+    is_sum: bool
+    is_serial: bool
+    scale: float
+    first_iterations: int
+    leg_iterations: int
+    legs: int
+    solutions: int
+    memory: float
+    low: float
+    high: float
+    seed: int
+
+
+class LaneState(NamedTuple):
+    """The shots at work."""
+
+    ratio: NDArray[np.float32]  # [V LANES] what the channel says
+    memory: NDArray[np.float32]  # [V LANES] share of the last posterior that replaces the channel's word
+    posterior: NDArray[np.float32]  # [2, V LANES] before and after a sweep
+    message: NDArray[np.float32]  # [E LANES] from checks to bits
+    syndrome: NDArray[np.uint32]  # [M] bit f is that of lane f, here and below
+    decided: NDArray[np.uint32]  # [V] the errors that the posteriors stand for
+    best: NDArray[np.uint32]  # [V] the lightest errors found that meet the syndrome
+    best_weight: FloatArray  # [LANES]
+    counter: IntArray  # [5, LANES] SHOT .. SOLUTIONS; a lane without a shot has SHOT -1
+    scale: NDArray[np.float32]  # [LANES] of the answers of checks
+    keep: NDArray[np.float32]  # [LANES] 0 in the first sweep of a leg, in which no check has said anything yet, else 1
+    work: NDArray[np.float32]  # [longest check LANES] the messages of one check
+    scratch: NDArray[np.float32]  # [longest check 4 LANES]
+
+
+class ShotQueue(NamedTuple):
+    """Shots that wait for a lane."""
+
+    first: int  # number of the first one
+    more: bool  # whether others will follow
+    syndrome: NDArray[np.uint8]  # [C, ceil(M/8)] little bit order
+    ratio: NDArray[np.float32]  # [C, V], or [1, V] where all shots have the same
+
+
+class ShotAnswers(NamedTuple):
+    """What is known of all shots."""
+
+    correction: NDArray[np.uint8]  # [N, ceil(V/8)], or [0, 0] where nobody wants it
+    flips: NDArray[np.uint8]  # [N, L]
+    converged: NDArray[np.bool_]  # [N]
+    iterations: NDArray[np.int32]  # [N]
+    weight: FloatArray  # [N]
+    failed_shot: IntArray  # [B] shots that have failed since the last call
+    failed_posterior: NDArray[np.float32]  # [B, V] with B of at least LANES, or 0 where nobody wants them
+    failed_syndrome: NDArray[np.uint8]  # [B, M]
+
+
+@fast_kernel
+def run_lanes(checks, strategy, state, queue, answers, place, sweeps):
+    """Decode until no shot is left, or the queue is empty and more shots wait behind it, or too many have failed.
+
+    Args:
+        checks: the code.
+        strategy: the method.
+        state: the lanes, which go on where the last call left them.
+        queue: shots that wait.
+        answers: filled, shot by shot.
+        place: [4] CURSOR the next shot in the queue, FAILED shots so far, LIVE lanes, SIDE of the posteriors.
+        sweeps: the largest number of sweeps, after which the caller may look at the clock.
+    """
+    checks, strategy, state = Checks(*checks), Strategy(*strategy), LaneState(*state)
+    queue, answers = ShotQueue(*queue), ShotAnswers(*answers)
+    counter = state.counter
+    wants_failed = len(answers.failed_shot) > 0
+    for lane in range(LANES):
+        if counter[SHOT, lane] < 0:
+            _begin_shot(checks, strategy, state, queue, answers, place, lane)
+    for _ in range(sweeps):
+        live = _live(counter, place)
+        if live == 0 or (queue.more and place[LIVE] < LANES):
+            break
+        if wants_failed and place[FAILED] + LANES > len(answers.failed_shot):
+            break
+        for lane in range(LANES):
+            counter[ITERATION, lane] += 1
+            counter[TOTAL, lane] += 1
+            state.scale[lane] = strategy.scale if strategy.scale > 0.0 else 1.0 - 0.5 ** counter[ITERATION, lane]
+        _sweep(checks, strategy, state, place)
+        state.keep[:] = 1.0
+        met = _met(checks, state, live)
+        for lane in range(LANES):
+            if (live >> np.uint32(lane)) & _ONE:
+                has_met = ((met >> np.uint32(lane)) & _ONE) > 0
+                limit = strategy.first_iterations if counter[LEG, lane] == 0 else strategy.leg_iterations
+                over = has_met or counter[ITERATION, lane] >= limit
+                if over and not _next_leg(checks, strategy, state, place, lane, has_met):
+                    _give(checks, state, answers, place, lane)
+                    _begin_shot(checks, strategy, state, queue, answers, place, lane)
+    _live(counter, place)
+
+
+@inlined
+def _live(counter, place):
+    """Bit f is set where lane f has a shot; their number is written down."""
+    live = np.uint32(0)
+    place[LIVE] = 0
+    for lane in range(LANES):
+        if counter[SHOT, lane] >= 0:
+            live = np.uint32(live | (_ONE << np.uint32(lane)))
+            place[LIVE] += 1
+    return live
+
+
+@fast_kernel
+def _sweep(checks, strategy, state, place):
+    """One iteration of all lanes; then `decided` says what the posteriors stand for."""
+    side = place[SIDE]
+    before, after = state.posterior[side], state.posterior[1 - side]
+    work, message = state.work, state.message
+    keep, scale = load(state.keep, 0), load(state.scale, 0)
+    check_ptr, bit_of_edge = checks.check_ptr, checks.bit_of_edge
+    for c in range(len(check_ptr) - 1):
+        begin = check_ptr[c]
+        arity = check_ptr[c + 1] - begin
+        for s in range(arity):
+            v, e = get(bit_of_edge, begin + s) * LANES, (begin + s) * LANES
+            store(work, s * LANES, subtract(load(before, v), multiply(load(message, e), keep)))
+        if strategy.is_sum:
+            answer_sum_product(work, state.scratch, arity, state.syndrome[c])
+        else:
+            answer_min_sum(work, arity, state.syndrome[c], scale)
+        if strategy.is_serial:
+            for s in range(arity):
+                v, e = get(bit_of_edge, begin + s) * LANES, (begin + s) * LANES
+                answer = load(work, s * LANES)
+                change = subtract(answer, multiply(load(message, e), keep))
+                store(message, e, answer)
+                store(before, v, add(load(before, v), change))
+        else:
+            for s in range(arity):
+                v, e = get(bit_of_edge, begin + s) * LANES, (begin + s) * LANES
+                answer = load(work, s * LANES)
+                store(message, e, answer)
+                store(after, v, add(load(after, v), answer))
+    ratio, memory, decided = state.ratio, state.memory, state.decided
+    for v in range(len(decided)):
+        n = v * LANES
+        channel = load(ratio, n)
+        posterior = load(before, n) if strategy.is_serial else load(after, n)
+        put(decided, v, signs(posterior))
+        prior = multiply_add(load(memory, n), subtract(posterior, channel), channel)
+        if strategy.is_serial:  # what stands for the channel moves, and the posterior with it
+            store(before, n, add(posterior, subtract(prior, load(after, n))))
+            store(after, n, prior)
+        else:
+            store(before, n, prior)
+    if not strategy.is_serial:
+        place[SIDE] = 1 - side
+
+
+@fast_kernel
+def _met(checks, state, asked):
+    """Bit f is set where lane f is asked for and what it has decided meets its syndrome."""
+    check_ptr, bit_of_edge, decided = checks.check_ptr, checks.bit_of_edge, state.decided
+    met = asked
+    for c in range(len(check_ptr) - 1):
+        parity = state.syndrome[c]
+        for e in range(check_ptr[c], check_ptr[c + 1]):
+            parity ^= get(decided, get(bit_of_edge, e))
+        met = np.uint32(met & ~parity)
+        if met == 0:
+            break
+    return met
+
+
+@fast_kernel
+def _next_leg(checks, strategy, state, place, lane, has_met):
+    """Keep what a leg has found, and start another one; False where the shot is done."""
+    counter, ratio, memory = state.counter, state.ratio, state.memory
+    bit = np.uint32(_ONE << np.uint32(lane))
+    if has_met or counter[SOLUTIONS, lane] == 0:
+        weight = 0.0
+        for v in range(len(state.decided)):
+            if get(state.decided, v) & bit:
+                weight += get(ratio, v * LANES + lane)
+        if weight < state.best_weight[lane] or not has_met or counter[SOLUTIONS, lane] == 0:
+            state.best_weight[lane] = weight
+            for v in range(len(state.decided)):
+                put(state.best, v, (get(state.best, v) & ~bit) | (get(state.decided, v) & bit))
+    counter[SOLUTIONS, lane] += has_met
+    if counter[SOLUTIONS, lane] >= strategy.solutions or counter[LEG, lane] >= strategy.legs:
+        return False
+    counter[LEG, lane] += 1
+    counter[ITERATION, lane] = 0
+    state.keep[lane] = 0.0
+    before, after = state.posterior[place[SIDE]], state.posterior[1 - place[SIDE]]
+    key = np.uint64(strategy.seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(counter[LEG, lane] << 32)
+    for v in range(len(state.decided)):
+        n = v * LANES + lane
+        gamma = np.float32(strategy.low + (strategy.high - strategy.low) * _uniform(key + np.uint64(v)))
+        put(memory, n, gamma)
+        channel = get(ratio, n)
+        prior = channel + gamma * (get(before, n) - channel)
+        put(after, n, prior)
+        put(before, n, prior if strategy.is_serial else channel * get(checks.tilt, v))
+    return True
+
+
+@inlined
+def _uniform(key):
+    """A number from [0, 1) that is a function of the key: the finaliser of SplitMix64."""
+    z = key * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = z ^ (z >> np.uint64(31))
+    return np.float64(np.int64(z >> np.uint64(11))) * _UNIT
+
+
+@fast_kernel
+def _begin_shot(checks, strategy, state, queue, answers, place, lane):
+    """Put the next shot of the queue that is not met by what the channel says alone into a lane; none may be left."""
+    counter = state.counter
+    bit = np.uint32(_ONE << np.uint32(lane))
+    num_bits = len(state.decided)
+    counter[SHOT, lane] = -1
+    while place[CURSOR] < len(queue.syndrome):
+        own = place[CURSOR]
+        place[CURSOR] += 1
+        ratio = queue.ratio[own if len(queue.ratio) > 1 else 0]
+        for v in range(num_bits):
+            negative = bit if get(ratio, v) < 0.0 else np.uint32(0)
+            put(state.decided, v, (get(state.decided, v) & ~bit) | negative)
+        for c in range(len(state.syndrome)):
+            fired = bit if (queue.syndrome[own, c >> 3] >> (c & 7)) & 1 else np.uint32(0)
+            state.syndrome[c] = (state.syndrome[c] & ~bit) | fired
+        for k in range(len(counter)):
+            counter[k, lane] = 0
+        counter[SHOT, lane] = queue.first + own
+        before, after = state.posterior[place[SIDE]], state.posterior[1 - place[SIDE]]
+        for v in range(num_bits):
+            n = v * LANES + lane
+            put(state.ratio, n, get(ratio, v))
+            put(before, n, get(ratio, v) * get(checks.tilt, v))
+            put(after, n, get(ratio, v))
+            put(state.memory, n, np.float32(strategy.memory))
+        if _met(checks, state, bit) == 0:
+            state.keep[lane] = 0.0
+            return
+        for v in range(num_bits):
+            put(state.best, v, (get(state.best, v) & ~bit) | (get(state.decided, v) & bit))
+        counter[SOLUTIONS, lane] = 1
+        weight = 0.0
+        for v in range(num_bits):
+            weight += min(get(ratio, v), 0.0)
+        state.best_weight[lane] = weight
+        _give(checks, state, answers, place, lane)
+        counter[SHOT, lane] = -1
+
+
+@fast_kernel
+def _give(checks, state, answers, place, lane):
+    """Write the answer of a lane."""
+    counter = state.counter
+    shot = counter[SHOT, lane]
+    place_of_bit = np.uint32(lane)
+    for n in range(len(checks.observable_ptr) - 1):
+        parity = np.uint32(0)
+        for k in range(checks.observable_ptr[n], checks.observable_ptr[n + 1]):
+            parity ^= state.best[checks.observable_bits[k]]
+        answers.flips[shot, n] = (parity >> place_of_bit) & _ONE
+    if len(answers.correction):
+        for v in range(len(state.best)):
+            answers.correction[shot, v >> 3] |= np.uint8(((state.best[v] >> place_of_bit) & _ONE) << np.uint32(v & 7))
+    answers.converged[shot] = counter[SOLUTIONS, lane] > 0
+    answers.iterations[shot] = counter[TOTAL, lane]
+    answers.weight[shot] = state.best_weight[lane]
+    if counter[SOLUTIONS, lane] == 0 and len(answers.failed_shot):
+        posterior = state.posterior[place[SIDE]]
+        answers.failed_shot[place[FAILED]] = shot
+        for v in range(len(state.best)):
+            answers.failed_posterior[place[FAILED], v] = posterior[v * LANES + lane]
+        for c in range(len(state.syndrome)):
+            answers.failed_syndrome[place[FAILED], c] = (state.syndrome[c] >> place_of_bit) & _ONE
+        place[FAILED] += 1

@@ -1,0 +1,137 @@
+"""The methods of decoding and their settings; `relay(solutions=3)` is one as text."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from equifactor.errors import OptionError
+from equifactor.options import check_names, check_options, choices, format_value, option, parse_options
+
+Rule = Literal["min-sum", "sum-product"]
+Schedule = Literal["parallel", "serial"]
+Osd = Literal["none", "0", "cs"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodingMethod:
+    """Settings that all methods by belief propagation share."""
+
+    name = ""
+
+    rule: Rule = option("min-sum", "what a check answers: min-sum, or sum-product, which is exact on trees")
+    iterations: int = option(1000, "the largest number of iterations, of the first leg where there are several", low=1)
+    schedule: Schedule = option("parallel", "all checks at once, or one after the other (serial), which needs fewer")
+    scale: float = option(1.0, "factor of the answers of min-sum; 0 stands for 1 - 2^-i in iteration i", low=0, high=1)
+    memory: float = option(0.0, "share of the last posterior in the channel's word", low=-1, below=1)
+    legs: int = option(0, "how often a shot is started again with memories drawn at random", low=0)
+    leg_iterations: int = option(60, "the largest number of iterations of such a leg", low=1)
+    solutions: int = option(1, "legs that meet the syndrome before the lightest of them is taken", low=1)
+    low: float = option(-0.24, "the smallest memory of a leg", low=-1, below=1)
+    high: float = option(0.66, "the largest memory of a leg", low=-1, below=1)
+    osd: Osd = option("none", "ordered statistics for shots that have not converged: none, 0, or cs (pairs)")
+    osd_order: int = option(10, "pairs among so many columns are tried by cs", low=0, high=1000)
+    seed: int = option(0, "of the memories", low=0)
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        if self.low > self.high:
+            raise OptionError(f"{self.name}: low is {self.low} and high {self.high}; low must not be above high")
+
+    def __str__(self) -> str:
+        changed = [
+            f"{f.name}={format_value(getattr(self, f.name))}"
+            for f in dataclasses.fields(self)
+            if getattr(self, f.name) != f.default
+        ]
+        return self.name + (f"({', '.join(changed)})" if changed else "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MinSumDecoding(DecodingMethod):
+    """Min-sum: a check answers with the least sure of its other bits."""
+
+    name = "min-sum"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SumProductDecoding(DecodingMethod):
+    """Sum-product: the exact answer of a check, if its bits were independent."""
+
+    name = "sum-product"
+    rule: Rule = option("sum-product", "what a check answers: sum-product, or min-sum")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryDecoding(DecodingMethod):
+    """Min-sum with memory: a part of the last posterior takes the place of the channel's word."""
+
+    name = "memory"
+    memory: float = option(0.15, "share of the last posterior in the channel's word", low=-1, below=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelayDecoding(DecodingMethod):
+    """Relay: leg after leg of min-sum whose bits have memories of their own, drawn at random; the lightest wins."""
+
+    name = "relay"
+    iterations: int = option(80, "the largest number of iterations of the first leg", low=1)
+    memory: float = option(0.15, "share of the last posterior in the channel's word, in the first leg", low=-1, below=1)
+    legs: int = option(300, "how often a shot is started again with memories drawn at random", low=0)
+    solutions: int = option(5, "legs that meet the syndrome before the lightest of them is taken", low=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BpOsdDecoding(DecodingMethod):
+    """Min-sum, then ordered statistics where it has not converged."""
+
+    name = "bp-osd"
+    iterations: int = option(80, "the largest number of iterations", low=1)
+    osd: Osd = option("cs", "ordered statistics for shots that have not converged: none, 0, or cs (pairs)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimalDecoding(RelayDecoding):
+    """The likeliest errors, proven where time allows: relay and ordered statistics first, then branch and bound."""
+
+    name = "optimal"
+    schedule: Schedule = option("serial", "all checks at once, or one after the other (serial), which needs fewer")
+    solutions: int = option(10, "legs that meet the syndrome before the lightest of them is taken", low=1)
+    osd: Osd = option("cs", "ordered statistics for shots that have not converged: none, 0, or cs (pairs)")
+    solver: str = option("branch", "the solver of MAP that proves or improves it: branch, auto, toulbar2")
+    seconds: float = option(1.0, "the longest time for that, for each shot", low=0.0)
+
+
+METHODS: dict[str, type[DecodingMethod]] = {
+    method.name: method
+    for method in (
+        MinSumDecoding,
+        SumProductDecoding,
+        MemoryDecoding,
+        RelayDecoding,
+        BpOsdDecoding,
+        OptimalDecoding,
+    )
+}
+_TEXT = re.compile(r"\s*([A-Za-z][\w-]*)\s*(?:\((.*)\))?\s*", re.DOTALL)
+
+
+def parse_method(method: str | DecodingMethod, settings: dict[str, Any] | None = None) -> DecodingMethod:
+    """A method from its text and further settings, which come after those of the text."""
+    settings = settings or {}
+    if isinstance(method, DecodingMethod):
+        return dataclasses.replace(method, **_known(type(method), settings))
+    match = _TEXT.fullmatch(method)
+    name = (match[1] if match else method).lower()
+    if match is None or name not in METHODS:
+        raise OptionError(f"there is no method {name!r} of decoding; {choices(name, sorted(METHODS))}")
+    return METHODS[name](**_known(METHODS[name], {**parse_options(name, match[2] or ""), **settings}))
+
+
+def _known(cls: type[DecodingMethod], settings: dict[str, Any]) -> dict[str, Any]:
+    check_names(cls.name, settings, [f.name for f in dataclasses.fields(cls)])
+    if settings.get("osd") == 0:  # as a text has it
+        settings = {**settings, "osd": "0"}
+    return settings

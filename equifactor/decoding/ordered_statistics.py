@@ -1,0 +1,49 @@
+"""Ordered statistics after belief propagation, for the shots that it could not explain [Fossorier95]."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.decoding.problem import transposed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from equifactor.decoding.methods import DecodingMethod
+    from equifactor.decoding.problem import DecodingProblem
+    from equifactor.decoding.shot_store import ShotStore
+    from equifactor.typing import IntArray
+
+
+class OrderedStatistics:
+    """Settles the bits that are likeliest in error first, so that every syndrome that can be met is met."""
+
+    def __init__(self, problem: DecodingProblem, method: DecodingMethod) -> None:
+        from equifactor.decoding.osd_kernels import Columns
+
+        self.problem = problem
+        self.pairs = method.osd_order if method.osd == "cs" else -1
+        self.rank = problem.num_bits  # an upper bound, until the first shot has told
+        bit_ptr, check_of_edge = transposed(problem.check_ptr, problem.bit_of_edge, problem.num_bits)
+        self.columns = Columns(problem.num_checks, bit_ptr, check_of_edge)
+
+    def decode(
+        self, store: ShotStore, shots: IntArray, posterior: NDArray[np.float32], syndrome: NDArray[np.uint8]
+    ) -> None:
+        """Answer shots [B] of a store from their posteriors [B, V] and syndromes [B, M]."""
+        from equifactor.decoding.osd_kernels import Statistics, reprocess
+        from equifactor.numerics.jit import plain
+
+        p, count = self.problem, len(shots)
+        ratio = p.ratio.astype(np.float32)[None] if store.ratios is None else store.ratios[shots]
+        order = np.argsort(posterior, axis=1, kind="stable")
+        chosen = np.zeros((count, p.num_bits), np.uint8)
+        found = Statistics(order, syndrome, ratio, chosen, np.zeros(count), np.zeros(count, bool))
+        self.rank = reprocess(plain(self.columns), plain(found), self.rank, self.pairs)
+        store.converged[shots], store.weight[shots] = found.solved, found.weight
+        for n, (begin, end) in enumerate(zip(p.observable_ptr[:-1], p.observable_ptr[1:], strict=True)):
+            store.flips[shots, n] = chosen[:, p.observable_bits[begin:end]].sum(axis=1) % 2
+        if len(store.correction):
+            store.correction[shots] = np.packbits(chosen, axis=1, bitorder="little")

@@ -1,0 +1,68 @@
+"""The shots of one call of a decoder, handed out in chunks, and their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.errors import ModelError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from equifactor.decoding.problem import DecodingProblem
+    from equifactor.typing import BoolArray
+
+CHUNK = 4096  # shots that are unpacked at a time
+
+
+class ShotStore:
+    """N shots and what is known of them. Engines read `chunks` and fill the arrays."""
+
+    def __init__(
+        self, problem: DecodingProblem, source: Callable[[int, int], BoolArray], count: int, keep: bool
+    ) -> None:
+        self.problem, self.source, self.count, self.keep = problem, source, count, keep
+        self.ratios: NDArray[np.float32] | None = None  # [N, V] where every shot has its own
+        self.correction = np.zeros((count if keep else 0, -(-problem.num_bits // 8)), np.uint8)
+        self.flips = np.zeros((count, problem.model.num_observables), np.uint8)
+        self.converged = np.zeros(count, bool)
+        self.iterations = np.zeros(count, np.int32)
+        self.weight = np.zeros(count)
+        self.decoded = np.ones(count, bool)
+        self.explicable = np.ones(count, bool)
+        self.proven: BoolArray | None = None
+
+    def chunks(self) -> Iterator[tuple[int, NDArray[np.uint8], NDArray[np.float32], bool]]:
+        """Number of the first shot, syndromes [C, ceil(M/8)], log ratios [C, V] or [1, V], and whether more follow."""
+        common = self.problem.ratio.astype(np.float32)[None]
+        for first in range(0, self.count, CHUNK):
+            last = min(first + CHUNK, self.count)
+            packed, self.explicable[first:last] = self.problem.syndromes(self.source(first, last))
+            own = common if self.ratios is None else self.ratios[first:last]
+            yield first, packed, own, last < self.count
+
+
+def shot_source(shots: ArrayLike, num_detectors: int, packed: bool) -> tuple[Callable[[int, int], BoolArray], int]:
+    """What unpacks shots a to b [b - a, D], and the number of shots; raises `ModelError` for what are not shots."""
+    array = np.asarray(shots)
+    width = -(-num_detectors // 8) if packed else num_detectors
+    if array.ndim != 2 or array.shape[1] != width or array.dtype.kind not in ("u" if packed else "buif"):
+        form = "bytes of 8 detectors each (uint8)" if packed else "detectors (bool)"
+        looks_packed = array.dtype == np.uint8 and array.shape[1:] == (-(-num_detectors // 8),)
+        hint = "; these look packed: say packed=True" if looks_packed and not packed else ""
+        raise ModelError(f"expected shots [N, {width}] of {form}, found {array.dtype} {list(array.shape)}{hint}")
+    if packed and array.dtype != np.uint8:
+        raise ModelError(f"packed shots are bytes (uint8), found {array.dtype}")
+
+    def take(first: int, last: int) -> BoolArray:
+        rows = array[first:last]
+        if packed:
+            return np.unpackbits(rows, axis=1, bitorder="little", count=num_detectors).astype(bool)
+        if rows.dtype != bool and not ((rows == 0) | (rows == 1)).all():
+            raise ModelError(f"shots {first} to {last} hold numbers other than 0 and 1")
+        return np.asarray(rows, bool)
+
+    return take, len(array)

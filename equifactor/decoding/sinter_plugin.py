@@ -1,0 +1,47 @@
+"""Decoders for Sinter, `sinter collect --custom_decoders_module_function "equifactor.decoding:sinter_decoders"`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from equifactor.decoding.decoder import Decoder
+from equifactor.decoding.methods import METHODS, parse_method
+from equifactor.errors import OptionError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+try:
+    import sinter
+except ImportError:
+    raise OptionError('Sinter is not installed: pip install "equifactor[decoding]"') from None
+
+
+class SinterDecoder(sinter.Decoder):  # type: ignore[misc]
+    """A method of this package as Sinter wants it; it pickles, as text."""
+
+    def __init__(self, method: str) -> None:
+        self.method = str(parse_method(method))
+
+    def compile_decoder_for_dem(self, *, dem: Any) -> SinterCompiledDecoder:
+        """The decoder of a detector error model."""
+        return SinterCompiledDecoder(Decoder.from_dem(dem, self.method))
+
+
+class SinterCompiledDecoder(sinter.CompiledDecoder):  # type: ignore[misc]
+    """A decoder of one model."""
+
+    def __init__(self, decoder: Decoder) -> None:
+        self.decoder = decoder
+
+    def decode_shots_bit_packed(self, *, bit_packed_detection_event_data: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Predicted flips of observables [N, ceil(L/8)] of shots [N, ceil(D/8)], both in little bit order."""
+        flips = self.decoder.decode(bit_packed_detection_event_data, packed=True).flips
+        return np.packbits(flips, axis=1, bitorder="little")
+
+
+def all_decoders(**methods: str) -> dict[str, SinterDecoder]:
+    """`equifactor-relay`, `equifactor-min-sum` and so on, and `equifactor-NAME` for each `NAME="relay(legs=9)"`."""
+    return {f"equifactor-{name}": SinterDecoder(text) for name, text in {**{m: m for m in METHODS}, **methods}.items()}

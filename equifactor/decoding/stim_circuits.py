@@ -1,0 +1,75 @@
+"""Circuits of Stim: their detector error models, and which detectors see the errors of one basis."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from equifactor.decoding.dem_text import parse_dem
+from equifactor.errors import FormatError, OptionError
+
+if TYPE_CHECKING:
+    from equifactor.decoding.error_model import ErrorModel
+
+_ANNOTATIONS = ("DETECTOR", "OBSERVABLE_INCLUDE", "SHIFT_COORDS", "QUBIT_COORDS", "TICK", "MPAD")
+_SEEN_BY = {"X": "Z_ERROR", "Z": "X_ERROR"}  # the errors that detectors of a basis see
+
+
+def stim_module() -> Any:
+    """Stim, or one sentence that says how to get it."""
+    try:
+        import stim
+    except ImportError:
+        raise OptionError('circuits need Stim: pip install "equifactor[decoding]"; .dem files do not') from None
+    return stim
+
+
+def model_of_circuit(text: str, where: str = "<circuit>", basis: str | None = None) -> ErrorModel:
+    """The errors of a circuit, given as text; with a basis, seen by the detectors of that basis alone."""
+    stim = stim_module()
+    try:
+        circuit = stim.Circuit(text)
+        model = parse_dem(str(circuit.detector_error_model()), where)
+    except ValueError as error:
+        raise FormatError(f"{where}: Stim cannot read it: {' '.join(str(error).split())}") from None
+    return model if basis is None else model.with_detectors(detectors_of_basis(circuit, basis))
+
+
+def detectors_of_basis(circuit: Any, basis: str) -> list[int]:
+    """The detectors of a CSS circuit that errors of the other basis on its data can flip, ascending.
+
+    A code whose checks are X or Z throughout can be decoded one kind at a time: X checks see Z errors. The circuit is
+    run without its noise, and with such an error on the data after everything that is done to them. Data are the
+    qubits that are read at the end, less often than others.
+    """
+    if basis not in _SEEN_BY:
+        raise OptionError(f"the basis is X or Z, found {basis!r}")
+    instructions = list(circuit.flattened().without_noise())
+    data = _data_qubits(instructions)
+    probe = stim_module().Circuit()
+    for instruction in instructions:
+        probe.append(instruction)
+        if instruction.name not in _ANNOTATIONS and (touched := data & _qubits(instruction)):
+            probe.append(_SEEN_BY[basis], sorted(touched), 0.001)
+    model = parse_dem(str(probe.detector_error_model()))
+    return sorted(set(model.detectors.tolist()))
+
+
+def _data_qubits(instructions: list[Any]) -> set[int]:
+    """Of the qubits that are measured after the last gate, those that are measured least often."""
+    count: Counter[int] = Counter()
+    last: set[int] = set()
+    for instruction in instructions:
+        if instruction.name in _ANNOTATIONS:
+            continue
+        if not instruction.name.startswith("M"):
+            last = set()
+            continue
+        last |= _qubits(instruction)
+        count.update(_qubits(instruction))
+    least = min((count[q] for q in last), default=0)
+    return {q for q in last if count[q] == least}
+
+
+def _qubits(instruction: Any) -> set[int]:
+    return {target.value for target in instruction.targets_copy() if target.qubit_value is not None}

@@ -1,0 +1,70 @@
+"""Decoding on a GPU gives what the CPU gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from equifactor.decoding import Decoder
+from equifactor.decoding.gpu_lanes import memories
+from equifactor.decoding.methods import parse_method
+from equifactor.errors import OptionError
+
+
+def has_gpu() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def code(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    checks = (rng.random((12, 24)) < 0.2).astype(np.uint8)
+    checks[:, checks.sum(axis=0) == 0] = 1
+    return checks, rng.uniform(0.02, 0.2, 24), (rng.random((2, 24)) < 0.3).astype(np.uint8)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        "min-sum(iterations=20)",
+        "min-sum(iterations=20, scale=0)",
+        "memory(iterations=20)",
+        "sum-product(iterations=20)",
+        "bp-osd(iterations=10)",
+        "relay(iterations=5, legs=2, leg_iterations=3)",
+    ],
+)
+def test_answers_are_those_of_the_cpu(method: str) -> None:
+    if not has_gpu():
+        pytest.skip("no NVIDIA GPU")
+    checks, priors, observables = code()
+    shots = (np.random.default_rng(1).random((500, 24)) < priors) @ checks.T % 2 == 1
+    here, there = (
+        Decoder(checks, priors, observables, method=method, device=d).decode(shots, corrections=True)
+        for d in ("cpu", "cuda")
+    )
+    same = (here.corrections == there.corrections).all(axis=1)
+    assert same.mean() > 0.98  # Long runs that do not converge may part by rounding.
+    np.testing.assert_array_equal(here.flips[same], there.flips[same])
+    np.testing.assert_allclose(here.weight[same], there.weight[same], atol=1e-4)
+    assert abs(here.converged.mean() - there.converged.mean()) < 0.01
+
+
+def test_legs_have_the_memories_of_the_cpu() -> None:
+    """The first leg has the memory of the method; those of the others lie between the limits and differ."""
+    drawn = memories(parse_method("relay(legs=3, low=-0.2, high=0.6, seed=4)"), 50)
+    assert drawn.shape == (50, 4)
+    np.testing.assert_array_equal(drawn[:, 0], np.float32(0.15))
+    assert drawn[:, 1:].min() > -0.2
+    assert drawn[:, 1:].max() < 0.6
+    assert len(np.unique(drawn[:, 1:])) == 150
+
+
+def test_what_it_cannot_do_is_said() -> None:
+    checks, priors, observables = code()
+    if not has_gpu():
+        with pytest.raises(OptionError, match="not available here"):
+            Decoder(checks, priors, observables, method="min-sum", device="cuda")
+    with pytest.raises(OptionError, match="on the CPU"):
+        Decoder(checks, priors, observables, method="optimal", device="cuda")
