@@ -206,7 +206,7 @@ class GpuEngine:
         )  # fmt: skip
         kernels.apply[tiles](
             s.action, s.decided, s.best, s.before, s.prior, s.ratio, e.tilt, e.gamma, s.leg, p.num_bits, legs,
-            width, SHARED=shared, CARRIES=m.carry, ROWS=rows, BLOCK=64,
+            width, SHARED=shared, ROWS=rows, BLOCK=64,
         )  # fmt: skip
 
 

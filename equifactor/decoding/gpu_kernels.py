@@ -169,7 +169,7 @@ def judge(
 @triton.jit
 def apply(
     action, decided, best, before, prior, ratio, tilt, gamma, leg, num_bits, legs, width,
-    SHARED: tl.constexpr, CARRIES: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    SHARED: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Keep the errors of some bits where they are the best, and begin a leg with its own memories where asked for."""
     lanes = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -188,6 +188,5 @@ def apply(
         share = tl.load(gamma + rows[:, None] * legs + tl.load(leg + lanes)[None, :], mask=again, other=0.0)
         posterior = tl.load(before + place, mask=again, other=0.0)
         tl.store(prior + place, channel + share * (posterior - channel), mask=again)
-        if not CARRIES:
-            factor = tl.load(tilt + rows, mask=rows < num_bits, other=1.0)[:, None]
-            tl.store(before + place, channel * factor, mask=again)
+        factor = tl.load(tilt + rows, mask=rows < num_bits, other=1.0)[:, None]
+        tl.store(before + place, channel * factor, mask=again)

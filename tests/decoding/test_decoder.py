@@ -232,7 +232,7 @@ def test_wrong_input_is_refused() -> None:
         Decoder([[1, 1]], 0.1, legz=3)
     with pytest.raises(OptionError, match="low must not be above high"):
         Decoder([[1, 1]], 0.1, low=0.5, high=0.1)
-    with pytest.raises(OptionError, match="no engine"):
+    with pytest.raises(OptionError, match="no device"):
         Decoder([[1, 1]], 0.1, device="tpu")
 
 
