@@ -9,7 +9,7 @@ code_files.py, dem_text.py         codes from files and texts; stim_circuits.py 
 methods.py                         the methods and their settings
 shot_store.py, decoding_result.py  the shots of a call, and its answers
 lane_engine.py, lane_kernels.py    the engine for the CPU, with check_rules.py and shot_vectors.py
-gpu_engine.py, gpu_kernels.py     the engine for GPUs, with gpu_lanes.py
+gpu_engine.py, gpu_kernels.py      the engine for GPUs, with gpu_lanes.py
 ordered_statistics.py              what is left to do where belief propagation does not converge; osd_kernels.py
 error_sampling.py, shot_files.py   shots that are drawn, and shots in files
 optimal_engine.py                  errors that are proven to be the likeliest, by the solvers of MAP
