@@ -35,10 +35,20 @@ class Iteration(Generic[State]):
     """One batch on its way."""
 
     def __init__(
-        self, solver: IterativeSolver[State], graphs: Sequence[FactorGraph], task: Task, context: SolveContext
-    ) -> None:
+        self, solver: IterativeSolver[State], graphs: Sequence[FactorGraph], task: Task, context: SolveContext,
+        known: dict[tuple[int, ...], FlatGraph[np.ndarray]] | None = None,
+    ) -> None:  # fmt: skip
+        """Compile the graphs and start.
+
+        Args:
+            solver: the method.
+            graphs: all of the batch.
+            task: what is asked for.
+            context: the circumstances.
+            known: compiled batches, by what they are made of; one more is added.
+        """
         self.solver, self.task, self.context = solver, task, context
-        self.flat: FlatGraph[np.ndarray] = compile(graphs)
+        self.flat: FlatGraph[np.ndarray] = compile(graphs) if known is None else _compiled(graphs, known)
         self.whole = self.state = solver.init(self.flat, task, context)
         self.members: IntArray = np.arange(len(graphs))  # The graphs in `state`, by their number in the batch.
         self.moves: BoolArray = np.ones(len(graphs), bool)  # Which of them have not settled.
@@ -94,6 +104,7 @@ class Iteration(Generic[State]):
             if part is None:  # The state cannot be divided: all go on until the last one has settled.
                 return
             self.settled.append((self.members[settled], part))
+            self.solver.rest(self.state, np.flatnonzero(settled))
             self.moves = go_on
         size = self.size[self.members]
         self.idle += self.wait * int(size[~go_on].sum())  # Until the next look they will.
@@ -141,11 +152,13 @@ def run_in_batches(
     own = context if len(batches) == 1 else replace(context, progress=None)
     found: list[Estimate] = [None] * len(graphs)  # type: ignore[list-item]
     waiting: list[tuple[list[int], Iteration[Any] | None]] = [(batch, None) for batch in batches]
+    known: dict[tuple[int, ...], FlatGraph[np.ndarray]] = {}
     finished = 0
     while waiting:
-        left, later = sum(len(batch) for batch, _ in waiting), []
+        left = sum(len(batch) for batch, _ in waiting)
+        later: list[tuple[list[int], Iteration[Any] | None]] = []
         for batch, begun in waiting:
-            run = begun or Iteration(solver, [graphs[n] for n in batch], task, own)
+            run = begun or Iteration(solver, [graphs[n] for n in batch], task, own, known)
             run.go_on(context.clock if len(batch) == left else context.clock.part(len(batch) / left))
             left -= len(batch)
             if not (run.over or context.clock.stopped):
@@ -158,6 +171,21 @@ def run_in_batches(
                 context.report(finished, len(graphs))
         waiting = later
     return found
+
+
+def _compiled(
+    graphs: Sequence[FactorGraph], known: dict[tuple[int, ...], FlatGraph[np.ndarray]]
+) -> FlatGraph[np.ndarray]:
+    """The compiled graphs; where batches of equal structure follow each other, only the first one is compiled."""
+    if any(graph.observed is not None for graph in graphs):
+        return compile(graphs)
+    key = tuple(id(graph.structure) for graph in graphs)
+    if key not in known:
+        known.clear()
+        known[key] = compile(graphs)
+        return known[key]
+    flat = known[key]
+    return replace(flat.with_log_phi(flat.pack([graph.log_phi for graph in graphs])), graphs=tuple(graphs))
 
 
 def _batches(graphs: Sequence[FactorGraph], most: float) -> list[list[int]]:
@@ -174,7 +202,8 @@ def _batches(graphs: Sequence[FactorGraph], most: float) -> list[list[int]]:
     batches: list[list[int]] = []
     size, sort = 0, -1
     for n in sorted(numbers, key=sorts.__getitem__):
-        if sorts[n] != sort or size + sizes[n] > most:
+        # Iterations of checks and clauses cost so little that a batch must not idle.
+        if sorts[n] != sort or size + sizes[n] > (most / 8 if sort == 1 else most):
             batches.append([])
             size, sort = 0, sorts[n]
         batches[-1].append(n)

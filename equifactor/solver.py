@@ -24,7 +24,7 @@ ALL_SYMMETRIES: frozenset[Symmetry] = frozenset(("global", "local variable", "va
 # A function that is told how much is done, of how much (None where that is unknown), and a note.
 Progress = Callable[[int, int | None, str], None]
 State = TypeVar("State")
-BATCH_SIZE = 2.0**17  # Edges and table entries of graphs that are iterated together on a CPU.
+BATCH_SIZE = 2.0**16  # Edges and table entries of graphs that are iterated together on a CPU.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,6 +162,9 @@ class IterativeSolver(Solver, Generic[State]):
     def put(self, state: State, graphs: IntArray, part: Any) -> None:
         """Set what the state holds of some graphs to what `take` gave for them, from this state or another one."""
         raise NotImplementedError(f"{self.name} has take without put")
+
+    def rest(self, state: State, graphs: IntArray) -> None:
+        """Be told that some graphs have settled and been taken: what the state holds of them no longer counts."""
 
     def batch_size(self, context: SolveContext) -> float:
         """Edges and table entries of the graphs that are iterated together: more no longer fit into near caches."""

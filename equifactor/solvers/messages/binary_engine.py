@@ -93,6 +93,9 @@ class BinaryEngine:
         pairs = msg[first.start : second.stop].reshape(-1, 2)
         self.pairs.lam[:] = pairs[:, 1] - pairs[:, 0]
 
+    def rest(self, graphs: IntArray) -> None:
+        """Nothing: they cost the same whatever they hold."""
+
     def answers(self) -> BpAnswers:
         """Beliefs, ln Z, states and bound: the formulae of `tensors` and `map_bounds` in log ratios."""
         num_vars, pairs = self.flat.num_vars, self.pairs

@@ -65,6 +65,10 @@ class BeliefPropagation(IterativeSolver[BpEngine]):
         """Set the messages of some graphs."""
         state.put(graphs, part)
 
+    def rest(self, state: BpEngine, graphs: IntArray) -> None:
+        """Keep settled graphs from growing beyond what the engine holds."""
+        state.rest(graphs)
+
     def batch_size(self, context: SolveContext) -> float:
         """Schedules that choose among the factors of a whole batch run graph by graph."""
         if engine_name(self.engine, context) == "torch":

@@ -66,6 +66,10 @@ class BpEngine(Protocol):
         """Set the messages of some graphs; they may come from another engine."""
         ...
 
+    def rest(self, graphs: IntArray) -> None:
+        """Spend as little as possible on some graphs, whose messages no longer count until `put` sets them."""
+        ...
+
 
 def engine_name(name: str, context: SolveContext) -> str:
     """Which engine it is: `auto` takes Numba on the CPU in float64 and torch otherwise."""

@@ -144,11 +144,24 @@ class LiteralEngine:
             literals = self.literals
             literals.lam[:] = (pairs[:, 1] - pairs[:, 0])[self.blocks.edge - self.blocks.edge.min()]
             literals.reach[2] = np.inf  # The next sweep looks how large they are.
-            self.total = np.repeat(literals.unary, 2)
-            np.add.at(self.total, literals.place_of_edge, literals.lam)  # in the order of the kernels
-            self.side = 0
+            self._add_up()
         else:
             self._go_general(msg)
+
+    def rest(self, graphs: IntArray) -> None:
+        """Take back what is known of the variables, or the messages of words that are decoded would grow for ever."""
+        chosen = np.zeros(self.flat.num_graphs, bool)
+        chosen[graphs] = True
+        literals = self.literals
+        literals.unary[chosen[self.flat.graph_of_var[self.blocks.var]]] = 0.0
+        literals.lam[chosen[self.flat.graph_of_var[self.flat.var_of_edge[self.blocks.edge]]]] = 0.0
+        self._add_up()
+
+    def _add_up(self) -> None:
+        """Renew the sums, in the order of the kernels."""
+        self.total = np.repeat(self.literals.unary, 2)
+        np.add.at(self.total, self.literals.place_of_edge, self.literals.lam)
+        self.side = 0
 
     def answers(self) -> BpAnswers:
         """Beliefs, ln Z, states and bound."""

@@ -92,6 +92,9 @@ class NumbaEngine:
         self.state.msg[self.flat.edge_states_of(graphs)] = part.messages
         self.sweeps = part.sweeps
 
+    def rest(self, graphs: IntArray) -> None:
+        """Nothing: they cost the same whatever they hold."""
+
     def answers(self) -> BpAnswers:
         """Beliefs, ln Z, states and bound."""
         return answers_of(self.flat, self.state.msg, self.is_max)

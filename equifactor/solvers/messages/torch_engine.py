@@ -70,6 +70,9 @@ class TorchEngine:
 
         return torch.as_tensor(self.compiled.edge_states_of(graphs), device=self.msg_fv.device)
 
+    def rest(self, graphs: IntArray) -> None:
+        """Nothing: they cost the same whatever they hold."""
+
     def answers(self) -> BpAnswers:
         """Beliefs (Eq. 4), ln Z, states and bound."""
         import torch
