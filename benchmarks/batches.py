@@ -2,9 +2,9 @@
 
 Words of a regular (3, 6) code of length 1000 behind a binary symmetric channel (easy ones settle within tens of
 iterations, hard ones never), and Ising grids of weak and of strong couplings. Every row runs the same graphs one by one
-and as one list, in turn, and shows the best CPU time of each (on a GPU, time); `same` counts the members that report the same number of
-iterations and the same answer both ways. The exit status is 1 where a batch takes longer than its members by more than
-the share `--slack`.
+and as one list, in turn, and shows the best CPU time of each (on a GPU, time); `same` counts the members that report
+the same number of iterations and the same answer both ways. The exit status is 1 where a batch takes longer than its
+members by more than the share `--slack`.
 
     python -m benchmarks.batches                    # about five minutes on one core
     python -m benchmarks.batches --solvers bp "bp(schedule=residual)" --count 50

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph, FlatGraph
     from equifactor.typing import FloatArray, IntArray
 
-_BATCH_SIZE = 2.0**15  # Edges and table entries of graphs that run together on a CPU.
+_BATCH_SIZE = 2.0**13  # Edges and table entries of graphs that run together on a CPU.
 WEIGHTS = Path(__file__).parent / "weights"  # The trained models that come with the package are in this folder.
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from equifactor.graph import FlatGraph
     from equifactor.typing import FloatArray, IntArray, Semiring
 
-_TORCH_BATCH_SIZE = 2.0**18  # Edges and table entries that pay for the calls of torch.
+_TORCH_BATCH_SIZE = 2.0**17  # Edges and table entries that pay for the calls of torch.
 
 
 @register("bp")
