@@ -1,4 +1,4 @@
-"""What a solver is, and the one loop that runs the iterative ones."""
+"""What a solver is; those that iterate state their formulae, and one loop runs them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 
@@ -17,15 +17,14 @@ from equifactor.result import Estimate, Status, Task
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph, FlatGraph
-    from equifactor.typing import FloatArray
+    from equifactor.typing import FloatArray, IntArray
 
 Symmetry = Literal["global", "local variable", "variable assignment"]
 ALL_SYMMETRIES: frozenset[Symmetry] = frozenset(("global", "local variable", "variable assignment"))
 # A function that is told how much is done, of how much (None where that is unknown), and a note.
 Progress = Callable[[int, int | None, str], None]
 State = TypeVar("State")
-_BURST_SECONDS = 0.02  # A call of `step` aims to take less time than this.
-_LATE_SECONDS = 0.5  # An iteration that would end later than this after the deadline is not begun.
+BATCH_SIZE = 2.0**16  # Edges and table entries of graphs that are iterated together on a CPU.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,15 +126,19 @@ class Ending:
 
     status: list[Status]  # [G]
     residual: FloatArray  # [G] the change of the last, undamped update.
-    iterations: int
+    iterations: list[int]  # [G]
 
 
 @dataclass(frozen=True, kw_only=True)
 class IterativeSolver(Solver, Generic[State]):
-    """A fixed-point iteration on the compiled batch: `init`, `step` until it settles, `finish`.
+    """A fixed-point iteration on a compiled batch: `init`, `step` until it settles, `finish`.
 
-    The loop owns convergence, limits, deadline, interrupt and progress; a method only states its formulae.
+    The loop (`iteration.py`) owns convergence, limits, deadline, interrupt and progress; a method only states its
+    formulae. Where it also says what its state holds of a graph, by `take` and `put`, graphs that have settled leave
+    their batch; otherwise a batch goes on until its last graph has.
     """
+
+    narrowing: ClassVar[float] = 16.0  # To begin a batch costs about as much as this many iterations.
 
     iterations: int = option(200, "most iterations", low=0)
     tolerance: float = option(1e-6, "stop when no message changes by more, in probability", low=0.0)
@@ -152,48 +155,33 @@ class IterativeSolver(Solver, Generic[State]):
     def finish(self, flat: FlatGraph[np.ndarray], state: State, task: Task, ending: Ending) -> list[Estimate]:
         """The answers from the last state, one per graph."""
 
+    def take(self, state: State, graphs: IntArray) -> Any:
+        """A copy of what the state holds of some graphs, by number, ascending; None where it cannot be divided."""
+        return None
+
+    def put(self, state: State, graphs: IntArray, part: Any) -> None:
+        """Set what the state holds of some graphs to what `take` gave for them, from this state or another one."""
+        raise NotImplementedError(f"{self.name} has take without put")
+
+    def rest(self, state: State, graphs: IntArray) -> None:
+        """Be told that some graphs have settled and been taken: what the state holds of them no longer counts."""
+
+    def batch_size(self, context: SolveContext) -> float:
+        """Edges and table entries of the graphs that are iterated together: more no longer fit into near caches."""
+        return BATCH_SIZE
+
     def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
-        """Compile the graphs, iterate and finish."""
-        flat, state, ending = self.settle(graphs, task, context)
-        return self.finish(flat, state, task, ending)
+        """Compile the graphs in batches, iterate and finish."""
+        from equifactor.iteration import run_in_batches
+
+        return run_in_batches(self, graphs, task, context)
 
     def settle(
         self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext
     ) -> tuple[FlatGraph[np.ndarray], State, Ending]:
-        """Compile the graphs and iterate: the batch, its last state, and how that came about."""
-        from equifactor.graph import compile
+        """Compile the graphs and iterate as one batch: the batch, its last state, and how that came about."""
+        from equifactor.iteration import Iteration
 
-        flat = compile(graphs)
-        state = self.init(flat, task, context)
-        return flat, state, self._iterate(state, flat.num_graphs, context)
-
-    def _iterate(self, state: State, num_graphs: int, context: SolveContext) -> Ending:
-        residual = np.full(num_graphs, np.inf)
-        clock, done, each, wait = context.clock, 0, 0.0, 1
-        left = clock.left
-        while done < self.iterations and left > 0.0:
-            # The next look at the residual is after a number of iterations that does not depend on the clock, so that
-            # the same call gives the same answer on a busy machine. It grows with what was done: the fixed cost of a
-            # look is spread, and convergence is noticed an eighth late at most.
-            look = min(done + wait, self.iterations)
-            while done < look and left > 0.0 and each < left + _LATE_SECONDS:
-                count = min(look - done, max(1, int(_BURST_SECONDS / max(each, 1e-9))))
-                start = clock.seconds  # It stands still while kernels compile.
-                residual = self.step(state, count)
-                each = (clock.seconds - start) / count
-                done += count
-                left = clock.left
-                if context.progress is not None:  # Small graphs feel the price of the note.
-                    context.report(done, self.iterations, f"change {residual.max(initial=0.0):.1e}")
-            if done < look:
-                break
-            if not (residual > self.tolerance).any():  # A graph that went to NaN is over, the others go on.
-                break
-            wait = max(1, min(2 * wait, done // 8))
-        otherwise = context.clock.status or Status.TIME_LIMIT if done < self.iterations else Status.ITERATION_LIMIT
-        converged, non_finite = Status.CONVERGED, Status.NON_FINITE  # Looking them up costs more than the rest.
-        status = [
-            converged if r <= self.tolerance else otherwise if r > self.tolerance else non_finite  # NaN is neither.
-            for r in residual.tolist()
-        ]
-        return Ending(status, residual, done)
+        run = Iteration(self, graphs, task, context)
+        run.go_on(context.clock)
+        return run.flat, run.whole, run.end()

@@ -24,3 +24,8 @@ def check_device(device: str) -> None:
         )
     if index is not None and index >= torch.cuda.device_count():
         raise OptionError(f"device {device!r} does not exist; there are {torch.cuda.device_count()} GPUs")
+
+
+def torch_batch_size(device: str, on_cpu: float) -> float:
+    """Edges and table entries of the graphs that are iterated together; a GPU takes all of them at once."""
+    return on_cpu if device == "cpu" else float("inf")

@@ -238,7 +238,7 @@ class Counter(IterativeSolver[Count]):
         return np.array([0.0 if state.n >= self.settle_at else math.nan if state.n >= self.nan_at > 0 else 1.0])
 
     def finish(self, flat, state, task, ending):
-        return [Estimate(status=ending.status[0], log_z=float(state.n), iterations=ending.iterations)]
+        return [Estimate(status=ending.status[0], log_z=float(state.n), iterations=ending.iterations[0])]
 
 
 def test_loop_stops_for_each_reason() -> None:

@@ -194,6 +194,17 @@ class FlatGraph(Generic[Array]):
                 "equifactor.lower(graph).graph is an equal graph of tables"
             )
 
+    def edge_states_of(self, graphs: IntArray) -> IntArray:
+        """The edge states of some graphs of a batch in numpy, by number: as they are in a batch of those graphs alone.
+
+        Blocks of edges list their factors graph by graph, in any batch.
+        """
+        if "graph_of_edge_state" not in self.cache:
+            self.cache["graph_of_edge_state"] = self.graph_of_var[self.var_of_edge[self.edge_of_edge_state]]  # type: ignore[index]
+        chosen = np.zeros(self.num_graphs, bool)
+        chosen[graphs] = True
+        return np.flatnonzero(chosen[self.cache["graph_of_edge_state"]])
+
     def sum_per_graph(self, graph: IntArray, values: FloatArray) -> FloatArray:
         """[G] sums of values [N] of numpy, each of which belongs to one graph [N]."""
         return np.bincount(graph, values, self.num_graphs).astype(np.float64)  # of nothing at all, it makes integers

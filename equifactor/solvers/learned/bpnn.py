@@ -42,6 +42,7 @@ class BPNN(Network):
     """
 
     config_class = BPNNConfig
+    hidden_axes = ("edge states",)
 
     def __init__(self, config: BPNNConfig) -> None:
         super().__init__(config)

@@ -42,6 +42,7 @@ class FEGNN(Network):
     """
 
     config_class = FEGNNConfig
+    hidden_axes = ("edges", "edges", "entries", None)
 
     def __init__(self, config: FEGNNConfig) -> None:
         super().__init__(config)

@@ -55,6 +55,7 @@ class FENBP(Network):
     """
 
     config_class = FENBPConfig
+    hidden_axes = (None,)
 
     def __init__(self, config: FENBPConfig) -> None:
         super().__init__(config)

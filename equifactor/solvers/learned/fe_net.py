@@ -57,6 +57,7 @@ class FENet(Network):
     """
 
     config_class = FENetConfig
+    hidden_axes = ("edge states", "states", None)
 
     def __init__(self, config: FENetConfig) -> None:
         super().__init__(config)

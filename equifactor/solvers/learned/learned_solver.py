@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -24,12 +24,13 @@ from equifactor.solvers.learned.model_card import card_of_file
 from equifactor.solvers.learned.model_files import load_network
 from equifactor.solvers.learned.network import Network, NetworkConfig, build
 from equifactor.solvers.learned.network_run import NetworkRun
-from equifactor.torch_device import check_device
+from equifactor.torch_device import check_device, torch_batch_size
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph, FlatGraph
     from equifactor.typing import FloatArray, IntArray
 
+_BATCH_SIZE = 2.0**13  # Edges and table entries of graphs that run together on a CPU.
 WEIGHTS = Path(__file__).parent / "weights"  # The trained models that come with the package are in this folder.
 
 
@@ -45,6 +46,7 @@ class NeuralSolver(IterativeSolver[NetworkRun]):
     the Bethe formula applies to its messages), `symmetries` and `takes`.
     """
 
+    narrowing = 2.0  # Steps of a network cost more than what it prepares.
     network_class: ClassVar[type[Network]]
 
     iterations: int = option(0, "message-passing steps; 0: as many as it was trained for", low=0)
@@ -126,14 +128,21 @@ class NeuralSolver(IterativeSolver[NetworkRun]):
         """Solve all graphs as one batch, or in halves where that does not fit into memory."""
         self.check_task(task)
         check_device(context.device)
-        return self._run_in_memory(graphs, task, context)
+        return self._with_steps(task, context)._run_in_memory(graphs, task, context)
 
     def settle(
         self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext
     ) -> tuple[FlatGraph[np.ndarray], NetworkRun, Ending]:
         """Run the network for as many steps as it was trained for, unless `iterations` says otherwise."""
-        steps = self.iterations or self.network(task, context).config.steps
-        return IterativeSolver.settle(dataclasses.replace(self, iterations=steps), graphs, task, context)
+        return IterativeSolver.settle(self._with_steps(task, context), graphs, task, context)
+
+    def _with_steps(self, task: Task, context: SolveContext) -> Self:
+        """The solver with a number of steps."""
+        return dataclasses.replace(self, iterations=self.iterations or self.network(task, context).config.steps)
+
+    def batch_size(self, context: SolveContext) -> float:
+        """As much as pays for the calls of torch, and no more: each edge has many hidden numbers."""
+        return torch_batch_size(context.device, _BATCH_SIZE)
 
     def _run_in_memory(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
         try:
@@ -155,6 +164,14 @@ class NeuralSolver(IterativeSolver[NetworkRun]):
         """Run `count` steps of the network; [G] how far the last one moved."""
         return state.advance(count, watched=self.tolerance > 0)
 
+    def take(self, state: NetworkRun, graphs: IntArray) -> Any:
+        """What the network holds of some graphs, where it tells them apart."""
+        return state.take(graphs)
+
+    def put(self, state: NetworkRun, graphs: IntArray, part: Any) -> None:
+        """Set what the network holds of some graphs."""
+        state.put(graphs, part)
+
     def states(self, state: NetworkRun) -> IntArray:
         """[V] the states of the MAP assignment: those of the highest belief."""
         return state.best_states()
@@ -172,17 +189,18 @@ class NeuralSolver(IterativeSolver[NetworkRun]):
         finite = state.finite()
         empty = ~state.possible() | np.isneginf(found.get("upper_bound", found.get("log_z", 0.0)))
         estimates = []
-        for g, (status, change) in enumerate(zip(ending.status, ending.residual.tolist(), strict=True)):
+        endings = zip(ending.status, ending.iterations, ending.residual.tolist(), strict=True)
+        for g, (status, steps, change) in enumerate(endings):
             if not finite[g] or status is Status.NON_FINITE:
-                estimates.append(Estimate(status=Status.NON_FINITE, iterations=ending.iterations))
+                estimates.append(Estimate(status=Status.NON_FINITE, iterations=steps))
             elif empty[g]:
                 estimates.append(zero_or_lost(flat.graphs[g], state.context.clock))
             else:
                 answer = {name: values[g] for name, values in found.items()}
                 estimates.append(
                     Estimate(
-                        status=status, message=self._message(state, status, ending.iterations, change),
-                        iterations=ending.iterations, stats={"change": change}, **answer,
+                        status=status, message=self._message(state, status, steps, change), iterations=steps,
+                        stats={"change": change}, **answer,
                     )
                 )  # fmt: skip
         return estimates

@@ -43,6 +43,7 @@ class NEBP(Network):
     """
 
     config_class = NEBPConfig
+    hidden_axes = ("variables", "factors", "unary", None)
 
     def __init__(self, config: NEBPConfig) -> None:
         super().__init__(config)

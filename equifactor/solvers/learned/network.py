@@ -6,7 +6,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from equifactor.clock import Clock
     from equifactor.solver import Symmetry
     from equifactor.solvers.learned.learned_solver import NeuralSolver
+
+
+HiddenAxis = Literal["edge states", "states", "variables", "factors", "edges", "entries", "unary"]
 
 
 class NetworkState(NamedTuple):
@@ -57,6 +60,9 @@ class Network(nn.Module, ABC):
 
     config_class: ClassVar[type[NetworkConfig]] = NetworkConfig
     solver_class: ClassVar[type[NeuralSolver]]  # It is set when the solver is registered.
+    # What the rows of each hidden tensor belong to, or None for a number that all graphs of a batch share. Without it a
+    # batch of graphs cannot be divided, and runs until its last one has settled.
+    hidden_axes: ClassVar[tuple[HiddenAxis | None, ...] | None] = None
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()

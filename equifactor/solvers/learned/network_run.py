@@ -17,7 +17,7 @@ from equifactor.result import Task
 if TYPE_CHECKING:
     from equifactor.graph import FlatGraph
     from equifactor.solver import SolveContext
-    from equifactor.solvers.learned.network import Network, NetworkState
+    from equifactor.solvers.learned.network import HiddenAxis, Network, NetworkState
     from equifactor.typing import BoolArray, FloatArray, IntArray
 
 
@@ -67,6 +67,48 @@ class NetworkRun:
     def _graph_of(self) -> tuple[Tensor, Tensor]:
         """Graph of each variable state [X] and of each edge state [S2]."""
         return self.flat.graph_of_var[self.flat.var_of_state], self.state.wiring.graph
+
+    # ---- parts of a batch -------------------------------------------------------------------------------
+
+    def take(self, graphs: IntArray) -> tuple[Tensor, ...] | None:
+        """A copy of the messages and hidden tensors of some graphs; None where the network does not tell them apart."""
+        if self.network.hidden_axes is None:
+            return None
+        with torch.inference_mode():
+            return tuple(
+                values if axis is None else values[self._rows(axis, graphs)] for axis, values in self._by_axis()
+            )
+
+    def put(self, graphs: IntArray, part: tuple[Tensor, ...]) -> None:
+        """Set what `take` gave for some graphs."""
+        with torch.inference_mode():
+            msg_fv, *hidden = (
+                new if axis is None else values.index_copy(0, self._rows(axis, graphs), new)
+                for (axis, values), new in zip(self._by_axis(), part, strict=True)
+            )
+        self.state = self.state._replace(msg_fv=msg_fv, hidden=tuple(hidden))
+        self._last = None
+
+    def _by_axis(self) -> list[tuple[HiddenAxis | None, Tensor]]:
+        """The tensors of the state, each with what its rows belong to."""
+        axes = self.network.hidden_axes or ()
+        return [("edge states", self.state.msg_fv), *zip(axes, self.state.hidden, strict=False)]
+
+    def _rows(self, axis: HiddenAxis, graphs: IntArray) -> Tensor:
+        """The rows of some graphs along an axis, ascending: in this order they are in any batch."""
+        flat, wiring = self.flat, self.state.wiring
+        if axis == "edge states":
+            graph = wiring.graph
+        elif axis == "unary":
+            graph = flat.graph_of_var[flat.var_of_edge[flat.edge_of_edge_state[: wiring.first]]]
+        elif axis in ("factors", "entries"):
+            graph = flat.graph_of_factor if axis == "factors" else flat.graph_of_factor[flat.factor_of_entry]
+        else:
+            index = {"states": flat.var_of_state, "edges": flat.var_of_edge}.get(axis)
+            graph = flat.graph_of_var if index is None else flat.graph_of_var[index]
+        chosen = torch.zeros(flat.num_graphs, dtype=torch.bool)
+        chosen[torch.as_tensor(graphs)] = True
+        return torch.nonzero(chosen.to(graph.device)[graph]).squeeze(1)
 
     # ---- answers ----------------------------------------------------------------------------------------
 

@@ -13,12 +13,12 @@ import numpy as np
 from equifactor.graph.layout import LINEAR_RANGE
 from equifactor.numerics.jit import plain
 from equifactor.solvers.messages.binary_kernels import BinaryPairs, log_pair_sums, sweep_binary, sweep_binary_residual
-from equifactor.solvers.messages.bp_engine import BpAnswers, BpSettings
+from equifactor.solvers.messages.bp_engine import BpAnswers, BpPart, BpSettings
 from equifactor.solvers.messages.schedule_kernels import residual_queue
 
 if TYPE_CHECKING:
     from equifactor.graph import FlatGraph
-    from equifactor.typing import FloatArray
+    from equifactor.typing import FloatArray, IntArray
 
 
 def applies_to(flat: FlatGraph[np.ndarray]) -> bool:
@@ -80,6 +80,21 @@ class BinaryEngine:
         first, second = self.group.slots
         msg[first.start : second.stop].reshape(-1, 2)[:, 1] = self.pairs.lam
         return msg
+
+    def take(self, graphs: IntArray) -> BpPart:
+        """A copy of what it holds of some graphs."""
+        return BpPart(self.messages()[self.flat.edge_states_of(graphs)], 0)
+
+    def put(self, graphs: IntArray, part: BpPart) -> None:
+        """Set the messages of some graphs."""
+        msg = self.messages()
+        msg[self.flat.edge_states_of(graphs)] = part.messages
+        first, second = self.group.slots
+        pairs = msg[first.start : second.stop].reshape(-1, 2)
+        self.pairs.lam[:] = pairs[:, 1] - pairs[:, 0]
+
+    def rest(self, graphs: IntArray) -> None:
+        """Nothing: they cost the same whatever they hold."""
 
     def answers(self) -> BpAnswers:
         """Beliefs, ln Z, states and bound: the formulae of `tensors` and `map_bounds` in log ratios."""

@@ -11,13 +11,16 @@ from equifactor.numerics.table_ranges import structured_ranges, table_ranges
 from equifactor.options import option
 from equifactor.registry import register
 from equifactor.result import Estimate, Task
-from equifactor.solver import ALL_SYMMETRIES, Ending, IterativeSolver, SolveContext
+from equifactor.solver import ALL_SYMMETRIES, BATCH_SIZE, Ending, IterativeSolver, SolveContext
 from equifactor.solvers.elimination.impossibility import zero_or_lost
-from equifactor.solvers.messages.bp_engine import BpEngine, BpSettings, Schedule, new_engine
+from equifactor.solvers.messages.bp_engine import BpEngine, BpPart, BpSettings, Schedule, engine_name, new_engine
+from equifactor.torch_device import torch_batch_size
 
 if TYPE_CHECKING:
     from equifactor.graph import FlatGraph
-    from equifactor.typing import FloatArray, Semiring
+    from equifactor.typing import FloatArray, IntArray, Semiring
+
+_TORCH_BATCH_SIZE = 2.0**17  # Edges and table entries that pay for the calls of torch.
 
 
 @register("bp")
@@ -54,6 +57,24 @@ class BeliefPropagation(IterativeSolver[BpEngine]):
         """Update all messages `count` times."""
         return state.sweep(count)
 
+    def take(self, state: BpEngine, graphs: IntArray) -> BpPart:
+        """The messages of some graphs."""
+        return state.take(graphs)
+
+    def put(self, state: BpEngine, graphs: IntArray, part: BpPart) -> None:
+        """Set the messages of some graphs."""
+        state.put(graphs, part)
+
+    def rest(self, state: BpEngine, graphs: IntArray) -> None:
+        """Keep settled graphs from growing beyond what the engine holds."""
+        state.rest(graphs)
+
+    def batch_size(self, context: SolveContext) -> float:
+        """Schedules that choose among the factors of a whole batch run graph by graph."""
+        if engine_name(self.engine, context) == "torch":
+            return torch_batch_size(context.device, _TORCH_BATCH_SIZE)
+        return 0.0 if self.schedule in ("random", "residual") else BATCH_SIZE
+
     def finish(self, flat: FlatGraph[np.ndarray], state: BpEngine, task: Task, ending: Ending) -> list[Estimate]:
         """Beliefs, then ln Z or an assignment with its bound."""
         answers = state.answers()
@@ -73,8 +94,9 @@ class BeliefPropagation(IterativeSolver[BpEngine]):
             marginals = flat.marginals(answers.probabilities)
             found = [{"marginals": m, "log_z": z} for m, z in zip(marginals, answers.log_z.tolist(), strict=True)]
         vanished = _vanished(flat, state, answers.probabilities) if task is not Task.MAP else [0] * flat.num_graphs
-        for fields, status, change, lost in zip(found, ending.status, ending.residual.tolist(), vanished, strict=True):
-            fields.update(status=status, iterations=ending.iterations, stats={"change": change})
+        endings = zip(ending.status, ending.iterations, ending.residual.tolist(), vanished, strict=True)
+        for fields, (status, iterations, change, lost) in zip(found, endings, strict=True):
+            fields.update(status=status, iterations=iterations, stats={"change": change})
             if lost:
                 fields["stats"]["vanished"] = lost
                 fields["message"] = f"{status.advice} {lost} state{'s' * (lost > 1)} {_VANISHED}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,6 +36,13 @@ class BpAnswers:
     upper_bound: FloatArray  # [G] on the best log score (max semiring)
 
 
+class BpPart(NamedTuple):
+    """What an engine holds of some graphs of a batch."""
+
+    messages: Any  # their log messages in flat order, up to a constant each; numpy, or a tensor in the torch engine
+    sweeps: int  # how often the engine has updated all messages in an order that turns round
+
+
 class BpEngine(Protocol):
     """Messages of one batch and the way to improve them."""
 
@@ -49,6 +56,18 @@ class BpEngine(Protocol):
 
     def messages(self) -> FloatArray:
         """[S] factor-to-variable log messages in flat order, up to a constant each."""
+        ...
+
+    def take(self, graphs: IntArray) -> BpPart:
+        """A copy of what it holds of some graphs."""
+        ...
+
+    def put(self, graphs: IntArray, part: BpPart) -> None:
+        """Set the messages of some graphs; they may come from another engine."""
+        ...
+
+    def rest(self, graphs: IntArray) -> None:
+        """Spend as little as possible on some graphs, whose messages no longer count until `put` sets them."""
         ...
 
 

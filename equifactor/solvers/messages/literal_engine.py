@@ -14,7 +14,7 @@ from equifactor.factors.clause import Clause
 from equifactor.factors.parity import Parity
 from equifactor.numerics.jit import plain
 from equifactor.solvers.messages.binary_engine import unary_factors
-from equifactor.solvers.messages.bp_engine import BpAnswers, BpSettings
+from equifactor.solvers.messages.bp_engine import BpAnswers, BpPart, BpSettings
 from equifactor.solvers.messages.literal_kernels import (
     CLAUSE,
     LANES,
@@ -104,13 +104,21 @@ class LiteralEngine:
         done = sweep_literals(count, plain(self.literals), self.total, self.side, s.damping, self.is_max, change, check)
         self.side = (self.side + done) % 2
         if done < count:
-            msg = self.messages()
-            self.general = NumbaEngine(self.flat, s)
-            first = min(group.states.start for group in self.flat.structured)
-            pairs = msg[first:].reshape(-1, 2)
-            self.general.state.msg[first:] = (pairs - np.logaddexp(pairs[:, :1], pairs[:, 1:])).ravel()
+            self._go_general(self.messages())
+            assert self.general is not None
             return self.general.sweep(count - done)
         return change if check else np.full_like(change, np.inf)
+
+    def _go_general(self, msg: FloatArray) -> None:
+        """Leave these messages [S] to the general engine from now on."""
+        if self.general is None:
+            self.general = NumbaEngine(self.flat, self.settings)
+        pairs = self._pairs(msg)
+        self._pairs(self.general.state.msg)[:] = pairs - np.logaddexp(pairs[:, :1], pairs[:, 1:])
+
+    def _pairs(self, msg: FloatArray) -> FloatArray:
+        """View [e, 2] of the messages [S] of all factors but unary ones."""
+        return msg[min(group.states.start for group in self.flat.structured) :].reshape(-1, 2)
 
     def messages(self) -> FloatArray:
         """[S] log ratios as log messages `(0, lam)`; unary factors send their tables."""
@@ -120,10 +128,40 @@ class LiteralEngine:
         for group in self.flat.groups:
             if group.shape == (2,):
                 msg[group.slots[0]] = self.flat.log_phi[group.entries]
-        first = min(group.states.start for group in self.flat.structured)
-        pairs = msg[first:].reshape(-1, 2)
-        pairs[self.blocks.edge - self.blocks.edge.min(), 1] = self.literals.lam
+        self._pairs(msg)[self.blocks.edge - self.blocks.edge.min(), 1] = self.literals.lam
         return msg
+
+    def take(self, graphs: IntArray) -> BpPart:
+        """A copy of what it holds of some graphs."""
+        return BpPart(self.messages()[self.flat.edge_states_of(graphs)], 0)
+
+    def put(self, graphs: IntArray, part: BpPart) -> None:
+        """Set the messages of some graphs."""
+        msg = self.messages()
+        msg[self.flat.edge_states_of(graphs)] = part.messages
+        pairs = self._pairs(msg)
+        if self.general is None and np.isfinite(pairs).all():
+            literals = self.literals
+            literals.lam[:] = (pairs[:, 1] - pairs[:, 0])[self.blocks.edge - self.blocks.edge.min()]
+            literals.reach[2] = np.inf  # The next sweep looks how large they are.
+            self._add_up()
+        else:
+            self._go_general(msg)
+
+    def rest(self, graphs: IntArray) -> None:
+        """Take back what is known of the variables, or the messages of words that are decoded would grow for ever."""
+        chosen = np.zeros(self.flat.num_graphs, bool)
+        chosen[graphs] = True
+        literals = self.literals
+        literals.unary[chosen[self.flat.graph_of_var[self.blocks.var]]] = 0.0
+        literals.lam[chosen[self.flat.graph_of_var[self.flat.var_of_edge[self.blocks.edge]]]] = 0.0
+        self._add_up()
+
+    def _add_up(self) -> None:
+        """Renew the sums, in the order of the kernels."""
+        self.total = np.repeat(self.literals.unary, 2)
+        np.add.at(self.total, self.literals.place_of_edge, self.literals.lam)
+        self.side = 0
 
     def answers(self) -> BpAnswers:
         """Beliefs, ln Z, states and bound."""

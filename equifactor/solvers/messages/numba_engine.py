@@ -12,7 +12,7 @@ from equifactor.numerics.factor_messages import add_up, message_state
 from equifactor.numerics.jit import plain
 from equifactor.numerics.message_answers import beliefs, reduce_tables, variable_to_factor
 from equifactor.numerics.table_ranges import message_floor
-from equifactor.solvers.messages.bp_engine import BpAnswers, BpSettings
+from equifactor.solvers.messages.bp_engine import BpAnswers, BpPart, BpSettings
 from equifactor.solvers.messages.lanes import lanes_of
 from equifactor.solvers.messages.parallel_kernels import sweep_parallel
 from equifactor.solvers.messages.schedule_kernels import ResidualQueue, residual_queue, sweep_in_order, sweep_residual
@@ -82,6 +82,18 @@ class NumbaEngine:
     def messages(self) -> FloatArray:
         """[S] the messages themselves, not a copy."""
         return self.state.msg
+
+    def take(self, graphs: IntArray) -> BpPart:
+        """A copy of what it holds of some graphs."""
+        return BpPart(self.state.msg[self.flat.edge_states_of(graphs)], self.sweeps)
+
+    def put(self, graphs: IntArray, part: BpPart) -> None:
+        """Set the messages of some graphs and the direction of the next sweep."""
+        self.state.msg[self.flat.edge_states_of(graphs)] = part.messages
+        self.sweeps = part.sweeps
+
+    def rest(self, graphs: IntArray) -> None:
+        """Nothing: they cost the same whatever they hold."""
 
     def answers(self) -> BpAnswers:
         """Beliefs, ln Z, states and bound."""

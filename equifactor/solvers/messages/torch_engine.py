@@ -9,13 +9,15 @@ import numpy as np
 
 from equifactor.errors import OptionError
 from equifactor.numerics.table_ranges import message_floor
-from equifactor.solvers.messages.bp_engine import BpAnswers, BpSettings
+from equifactor.solvers.messages.bp_engine import BpAnswers, BpPart, BpSettings
 from equifactor.torch_device import check_device
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from equifactor.graph import FlatGraph
     from equifactor.solver import SolveContext
-    from equifactor.typing import FloatArray
+    from equifactor.typing import FloatArray, IntArray
 
 
 class TorchEngine:
@@ -53,6 +55,23 @@ class TorchEngine:
     def messages(self) -> FloatArray:
         """[S] a copy on the CPU, in double precision."""
         return np.asarray(self.msg_fv.double().cpu().numpy())
+
+    def take(self, graphs: IntArray) -> BpPart:
+        """A copy of what it holds of some graphs, on its device."""
+        return BpPart(self.msg_fv[self._rows(graphs)], 0)
+
+    def put(self, graphs: IntArray, part: BpPart) -> None:
+        """Set the messages of some graphs."""
+        self.msg_fv = self.msg_fv.index_copy(0, self._rows(graphs), part.messages)
+
+    def _rows(self, graphs: IntArray) -> Tensor:
+        """Their edge states, on the device."""
+        import torch
+
+        return torch.as_tensor(self.compiled.edge_states_of(graphs), device=self.msg_fv.device)
+
+    def rest(self, graphs: IntArray) -> None:
+        """Nothing: they cost the same whatever they hold."""
 
     def answers(self) -> BpAnswers:
         """Beliefs (Eq. 4), ln Z, states and bound."""

@@ -73,7 +73,7 @@ class TreeReweighted(IterativeSolver["Reweighting"]):
         return [
             impossible() if bounds[n] == -math.inf  # Nothing overflows, so every -inf follows from zeros of the tables.
             else Estimate(
-                status=ending.status[n], iterations=ending.iterations, marginals=m, log_z=bounds[n],
+                status=ending.status[n], iterations=ending.iterations[n], marginals=m, log_z=bounds[n],
                 upper_bound=bounds[n], stats={"change": float(ending.residual[n]), "forests": len(state.forests)},
             )
             for n, m in enumerate(flat.marginals(p))
