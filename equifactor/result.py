@@ -157,9 +157,7 @@ class Result(Estimate):
         if self.assignment is None:
             raise SolveError(f"this {self.task} result has no assignment ({self.status})")
         i = self.graph.variable(variable)
-        names = self.graph.structure.state_names and self.graph.structure.state_names[i]
-        state = int(self.assignment[i])
-        return names[state] if names else state
+        return self.graph.structure.states_of(i)[int(self.assignment[i])]
 
     @property
     def states(self) -> dict[int | str, int | str]:

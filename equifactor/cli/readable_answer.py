@@ -64,10 +64,9 @@ def readable(result: Result, graph: FactorGraph, query: Sequence[int] | None = N
         return f"ln Z  {result.log_z:.10g}\nlog10 Z  {result.log_z / math.log(10):.10g}\n"
     variables = graph.free_vars.tolist() if query is None else list(query)
     names = s.variable_names or [str(i) for i in range(s.num_vars)]
-    states = s.state_names or [None] * s.num_vars
     rows: list[list[str]] = []
     for i in variables:
-        own = states[i] or [str(k) for k in range(s.card[i])]
+        own = [str(state) for state in s.states_of(i)]
         if result.task is Task.MAP and result.assignment is not None:
             rows.append([names[i], own[int(result.assignment[i])]])
         elif result.marginals is not None:
@@ -83,7 +82,7 @@ def by_name(result: Result, graph: FactorGraph, query: Sequence[int]) -> dict[st
     found: dict[str, object] = {}
     for i in query:
         name = s.variable_names[i] if s.variable_names else str(i)
-        own = (s.state_names[i] if s.state_names else None) or [str(k) for k in range(s.card[i])]
+        own = [str(state) for state in s.states_of(i)]
         if result.task is Task.MAP and result.assignment is not None:
             found[name] = own[int(result.assignment[i])]
         elif result.marginals is not None:

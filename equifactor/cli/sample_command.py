@@ -70,8 +70,7 @@ def _archive(drawn: Samples) -> bytes:
     import numpy as np
 
     s = drawn.graph.structure
-    own = [(s.state_names[i] if s.state_names else None) or range(int(s.card[i])) for i in range(s.num_vars)]
-    names = [str(state) for states in own for state in states]
+    names = [str(state) for i in range(s.num_vars) for state in s.states_of(i)]
     file = io.BytesIO()
     np.savez(
         file, states=drawn.states, variables=np.array(drawn.names), state_names=np.array(names), state_ptr=s.state_ptr

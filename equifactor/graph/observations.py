@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 
 _TRUTH = {"true": 1, "false": 0, "yes": 1, "no": 0, "on": 1, "off": 0, "t": 1, "f": 0, "y": 1, "n": 0}  # in any case
+_MISSING_TYPES = frozenset(("NAType", "NaTType"))  # of pandas, which is not imported for them
 
 
 class StateNumbers(dict[int, int]):
@@ -42,7 +43,7 @@ def by_variable(structure: Structure, given: object, what: str) -> dict[int, Any
         given: what the user has typed.
         what: the word for it in errors, such as `evidence`.
     """
-    if not _is_mapping(given):
+    if not is_mapping(given):
         raise ModelError(f"{what} is a mapping from variable to state, such as {{0: 1}}; found {brief(given)}")
     found: dict[int, Any] = {}
     keys: dict[int, object] = {}
@@ -69,6 +70,13 @@ def named(structure: Structure, variable: Variable) -> int:
 def is_state(value: object) -> bool:
     """Whether a value stands for one state; anything else is weights."""
     return isinstance(value, (int, str, np.integer, np.bool_)) and not isinstance(value, np.timedelta64)
+
+
+def is_missing(value: object) -> bool:
+    """Whether a value is what Python, numpy or pandas writes where there is none."""
+    if isinstance(value, (float, np.floating)):
+        return bool(np.isnan(value))
+    return value is None or type(value).__name__ in _MISSING_TYPES
 
 
 def state_number(structure: Structure, variable: int, state: object) -> int:
@@ -125,10 +133,16 @@ def read_weights(structure: Structure, variable: int, value: object) -> FloatArr
     """The weights [card] that are soft evidence on one variable: in the order of its states, or by state."""
     card = int(structure.card[variable])
     try:
-        given = _weights_by_state(structure, variable, value) if _is_mapping(value) else value
+        given = _weights_by_state(structure, variable, value) if is_mapping(value) else value
         weights = as_numbers(given)
     except ValueError:
         weights = np.zeros(0)
+    if is_missing(value):
+        raise ModelError(
+            f"evidence on variable {structure.variable_name(variable)} must be a state, and {brief(value)} is none; "
+            "leave out the variables that are not observed",
+            variable=variable,
+        )
     if weights.shape != (card,) or not np.all((weights >= 0) & (weights < np.inf)):
         raise ModelError(
             f"evidence on variable {structure.variable_name(variable)} must be a state or one weight >= 0 "
@@ -164,7 +178,7 @@ def _weights_by_state(structure: Structure, variable: int, value: object) -> lis
     return [weights[x] for x in range(len(weights))]
 
 
-def _is_mapping(value: object) -> bool:
+def is_mapping(value: object) -> bool:
     """Whether a value is a mapping or a pandas Series, but not a data frame, whose columns are not one value each."""
     return isinstance(value, Mapping) or (
         hasattr(value, "keys") and hasattr(value, "items") and getattr(value, "ndim", 1) == 1
