@@ -158,5 +158,9 @@ def test_targets_and_solvers_are_checked() -> None:
         ef.solve_many(weather(), SETS, ["rain", 0])
     with pytest.raises(ModelError, match="targets are a list"):
         ef.solve_many(weather(), SETS, "rain")  # type: ignore[arg-type]
+    numbers = ef.FactorGraph({"1": 2, "0": 2}, [(["1", "0"], [1, 2, 3, 4])])
+    for call in (lambda: ef.solve_many(numbers, [{}], [1]), lambda: ef.solve(numbers).probability(1, 0)):
+        with pytest.raises(ModelError, match="variable 1 can be read as a name or as a place"):
+            call()  # type: ignore[no-untyped-call]
     with pytest.raises(OptionError):
         ef.solve_many(weather(), SETS, solver="nothing")

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from equifactor.errors import OptionError, brief
+from equifactor.errors import ModelError, OptionError, brief
 from equifactor.result import Task
 from equifactor.text_tables import aligned, shown
 
@@ -37,7 +37,14 @@ def parse_evidence(text: str, graph: FactorGraph) -> dict[int | str, int | str]:
 
 def parse_query(text: str, graph: FactorGraph) -> list[int]:
     """The variables in `BP,SAO2`, of a query or a joint, by name or number."""
-    return [graph.variable(_variable(name, graph)) for name in _items(text)]
+    names = _items(text)
+    if not names:
+        raise OptionError("expected names of variables with commas between them, as in BP,SAO2; found none")
+    found = [graph.variable(_variable(name, graph)) for name in names]
+    twice = next((name for n, name in enumerate(names) if found[n] in found[:n]), None)
+    if twice is not None:
+        raise ModelError(f"variable {twice} is named twice; give it once")
+    return found
 
 
 def _items(text: str) -> list[str]:

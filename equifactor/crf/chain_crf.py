@@ -39,8 +39,8 @@ class ChainCRF(nn.Module):
 
     def __init__(self, num_states: int, *, boundaries: bool = True) -> None:
         super().__init__()
-        if num_states < 1:
-            raise OptionError(f"a chain needs at least 1 state, found {num_states}")
+        if not hasattr(num_states, "__index__") or num_states < 1:
+            raise OptionError(f"a chain needs a whole number of states, at least 1; found {num_states!r}")
         self.num_states = num_states
         self.transitions = nn.Parameter(torch.zeros(num_states, num_states))
         self.start = nn.Parameter(torch.zeros(num_states)) if boundaries else None
@@ -111,6 +111,8 @@ class ChainCRF(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Emissions with both ends in them, transitions [B or 1, T-1 or 1, d, d], lengths [B]."""
         d = self.num_states
+        if not isinstance(emissions, Tensor):
+            raise ModelError(f"emissions are a tensor of shape [B, T, {d}], found {type(emissions).__name__}")
         if emissions.ndim != 3 or emissions.shape[2] != d or not emissions.shape[1]:
             raise ModelError(f"emissions must have shape [B, T, {d}] with T at least 1; found {tuple(emissions.shape)}")
         batch, places, _ = emissions.shape

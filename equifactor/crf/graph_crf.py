@@ -96,6 +96,8 @@ class CRF(nn.Module):
         if graph.observed is not None:
             raise ModelError("CRF needs a graph without evidence: give potentials of -inf to what is ruled out")
         s = graph.structure
+        if not s.is_table.any():
+            raise ModelError("CRF needs a graph with a table at least: potentials take the place of tables")
         self.graph = graph
         tables = np.flatnonzero(s.is_table)
         self.blocks = blocks_of(s, tables)
@@ -212,7 +214,9 @@ class CRF(nn.Module):
             rows = self._all_values(log_phi).double().cpu().numpy()
             graphs = [self.graph.with_potentials(row, log=True) for row in rows]
             found = solve(graphs, "MAP", "exact" if self.engine == "exact" else solver, time_limit=time_limit)
-            states = torch.as_tensor(np.array([result.assignment for result in found]), device=log_phi.device)
+            impossible = np.zeros(self.graph.num_vars, np.int64)  # where no assignment is possible, none is better
+            best = [impossible if result.assignment is None else result.assignment for result in found]
+            states = torch.as_tensor(np.array(best), device=log_phi.device)
         return states.reshape(*batch, self.graph.num_vars)
 
     def extra_repr(self) -> str:
@@ -257,10 +261,9 @@ def _plan_engine(graph: FactorGraph, wanted: str, memory_limit: float) -> PlanEn
     if steps.fits(memory_limit):
         return PlanEngine(steps)
     if wanted == "exact":
+        need = steps.cost if steps.finished else "more, or a better order than was found"
         limit = format_bytes(memory_limit * 2**30)
-        raise SolveError(
-            f"elimination needs {steps.cost} and the limit is {limit}: raise memory_limit, or take engine='bp'"
-        )
+        raise SolveError(f"elimination needs {need}, and the limit is {limit}: raise memory_limit, or take engine='bp'")
     return None
 
 

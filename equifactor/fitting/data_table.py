@@ -94,9 +94,11 @@ def read_table(graph: FactorGraph, data: object, hidden: Iterable[Variable] | No
     elif (array := _as_array(data)) is not None:
         table = _table(np.asfortranarray(read_numbers(graph.structure, array, "data")))
     else:
-        table = _table(read_columns(graph.structure, _columns(data)))
+        table = _table(read_columns(graph.structure, _columns(data), len(data) if is_frame(data) else 0))  # type: ignore[arg-type]
     if not table.num_rows:
         raise ModelError("the data have no rows; at least one is needed")
+    if table.hidden.all() and graph.num_vars:
+        raise ModelError("the data have no value of any variable: nothing can be learned from them")
     if hidden is not None:
         _check_hidden(graph, table, hidden)
     return table

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,8 +21,8 @@ _WANTED = "evidence sets are a list of mappings from variable to state, a data f
 
 def sets_of(given: Any) -> Any:
     """Sets of evidence of any form, as something that can be gone through twice: a list, unless a frame or an array."""
-    one = isinstance(given, (str, bytes, Mapping, np.ndarray)) or is_frame(given) or not isinstance(given, Iterable)
-    return given if one else list(given)
+    whole = isinstance(given, (str, bytes, np.ndarray)) or is_frame(given) or observations.is_mapping(given)
+    return list(given) if isinstance(given, Iterable) and not whole else given
 
 
 def states_of_sets(structure: Structure, given: Any) -> IntArray | None:

@@ -43,6 +43,11 @@ def by_variable(structure: Structure, given: object, what: str) -> dict[int, Any
         given: what the user has typed.
         what: the word for it in errors, such as `evidence`.
     """
+    if hasattr(given, "iloc") and getattr(given, "ndim", 1) == 2:
+        raise ModelError(
+            f"{what} on one graph is one row, such as frame.iloc[0], found a data frame of {len(given)}; solve_many "  # type: ignore[arg-type]
+            "answers all rows of a frame"
+        )
     if not is_mapping(given):
         raise ModelError(f"{what} is a mapping from variable to state, such as {{0: 1}}; found {brief(given)}")
     found: dict[int, Any] = {}
@@ -83,8 +88,9 @@ def state_number(structure: Structure, variable: int, state: object) -> int:
     """The number of a variable's state, given as the user types it.
 
     Text is the exact name of a state. A whole number counts from 0; it is refused where a state name is a number other
-    than its own place, or a word for true (1) or false (0) at another place. True and False are 1 and 0 of a variable
-    with two states that have no names, and else refused.
+    than its own place, or a word for true (1) or false (0) at another place. True and False are the states of just
+    these names, as pandas reads them from a file; 1 and 0 of a variable with two states that have no names; and else
+    refused.
     """
     label, names = structure.variable_name(variable), _state_names(structure, variable)
     have = f"its states are {listed(names)}" if names else f"it has {_numbered_states(structure, variable)}"
@@ -97,6 +103,8 @@ def state_number(structure: Structure, variable: int, state: object) -> int:
             raise ModelError(f"variable {label} has no state {state!r}; {have}", variable=variable)
         return names.index(state)
     if isinstance(state, (bool, np.bool_)):
+        if names and str(bool(state)) in names:
+            return names.index(str(bool(state)))
         if names or structure.card[variable] != 2:
             raise ModelError(
                 f"variable {label} has no state {bool(state)}; {have}, give one of these", variable=variable

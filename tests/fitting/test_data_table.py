@@ -128,6 +128,7 @@ def test_a_variable_without_a_column_is_hidden() -> None:
         (GRAPH, np.array([[0j, 1]]), "found values of type complex"),
         (GRAPH, [[0, 1], [0]], "different lengths"),
         (GRAPH, [], "no rows"),
+        (GRAPH, {"rain": [None, None]}, "no value of any variable"),
         (GRAPH, np.zeros((0, 2), int), "no rows"),
         (GRAPH, 7, "data are a pandas frame, .* found 7"),
         (GRAPH, DataTable(np.zeros((1, 3), np.int64), np.ones(1)), "3 columns for 2 variables"),
