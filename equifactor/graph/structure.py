@@ -80,6 +80,11 @@ class Structure:
         return cls(card, scope_ptr, scope_vars, table_ptr, variables, states)
 
     @classmethod
+    def trusted(cls, card: IntArray, scope_ptr: IntArray, scope_vars: IntArray, table_ptr: IntArray) -> Structure:
+        """The structure of tables with these arrays, unchecked; they become read-only, as those that kernels know."""
+        return cls(_frozen(card), _frozen(scope_ptr), _frozen(scope_vars), _frozen(table_ptr))
+
+    @classmethod
     def of_rows(
         cls,
         card: ArrayLike,

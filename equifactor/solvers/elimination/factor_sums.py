@@ -13,7 +13,7 @@ import numpy as np
 from equifactor.graph.pointers import picked
 from equifactor.solvers.elimination.orders import Order
 from equifactor.solvers.elimination.probes import Probes
-from equifactor.solvers.elimination.program import build_program
+from equifactor.solvers.elimination.program import build_program, read_only
 
 if TYPE_CHECKING:
     from equifactor.solvers.elimination.plan import Plan
@@ -50,7 +50,7 @@ class FactorSums:
 
     def run(self, log_phi: FloatArray) -> FactorMarginals:
         """The answers for log tables [N, T], any floating type; counted in float64."""
-        from equifactor.solvers.elimination.factor_sums_kernels import run_with_factors
+        from equifactor.solvers.elimination.elimination_kernels import run_batch
 
         log_phi = np.ascontiguousarray(log_phi, np.float64)
         count, num_states = len(log_phi), int(self._program.clusters.dim.sum())
@@ -58,9 +58,9 @@ class FactorSums:
         entries = np.zeros((count, self.structure.num_entries))
         program = self._program
         tables, work = program.tables(reuse=False), program.workspace(marginals=True)
-        run_with_factors(
-            log_phi, p, log_z, entries, self._slots, self._entries,
-            tuple(program.groups), tuple(program.clusters), tuple(tables), tuple(work),
+        run_batch(
+            read_only(log_phi), True, p, log_z, (self._slots, self._entries, entries), tuple(program.groups),
+            tuple(program.clusters), tuple(tables), tuple(work),
         )  # fmt: skip
         states = p[:, : int(self.structure.state_ptr[-1])]
         entries[:, self._single_entries] = states[:, self._single_states]

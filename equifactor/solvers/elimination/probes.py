@@ -42,10 +42,13 @@ class Probes:
 
 def _with_variables(s: Structure, factors: IntArray) -> Structure:
     """The structure in which these factors have one more variable, of one state."""
-    return Structure.build(
+    is_probed = np.zeros(s.num_factors, np.int64)
+    is_probed[factors] = 1
+    return Structure.trusted(
         np.concatenate((s.card, np.ones(len(factors), np.int64))),
-        s.scope_ptr + np.concatenate(([0], np.cumsum(np.isin(np.arange(s.num_factors), factors)))),
+        s.scope_ptr + ptr_of(is_probed),
         np.insert(s.scope_vars, s.scope_ptr[factors + 1], s.num_vars + np.arange(len(factors))),
+        s.table_ptr,
     )
 
 

@@ -124,15 +124,12 @@ def _bits(scope: Sequence[int], card: IntArray) -> float:
 def _with_factors(s: Structure, scopes: list[Scope], *, tables: bool) -> Structure:
     """The structure with one more factor for each scope; without tables, which may be too large to be made."""
     sizes = [int(np.prod(s.card[list(scope)])) if tables else 0 for scope in scopes]
-    arrays = (
+    return Structure.trusted(
         s.card,
         np.concatenate((s.scope_ptr, s.num_edges + ptr_of([len(scope) for scope in scopes])[1:])),
         np.concatenate((s.scope_vars, np.array([i for scope in scopes for i in scope], np.int64))),
         np.concatenate((s.table_ptr, s.num_entries + ptr_of(sizes)[1:])),
     )
-    for array in arrays:  # Numba compiles anew for writeable arrays.
-        array.flags.writeable = False
-    return Structure(*arrays)
 
 
 def _as_reduced(structure: Structure, log_phi: FloatArray) -> ReducedGraph:
