@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor._solve import solve
+from equifactor._solve import check_run
 from equifactor.clock import Clock
 from equifactor.errors import ModelError, OptionError, brief
 from equifactor.graph import FactorGraph
@@ -75,7 +75,7 @@ def sample(
     if not isinstance(n, Integral) or isinstance(n, bool) or n < 0:
         raise OptionError(f"the number of samples must be a whole number >= 0, found {brief(n)}")
     method = parse_solver(solver)
-    solve([], "MAR", method, time_limit=time_limit, seed=seed, progress=progress)  # checks the arguments
+    check_run(time_limit, seed, progress)
     if not isinstance(method, (Auto, Exact, BlockSampling)):
         raise OptionError(f"{method.name} gives no samples; choose from: auto, exact, blocks")
     if evidence is not None:

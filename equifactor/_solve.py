@@ -100,18 +100,13 @@ def solve(
     wanted = parse_task(task)
     method = parse_solver(solver)
     method.check_task(wanted)
-    if time_limit is not None and not (_is_number(time_limit, Real) and time_limit >= 0):
-        raise OptionError(f"the time limit must be a number of seconds >= 0, found {brief(time_limit)}")
-    if not _is_number(seed, Integral):
-        raise OptionError(f"the seed must be a whole number, found {brief(seed)}")
+    check_run(time_limit, seed, progress)
     if not isinstance(device, str):
         raise OptionError(f"the device must be a name such as cpu or cuda, found {brief(device)}")
     if not isinstance(dtype, str) or dtype not in ("float32", "float64"):
         raise OptionError(f"dtype must be float32 or float64, found {brief(dtype)}")
     if not isinstance(strict, (bool, np.bool_)):
         raise OptionError(f"strict must be True or False, found {brief(strict)}")
-    if not isinstance(progress, (bool, np.bool_)) and not callable(progress):
-        raise OptionError(f"progress must be True, False or a callable, found {brief(progress)}")
     if evidence is not None:
         graphs = _given(graphs, evidence, several=not isinstance(graph, FactorGraph))
 
@@ -130,6 +125,16 @@ def solve(
             if not result.status.solved:
                 raise SolveError(f"{result.graph.name or 'graph'}: {result.message or result.status.advice}")
     return results[0] if isinstance(graph, FactorGraph) else results
+
+
+def check_run(time_limit: object, seed: object, progress: object) -> None:
+    """Raise `OptionError` for a time limit, seed or progress that is none; all functions that run long take these."""
+    if time_limit is not None and not (_is_number(time_limit, Real) and time_limit >= 0):  # type: ignore[operator]
+        raise OptionError(f"the time limit must be a number of seconds >= 0, found {brief(time_limit)}")
+    if not _is_number(seed, Integral):
+        raise OptionError(f"the seed must be a whole number, found {brief(seed)}")
+    if not isinstance(progress, (bool, np.bool_)) and not callable(progress):
+        raise OptionError(f"progress must be True, False or a callable, found {brief(progress)}")
 
 
 def _given(

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from equifactor._solve import estimates_of, solve
+from equifactor._solve import check_run, estimates_of
 from equifactor.clock import Clock
 from equifactor.errors import ModelError, SolveError, brief
 from equifactor.graph import FactorGraph
-from equifactor.graph.evidence_sets import states_of_sets
+from equifactor.graph.evidence_sets import sets_of, states_of_sets
 from equifactor.graph.observations import StateNumbers
 from equifactor.graph.pointers import picked
 from equifactor.many_results import ManyResults, MarginalColumns
@@ -77,12 +77,14 @@ def solve_many(
     if not isinstance(graph, FactorGraph):
         raise ModelError(f"solve_many takes one graph, found {brief(graph)}; `solve` takes several")
     method = parse_solver(solver)
-    solve([], "MAR", method, time_limit=time_limit, seed=seed, progress=progress)  # checks the arguments
+    method.check_task(Task.MAR)
+    check_run(time_limit, seed, progress)
     asked = _numbers(graph, targets)
-    states = states_of_sets(graph.structure, evidence_sets)
+    sets = sets_of(evidence_sets)
+    states = states_of_sets(graph.structure, sets)
     if states is not None:
         _check_agreement(graph, states)
-    room = _Room(graph, asked, len(evidence_sets))
+    room = _Room(graph, asked, len(sets))
     clock = Clock(time_limit)
     with clock.catch_interrupt(), bar(progress, "evidence sets") as report:
         context = SolveContext(clock=clock, seed=seed, progress=report)
@@ -90,8 +92,8 @@ def solve_many(
         if rows is not None:
             room.answer_by_rows(rows, cast("IntArray", states), context)
         else:
-            sets = evidence_sets if states is None else [_numbered(row) for row in states]
-            room.answer_one_by_one(method, sets, context)
+            each = sets if states is None else [_numbered(row) for row in states]
+            room.answer_one_by_one(method, each, context)
         unreached = clock.status or Status.TIME_LIMIT
     statuses = tuple(status or unreached for status in room.statuses)
     return ManyResults(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.errors import OptionError
 from equifactor.result import Status
 
 if TYPE_CHECKING:
@@ -97,19 +95,13 @@ class ManyResults:
 
     def to_frame(self) -> Any:
         """A pandas frame with a row per set: status, log_z, and a column such as `BP=HIGH` for each state asked for."""
-        try:
-            pandas = importlib.import_module("pandas")
-        except ImportError:
-            raise OptionError("to_frame needs pandas: pip install pandas") from None
+        from equifactor.questions.frames import data_frame
+
         s = self.graph.structure
-        names = []
-        for i in self.marginals.variables.tolist():
-            own = (s.state_names[i] if s.state_names else None) or range(int(s.card[i]))
-            names += [f"{s.variable_name(i)}={state}" for state in own]
-        frame = pandas.DataFrame(self.marginals.table, columns=names)
-        frame.insert(0, "status", [str(status) for status in self.statuses])
-        frame.insert(1, "log_z", self.log_z)
-        return frame
+        asked = self.marginals.variables.tolist()
+        names = [f"{s.variable_name(i)}={state}" for i in asked for state in s.states_of(i)]
+        columns = {"status": [str(status) for status in self.statuses], "log_z": self.log_z}
+        return data_frame({**columns, **dict(zip(names, self.marginals.table.T, strict=True))})
 
     def __str__(self) -> str:
         told = ", ".join(f"{count:,} {status}" for status, count in Counter(self.statuses).items())

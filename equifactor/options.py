@@ -183,8 +183,11 @@ def _describe(hint: Any) -> str:
         str: "a word",
         type(None): "none",
     }
+    members = _members(hint)
+    if any(typing.get_origin(m) is Literal and "none" in typing.get_args(m) for m in members):
+        members = tuple(m for m in members if m is not type(None))  # the word says it
     words = [
         "one of " + ", ".join(map(str, typing.get_args(m))) if typing.get_origin(m) is Literal else plain.get(m, str(m))
-        for m in _members(hint)
+        for m in members
     ]
     return " or ".join(words)

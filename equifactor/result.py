@@ -157,15 +157,16 @@ class Result(Estimate):
         if self.assignment is None:
             raise SolveError(f"this {self.task} result has no assignment ({self.status})")
         i = self.graph.variable(variable)
-        names = self.graph.structure.state_names and self.graph.structure.state_names[i]
-        state = int(self.assignment[i])
-        return names[state] if names else state
+        return self.graph.structure.states_of(i)[int(self.assignment[i])]
 
     @property
     def states(self) -> dict[int | str, int | str]:
         """The assignment by name: the state of every variable; by number where there are no names."""
         names: Sequence[int | str] = self.graph.structure.variable_names or range(self.graph.num_vars)
-        return {name: self.state(i) for i, name in enumerate(names)}
+        if self.assignment is None:
+            raise SolveError(f"this {self.task} result has no assignment ({self.status})")
+        of = self.graph.structure.states_of
+        return {name: of(i)[x] for i, (name, x) in enumerate(zip(names, self.assignment.tolist(), strict=True))}
 
     def joint(self, *variables: int | str, time_limit: float = 60.0) -> Joint:
         """The distribution of a few variables together, with named axes.

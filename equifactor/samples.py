@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib
 import io
 import itertools
 from collections.abc import Iterable, Iterator
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.errors import OptionError
 from equifactor.result import Status
 
 if TYPE_CHECKING:
@@ -59,11 +57,9 @@ class Samples:
 
     def to_frame(self) -> Any:
         """A pandas frame with a column per variable, states by name where they have names."""
-        try:
-            pandas = importlib.import_module("pandas")
-        except ImportError:
-            raise OptionError("to_frame needs pandas: pip install pandas") from None
-        return pandas.DataFrame(dict(zip(self.names, self.named_columns(), strict=True)), columns=list(self.names))
+        from equifactor.questions.frames import data_frame
+
+        return data_frame(dict(zip(self.names, self.named_columns(), strict=True)))
 
     def csv_lines(self) -> Iterator[str]:
         """The samples as text, piece by piece: a line of names, then a line for each of them."""

@@ -62,6 +62,15 @@ def test_an_array_of_states() -> None:
     check(ef.solve_many(weather(), states), weather(), SETS)
 
 
+def test_other_arrays_and_other_lists() -> None:
+    wanted = ef.solve_many(weather(), SETS[1:]).marginals.table
+    masked = np.ma.MaskedArray([[0, 0, 0], [1, 1, 0], [0, 1, 0]], [[1, 1, 1], [0, 0, 1], [1, 0, 0]])
+    names = np.array([[None, None, None], ["yes", 1, ""], [None, 1, "dry"]], object)
+    for sets in (masked, names, masked.astype(float).filled(np.nan), iter(SETS[1:]), tuple(SETS[1:])):
+        np.testing.assert_array_equal(ef.solve_many(weather(), sets).marginals.table, wanted)
+    assert ef.solve_many(weather(), np.array([[0, 1, 2]], np.uint8)).solved.all()
+
+
 def test_a_frame_of_evidence_and_one_of_answers() -> None:
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(
@@ -69,6 +78,12 @@ def test_a_frame_of_evidence_and_one_of_answers() -> None:
     )
     answers = ef.solve_many(weather(), frame, ["rain"])
     check(answers, weather(), SETS)
+    check(ef.solve_many(weather(), frame.fillna({"rain": ""}).astype({"grass": "category"})), weather(), SETS)
+    assert len(ef.solve_many(weather(), frame[[]])) == 4
+    with pytest.raises(ModelError, match="evidence: two columns are called 'rain'"):
+        ef.solve_many(weather(), pd.concat([frame, frame[["rain"]]], axis=1))
+    with pytest.raises(ModelError, match="evidence, row 1, column grass: variable grass has no state 'moist'"):
+        ef.solve_many(weather(), pd.DataFrame({"grass": ["wet", "moist"]}))
     table = answers.to_frame()
     assert list(table.columns) == ["status", "log_z", "rain=no", "rain=yes"]
     assert table["rain=yes"][0] == answers.marginals["rain"][0, 1]
@@ -119,10 +134,16 @@ def test_no_sets_at_all() -> None:
         ([{"rain": True}], "variable rain has no state True"),
         ([{"sprinkler": 1}, {"sprinkler": True}, {"sprinkler": 1.5}], "must be a state or one weight"),
         ([{"grass": "dry", 2: 0}], "names variable grass twice"),
-        ([["dry"]], "set 0 is"),
+        ([["dry"]], r"evidence set 0: evidence sets are a list .* this one is \['dry'\]"),
+        (
+            [{}, {"grass": None}],
+            "evidence set 1: evidence on variable grass must be a state, and None is none; leave out",
+        ),
+        ([{"grass": [1, 1, 1]}, {"rain": "maybe"}], "evidence set 1: variable rain has no state 'maybe'"),
+        (None, "found None"),
         ({"grass": "dry"}, "evidence sets are a list of mappings"),
-        (np.zeros((2, 2), int), "whole numbers \\[B, 3\\]"),
-        (np.full((1, 3), 3), "out of range"),
+        (np.zeros((2, 2), int), r"expected shape \[N, 3\], found \(2, 2\)"),
+        (np.full((1, 3), 3), "evidence, row 0, column rain: expected a state from 0 to 1, .* found 3"),
     ],
 )
 def test_what_is_wrong_is_said(sets: Any, says: str) -> None:
@@ -137,5 +158,9 @@ def test_targets_and_solvers_are_checked() -> None:
         ef.solve_many(weather(), SETS, ["rain", 0])
     with pytest.raises(ModelError, match="targets are a list"):
         ef.solve_many(weather(), SETS, "rain")  # type: ignore[arg-type]
+    numbers = ef.FactorGraph({"1": 2, "0": 2}, [(["1", "0"], [1, 2, 3, 4])])
+    for call in (lambda: ef.solve_many(numbers, [{}], [1]), lambda: ef.solve(numbers).probability(1, 0)):
+        with pytest.raises(ModelError, match="variable 1 can be read as a name or as a place"):
+            call()  # type: ignore[no-untyped-call]
     with pytest.raises(OptionError):
         ef.solve_many(weather(), SETS, solver="nothing")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from equifactor.cli.exit_status import describe, say
-from equifactor.errors import EquifactorError, ModelError, OptionError
+from equifactor.errors import EquifactorError, FormatError, ModelError, OptionError
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
@@ -75,6 +75,10 @@ class ModelReader:
             from equifactor.cli.readable_answer import parse_evidence
 
             return graph.condition(parse_evidence(evidence, graph))
+        if evidence != "-" and not _exists(evidence):
+            raise FormatError(
+                f"{evidence}: there is no such file; observations by name are written as in HR=HIGH,CO=LOW"
+            )
         return graph.condition(read_evidence(evidence, graph, sample=self.sample))
 
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from equifactor.errors import OptionError, brief
+from equifactor.errors import ModelError, OptionError, brief
 from equifactor.result import Task
 from equifactor.text_tables import aligned, shown
 
@@ -37,7 +37,14 @@ def parse_evidence(text: str, graph: FactorGraph) -> dict[int | str, int | str]:
 
 def parse_query(text: str, graph: FactorGraph) -> list[int]:
     """The variables in `BP,SAO2`, of a query or a joint, by name or number."""
-    return [graph.variable(_variable(name, graph)) for name in _items(text)]
+    names = _items(text)
+    if not names:
+        raise OptionError("expected names of variables with commas between them, as in BP,SAO2; found none")
+    found = [graph.variable(_variable(name, graph)) for name in names]
+    twice = next((name for n, name in enumerate(names) if found[n] in found[:n]), None)
+    if twice is not None:
+        raise ModelError(f"variable {twice} is named twice; give it once")
+    return found
 
 
 def _items(text: str) -> list[str]:
@@ -64,10 +71,9 @@ def readable(result: Result, graph: FactorGraph, query: Sequence[int] | None = N
         return f"ln Z  {result.log_z:.10g}\nlog10 Z  {result.log_z / math.log(10):.10g}\n"
     variables = graph.free_vars.tolist() if query is None else list(query)
     names = s.variable_names or [str(i) for i in range(s.num_vars)]
-    states = s.state_names or [None] * s.num_vars
     rows: list[list[str]] = []
     for i in variables:
-        own = states[i] or [str(k) for k in range(s.card[i])]
+        own = [str(state) for state in s.states_of(i)]
         if result.task is Task.MAP and result.assignment is not None:
             rows.append([names[i], own[int(result.assignment[i])]])
         elif result.marginals is not None:
@@ -83,7 +89,7 @@ def by_name(result: Result, graph: FactorGraph, query: Sequence[int]) -> dict[st
     found: dict[str, object] = {}
     for i in query:
         name = s.variable_names[i] if s.variable_names else str(i)
-        own = (s.state_names[i] if s.state_names else None) or [str(k) for k in range(s.card[i])]
+        own = [str(state) for state in s.states_of(i)]
         if result.task is Task.MAP and result.assignment is not None:
             found[name] = own[int(result.assignment[i])]
         elif result.marginals is not None:

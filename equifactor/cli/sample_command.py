@@ -10,6 +10,7 @@ import typer
 from equifactor.cli.exit_status import Exit, say
 from equifactor.cli.model_reader import ModelReader
 from equifactor.cli.shared_options import EvidencePaths, InputFormat, Plugins, Sample, example
+from equifactor.errors import OptionError
 
 if TYPE_CHECKING:
     from equifactor.samples import Samples
@@ -45,9 +46,12 @@ def sample(
     chains; stderr says whether the chains agree.
     """
     from equifactor._sample import sample as draw
-    from equifactor.io.files import check_writable, write_bytes, write_text
+    from equifactor.io.files import check_writable, split_name, write_bytes, write_text
 
     check_writable(output)
+    suffix = split_name(output)[1]
+    if output != "-" and suffix not in ("", ".csv", ".npz"):
+        raise OptionError(f"{output}: samples are written as .csv (also .csv.gz, .csv.xz) or .npz, found {suffix}")
     graphs = ModelReader([model], evidence, format, sample)
     for path, graph in graphs:
         drawn = draw(graph, count, seed=seed, solver=solver, time_limit=time_limit, progress=True)
@@ -70,8 +74,7 @@ def _archive(drawn: Samples) -> bytes:
     import numpy as np
 
     s = drawn.graph.structure
-    own = [(s.state_names[i] if s.state_names else None) or range(int(s.card[i])) for i in range(s.num_vars)]
-    names = [str(state) for states in own for state in states]
+    names = [str(state) for i in range(s.num_vars) for state in s.states_of(i)]
     file = io.BytesIO()
     np.savez(
         file, states=drawn.states, variables=np.array(drawn.names), state_names=np.array(names), state_ptr=s.state_ptr

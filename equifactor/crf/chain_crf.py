@@ -39,8 +39,8 @@ class ChainCRF(nn.Module):
 
     def __init__(self, num_states: int, *, boundaries: bool = True) -> None:
         super().__init__()
-        if num_states < 1:
-            raise OptionError(f"a chain needs at least 1 state, found {num_states}")
+        if not hasattr(num_states, "__index__") or num_states < 1:
+            raise OptionError(f"a chain needs a whole number of states, at least 1; found {num_states!r}")
         self.num_states = num_states
         self.transitions = nn.Parameter(torch.zeros(num_states, num_states))
         self.start = nn.Parameter(torch.zeros(num_states)) if boundaries else None
@@ -111,6 +111,8 @@ class ChainCRF(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Emissions with both ends in them, transitions [B or 1, T-1 or 1, d, d], lengths [B]."""
         d = self.num_states
+        if not isinstance(emissions, Tensor):
+            raise ModelError(f"emissions are a tensor of shape [B, T, {d}], found {type(emissions).__name__}")
         if emissions.ndim != 3 or emissions.shape[2] != d or not emissions.shape[1]:
             raise ModelError(f"emissions must have shape [B, T, {d}] with T at least 1; found {tuple(emissions.shape)}")
         batch, places, _ = emissions.shape
@@ -140,8 +142,10 @@ class ChainCRF(nn.Module):
         if tags.shape != emissions.shape[:2]:
             found = tuple(tags.shape)
             raise ModelError(f"tags must have shape {tuple(emissions.shape[:2])}, as the emissions; found {found}")
+        if tags.dtype.is_floating_point or tags.dtype == torch.bool:
+            raise ModelError(f"tags are whole numbers, found a tensor of {tags.dtype}")
         tags = torch.where(_within(lengths, tags.shape[1]), tags, 0)
-        if _seen(((tags < 0) | (tags >= self.num_states)).any()):
+        if seen((tags < 0) | (tags >= self.num_states)):
             raise ModelError(f"a tag is not one of the {self.num_states} states (0-{self.num_states - 1})")
         return tags
 
@@ -155,17 +159,17 @@ def _lengths(mask: Tensor, shape: tuple[int, int]) -> Tensor:
     if tuple(mask.shape) != shape:
         raise ModelError(f"the mask must have shape {shape}, as the emissions; found {tuple(mask.shape)}")
     mask = mask.bool()
-    if _seen((~mask[:, 0]).any() | (mask[:, 1:] & ~mask[:, :-1]).any()):
+    if seen((~mask[:, 0]).any() | (mask[:, 1:] & ~mask[:, :-1]).any()):
         raise ModelError("a mask must be true up to the end of each sequence, at least once, and false from there on")
     return mask.sum(1)
 
 
-def _seen(wrong: Any) -> bool:
+def seen(wrong: Any) -> bool:
     """Whether something is wrong, where that can be seen: not on a GPU, which would wait, nor within a transform."""
     if torch.compiler.is_compiling() or wrong.device.type != "cpu":
         return False
     try:
-        return bool(wrong)
+        return bool(wrong.any())
     except RuntimeError:  # vmap holds many values in one
         return False
 

@@ -11,12 +11,13 @@ from torch import Tensor, nn
 
 from equifactor._solve import solve
 from equifactor.crf.bp_sums import BPEngine
-from equifactor.crf.chain_crf import ChainCRF
+from equifactor.crf.chain_crf import ChainCRF, seen
 from equifactor.crf.factor_blocks import apart, blocks_of, common_shape, entry_indices, joined
 from equifactor.crf.plan_layer import PlanEngine, plan_sums, working
 from equifactor.errors import ModelError, OptionError, SolveError
 from equifactor.graph import FactorGraph
 from equifactor.graph.lowered_graph import lower
+from equifactor.graph.pointers import picked
 from equifactor.numerics.tensors.segments import finite
 from equifactor.solvers.elimination.exact_batch import plan_structure
 from equifactor.solvers.elimination.plan import format_bytes
@@ -73,6 +74,7 @@ class CRF(nn.Module):
     _variable: Tensor  # [F, K] the variables of each table, and
     _stride: Tensor  # [F, K] the steps that their states make in it
     _place: Tensor  # [X] of each state in [V, d]
+    _card: Tensor  # [V] states of each variable
     _entries: Tensor  # those of tables among all log values
     _own: Tensor  # the graph's own log values
     _lowered: Tensor  # tables that stand for factors of other kinds
@@ -94,8 +96,10 @@ class CRF(nn.Module):
         if graph.observed is not None:
             raise ModelError("CRF needs a graph without evidence: give potentials of -inf to what is ruled out")
         s = graph.structure
+        if not s.is_table.any():
+            raise ModelError("CRF needs a graph with a table at least: potentials take the place of tables")
         self.graph = graph
-        tables = np.arange(s.num_factors) if s.kinds is None else np.flatnonzero(s.kinds.kind == 0)
+        tables = np.flatnonzero(s.is_table)
         self.blocks = blocks_of(s, tables)
         self._steps: PlanEngine | BPEngine
         self._steps = _plan_engine(graph, engine, memory_limit) or BPEngine(graph, iterations, damping)
@@ -105,10 +109,11 @@ class CRF(nn.Module):
         state = np.arange(s.num_vars)[:, None] * width + np.arange(width)
         place = state[np.arange(width) < s.card[:, None]]
         self.register_buffer("_place", torch.from_numpy(place), persistent=False)
+        self.register_buffer("_card", torch.from_numpy(s.card.copy()), persistent=False)
         self._width = width
         others = np.setdiff1d(np.arange(s.num_factors), tables)
         self._others: list[tuple[Any, Any]] = [(s.scope(int(a)).tolist(), graph.factor(int(a))) for a in others]
-        entries = np.flatnonzero(np.repeat(np.isin(np.arange(s.num_factors), tables), np.diff(s.table_ptr)))
+        entries = picked(s.table_ptr, tables)[1]
         self.register_buffer("_entries", torch.from_numpy(entries), persistent=False)
         self.register_buffer("_own", torch.from_numpy(graph.log_phi.copy()), persistent=False)
         lowered = lower(graph).graph.log_phi[len(entries) :].copy() if others.size else np.zeros(0)
@@ -159,6 +164,7 @@ class CRF(nn.Module):
         if states.shape[-1:] != (num_vars,):
             raise ModelError(f"states must have shape [.., {num_vars}], one per variable; found {[*states.shape]}")
         whole = common_shape(batch, states.shape[:-1])
+        _check_states(states, self._card)
         x = states.expand(*whole, num_vars).reshape(-1, num_vars)
         entry = self._first + (x[:, self._variable] * self._stride).sum(-1)
         rows = log_phi.reshape(*batch, -1).expand(*whole, log_phi.shape[1]).reshape(len(x), -1)
@@ -208,7 +214,9 @@ class CRF(nn.Module):
             rows = self._all_values(log_phi).double().cpu().numpy()
             graphs = [self.graph.with_potentials(row, log=True) for row in rows]
             found = solve(graphs, "MAP", "exact" if self.engine == "exact" else solver, time_limit=time_limit)
-            states = torch.as_tensor(np.array([result.assignment for result in found]), device=log_phi.device)
+            impossible = np.zeros(self.graph.num_vars, np.int64)  # where no assignment is possible, none is better
+            best = [impossible if result.assignment is None else result.assignment for result in found]
+            states = torch.as_tensor(np.array(best), device=log_phi.device)
         return states.reshape(*batch, self.graph.num_vars)
 
     def extra_repr(self) -> str:
@@ -232,6 +240,19 @@ class CRF(nn.Module):
         return log_z, states[:, : len(self._place)], entries[:, : len(self._entries)], None
 
 
+def _check_states(states: Tensor, card: Tensor) -> None:
+    """Refuse states that are none of their variables', which would pick entries of other tables."""
+    if states.dtype.is_floating_point or states.dtype in (torch.bool, torch.complex64, torch.complex128):
+        raise ModelError(f"states are whole numbers, found a tensor of {states.dtype}")
+    if seen((states < 0) | (states >= card)):
+        raise ModelError(f"a state is out of range: states are counted from 0, and variables have {_counts(card)}")
+
+
+def _counts(card: Tensor) -> str:
+    low, high = int(card.min()), int(card.max())
+    return f"{low} states" if low == high else f"{low} to {high} states"
+
+
 def _plan_engine(graph: FactorGraph, wanted: str, memory_limit: float) -> PlanEngine | None:
     """The elimination, where it is wanted and fits."""
     if wanted == "bp":
@@ -240,10 +261,9 @@ def _plan_engine(graph: FactorGraph, wanted: str, memory_limit: float) -> PlanEn
     if steps.fits(memory_limit):
         return PlanEngine(steps)
     if wanted == "exact":
+        need = steps.cost if steps.finished else "more, or a better order than was found"
         limit = format_bytes(memory_limit * 2**30)
-        raise SolveError(
-            f"elimination needs {steps.cost} and the limit is {limit}: raise memory_limit, or take engine='bp'"
-        )
+        raise SolveError(f"elimination needs {need}, and the limit is {limit}: raise memory_limit, or take engine='bp'")
     return None
 
 

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equifactor.errors import ModelError, brief
-from equifactor.fitting.data_columns import Column, encoded, read_csv
-from equifactor.graph.inputs import as_list, listed
+from equifactor.graph.inputs import as_list
+from equifactor.graph.state_columns import Column
+from equifactor.graph.state_rows import columns_of, is_frame, read_columns, read_numbers
+from equifactor.io.csv_columns import read_csv
 from equifactor.samples import Samples
 
 if TYPE_CHECKING:
     from equifactor.graph.factor_graph import FactorGraph
     from equifactor.graph.inputs import Variable
-    from equifactor.graph.structure import Structure
     from equifactor.typing import BoolArray, FloatArray, IntArray
 
 _FORMS = (
@@ -91,11 +92,13 @@ def read_table(graph: FactorGraph, data: object, hidden: Iterable[Variable] | No
         if table.states.shape[1] != graph.num_vars:
             raise ModelError(f"the data have {table.states.shape[1]} columns for {graph.num_vars} variables")
     elif (array := _as_array(data)) is not None:
-        table = _table(_read_numbers(graph.structure, array))
+        table = _table(np.asfortranarray(read_numbers(graph.structure, array, "data")))
     else:
-        table = _table(_read_columns(graph.structure, _columns(graph.structure, data)))
+        table = _table(read_columns(graph.structure, _columns(data), len(data) if is_frame(data) else 0))  # type: ignore[arg-type]
     if not table.num_rows:
         raise ModelError("the data have no rows; at least one is needed")
+    if table.hidden.all() and graph.num_vars:
+        raise ModelError("the data have no value of any variable: nothing can be learned from them")
     if hidden is not None:
         _check_hidden(graph, table, hidden)
     return table
@@ -113,61 +116,23 @@ def _as_array(data: object) -> np.ndarray | None:
     if isinstance(data, Samples):
         return data.states
     if isinstance(data, np.ndarray) or (hasattr(data, "__array__") and not hasattr(data, "columns")):
-        found = np.asarray(data)
-    elif isinstance(data, (list, tuple)) and data and all(isinstance(row, (list, tuple, np.ndarray)) for row in data):
+        return np.asanyarray(data)
+    if isinstance(data, (list, tuple)) and data and all(isinstance(row, (list, tuple, np.ndarray)) for row in data):
         if len({len(row) for row in data}) > 1:
             raise ModelError("the rows of the data have different lengths")
-        found = np.asarray(data)
-    else:
-        return None
-    if isinstance(data, np.ma.MaskedArray):
-        found = np.where(np.ma.getmaskarray(data), -1, data.data)
-    if found.ndim != 2:
-        raise ModelError(
-            f"data in an array have one row per case and one column per variable, found shape {found.shape}"
-        )
-    return found
-
-
-def _read_numbers(s: Structure, array: np.ndarray) -> IntArray:
-    """The state numbers [N, V] of an array, -1 or NaN where a value is missing."""
-    if array.shape[1] != s.num_vars:
-        raise ModelError(
-            f"data in an array have one column per variable, in their order: expected {s.num_vars} columns, found "
-            f"{array.shape[1]}; give a frame or a mapping with names where some are hidden"
-        )
-    if array.dtype.kind not in "iuf":
-        if array.dtype.kind in "bOUS":
-            columns = [Column(s.variable_name(i), array[:, i].tolist()) for i in range(s.num_vars)]
-            return _read_columns(s, columns)
-        raise ModelError(f"data in an array are state numbers or names, found values of type {array.dtype}")
-    if array.dtype.kind == "f":
-        missing = np.isnan(array)
-        odd = ~missing & (array != np.round(array))
-        if odd.any():
-            n, i = (int(k) for k in np.argwhere(odd)[0])
-            raise ModelError(f"data, row {n}, column {s.variable_name(i)}: expected a state, found {array[n, i]:g}")
-        array = np.where(missing, -1, array)
-    wrong = (array < -1) | (array >= s.card)
-    if wrong.any():
-        n, i = (int(k) for k in np.argwhere(wrong)[0])
-        raise ModelError(
-            f"data, row {n}, column {s.variable_name(i)}: expected a state from 0 to {s.card[i] - 1}, or -1 where "
-            f"it is missing, found {array[n, i]:g}",
-            variable=i,
-        )
-    return np.asfortranarray(array, np.int64)
+        return np.asarray(data)
+    return None
 
 
 # ---- named columns --------------------------------------------------------------------------------------
 
 
-def _columns(s: Structure, data: Any) -> list[Column]:
+def _columns(data: Any) -> list[Column]:
     """The columns of a file, a frame, a mapping or a list of dicts."""
     if isinstance(data, str) or hasattr(data, "__fspath__"):
         return read_csv(data)
-    if hasattr(data, "columns") and hasattr(data, "__getitem__"):
-        return [Column(name, data[name]) for name in data.columns]
+    if is_frame(data):
+        return columns_of(data, "data")
     if isinstance(data, Mapping):
         return [Column(name, _values(name, values)) for name, values in data.items()]
     rows = as_list(data)
@@ -184,42 +149,6 @@ def _values(name: object, values: object) -> Sequence[Any]:
     if found is None or getattr(found, "ndim", 1) != 1:
         raise ModelError(f"column {name} of the data must be a list of values, found {brief(values)}")
     return found  # type: ignore[return-value]
-
-
-def _read_columns(s: Structure, columns: list[Column]) -> IntArray:
-    """The state numbers [N, V]; variables without a column are missing in every row."""
-    by_variable: dict[int, Column] = {}
-    for column in columns:
-        i = _variable(s, column)
-        if i in by_variable:
-            raise ModelError(f"{column.source}: two columns are called {column.name!r}; keep one of them")
-        by_variable[i] = column
-    lengths = {len(column.values) for column in columns}
-    if len(lengths) > 1:
-        raise ModelError(f"the columns of the data have different lengths, from {min(lengths)} to {max(lengths)} rows")
-    states = np.full((lengths.pop() if lengths else 0, s.num_vars), -1, np.int64, order="F")
-    for i, column in by_variable.items():
-        states[:, i] = encoded(s, i, column)
-    return states
-
-
-def _variable(s: Structure, column: Column) -> int:
-    """The variable of a column; text is a name, and a whole number counts where variables have no names."""
-    name = column.name
-    if s.variable_names is None:
-        text = str(name)
-        if text.isascii() and text.isdigit() and int(text) < s.num_vars:
-            return int(text)
-        have = f"they have no names, and columns are called 0 to {s.num_vars - 1}"
-    else:
-        if isinstance(name, str) and name in s.index_of_name:
-            return s.index_of_name[name]
-        have = f"they are {listed(s.variable_names)}"
-    index = " (an index, which pandas leaves out by to_csv(.., index=False))" if name in ("", "Unnamed: 0") else ""
-    raise ModelError(
-        f"{column.source}: column {name!r}{index} is none of the variables of the structure: {have}; rename it or "
-        "leave it out"
-    )
 
 
 def _check_hidden(graph: FactorGraph, table: DataTable, hidden: Iterable[Variable]) -> None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.graph.lowered_graph import lower
-from equifactor.graph.pointers import picked
 from equifactor.solvers.elimination.evidence_rows import EvidenceRows
 
 if TYPE_CHECKING:
@@ -27,13 +26,8 @@ class ExactExpectation:
     """
 
     def __init__(self, graph: FactorGraph, memory_limit: float) -> None:
-        s = graph.structure
-        lowered = lower(graph).graph  # its first tables are those of the graph, then come those of other factors
-        tables = np.arange(s.num_factors) if s.kinds is None else np.flatnonzero(s.kinds.kind == 0)
-        self._entries = picked(s.table_ptr, tables)[1]  # [t] of the graph's tables
-        self._log_phi = lowered.log_phi
-        self._added = lowered.num_vars - graph.num_vars
-        self._rows = EvidenceRows(lowered, memory_limit)
+        self._lowered = lower(graph)
+        self._rows = EvidenceRows(self._lowered.graph, memory_limit)
 
     @property
     def steps(self) -> float:
@@ -52,11 +46,7 @@ class ExactExpectation:
             clock: where it stops.
         """
         expected, log_p = self._with(log_phi).expected_factors(self._padded(states), weights, clock=clock)
-        if len(log_p) < len(states):
-            return None
-        counts = np.zeros(len(log_phi))
-        counts[self._entries] = expected[: len(self._entries)]
-        return counts, log_p
+        return None if len(log_p) < len(states) else (self._lowered.of_tables(expected), log_p)
 
     def log_scores(self, log_phi: FloatArray, states: IntArray, clock: Clock | None = None) -> FloatArray | None:
         """The log of the sum [N] of all scores that agree with each row; None where the clock stops it."""
@@ -64,10 +54,9 @@ class ExactExpectation:
         return found if len(found) == len(states) else None
 
     def _with(self, log_phi: FloatArray) -> EvidenceRows:
-        values = self._log_phi.copy()
-        values[: len(self._entries)] = log_phi[self._entries]
-        return self._rows.with_potentials(values)
+        return self._rows.with_potentials(self._lowered.with_tables(log_phi))
 
     def _padded(self, states: IntArray) -> IntArray:
         """The rows with a missing value for each variable that lowering has added."""
-        return np.hstack((states, np.full((len(states), self._added), -1))) if self._added else states
+        added = self._lowered.num_auxiliary
+        return np.hstack((states, np.full((len(states), added), -1))) if added else states

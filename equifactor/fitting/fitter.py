@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 from importlib import import_module
-from numbers import Integral, Real
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equifactor._solve import check_run
 from equifactor.clock import Clock
 from equifactor.errors import ModelError, OptionError, brief
 from equifactor.factors.noisy_or import NoisyOr
@@ -82,7 +83,7 @@ def fit(
         array([0.75, 0.25])
     """
     graph = _read_structure(structure)
-    _check(seed, time_limit, progress)
+    check_run(time_limit, seed, progress)
     clock = Clock(time_limit)
     table = read_table(graph, data, hidden=hidden)
     rows, held_out = _split(graph, table, validation, seed)
@@ -136,16 +137,6 @@ def _read_structure(structure: FactorGraph | PathLike) -> FactorGraph:
     if structure.observed is not None:
         raise ModelError("the structure has evidence; fit the graph as it was before, and put the values into the data")
     return structure
-
-
-def _check(seed: object, time_limit: object, progress: object) -> None:
-    if not isinstance(seed, Integral) or isinstance(seed, bool):
-        raise OptionError(f"the seed must be a whole number, found {brief(seed)}")
-    limited = time_limit is not None
-    if limited and not (isinstance(time_limit, Real) and not isinstance(time_limit, bool) and float(time_limit) >= 0):
-        raise OptionError(f"the time limit must be a number of seconds >= 0, found {brief(time_limit)}")
-    if not isinstance(progress, (bool, np.bool_)) and not callable(progress):
-        raise OptionError(f"progress must be True, False or a callable, found {brief(progress)}")
 
 
 def _split(graph: FactorGraph, table: DataTable, validation: object, seed: int) -> tuple[DataTable, DataTable | None]:

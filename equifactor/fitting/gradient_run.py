@@ -5,22 +5,54 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from equifactor.fitting.fit_checkpoint import FitCheckpoint
-from equifactor.fitting.fit_method import FitContext, Fitted
+from equifactor.fitting.fit_method import FitContext, FitMethod, Fitted
 from equifactor.fitting.gradient_quasi_newton import Evaluation, Objective, QuasiNewton
+from equifactor.options import option
 from equifactor.result import Status
 
 if TYPE_CHECKING:
+    from equifactor.fitting.data_table import DataTable
     from equifactor.fitting.likelihood_tables import LearnedTables
     from equifactor.typing import FloatArray
+
+    Validation = Callable[[FloatArray], float | None]  # the mean log-likelihood of the rows held out
 
 _SAVE_EVERY = 10.0  # seconds between two checkpoints
 _EARLY = "It stopped early: the likelihood of the rows held out had not risen for some iterations."
 _UNSETTLED = "It had not settled at the limit of iterations: raise iterations or tolerance."
+
+
+GIVEN_HELP = "variables whose values are given and not explained: A,B makes it the conditional model p(others | A, B)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradientMethod(FitMethod):
+    """What methods share that descend the gradient of a loss over rows, with regularisation."""
+
+    given: str = option("", GIVEN_HELP)
+    l2: float = option(
+        0.1, "weight of the sum of squared log potentials / 2: a Gaussian prior of variance 1 / l2", low=0.0
+    )
+    l1: float = option(0.0, "weight of the sum of absolute log potentials: makes many of them exactly 0", low=0.0)
+    iterations: int = option(500, "most quasi-Newton steps", low=1)
+    tolerance: float = option(1e-7, "it has converged when a step gains less than this per row", low=0.0)
+    start: Literal["uniform", "structure"] = option("uniform", "start from equal entries, or the structure's tables")
+    patience: int = option(5, "steps without a better validation after which it stops; 0: never", low=0)
+
+    def descend(
+        self, tables: LearnedTables, table: DataTable, context: FitContext, loss: Objective, validate: Validation
+    ) -> GradientRun:
+        """The run of a loss per row to its end."""
+        total = float(table.weights.sum())
+        settings = DescentSettings(self.iterations, self.tolerance, self.patience, self.l1 / total, self.l2 / total)
+        run = GradientRun(context, settings, loss, validate, QuasiNewton(tables.start(self.start), settings.l1))
+        run.run(FitCheckpoint.of(str(self), tables.graph, table, context))
+        return run
 
 
 @dataclass(frozen=True)
@@ -41,7 +73,7 @@ class GradientRun:
     context: FitContext
     settings: DescentSettings
     objective: Objective
-    validate: Callable[[FloatArray], float | None]  # the mean log-likelihood of the rows held out
+    validate: Validation
     state: QuasiNewton
     history: list[dict[str, Any]] = field(default_factory=list)
     best: FloatArray | None = None

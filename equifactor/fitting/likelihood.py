@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from equifactor.fitting.data_table import DataTable
-from equifactor.fitting.fit_checkpoint import FitCheckpoint
-from equifactor.fitting.fit_method import FitContext, FitMethod, Fitted
-from equifactor.fitting.gradient_quasi_newton import Evaluation, QuasiNewton
-from equifactor.fitting.gradient_run import DescentSettings, GradientRun
+from equifactor.fitting.fit_method import FitContext, Fitted
+from equifactor.fitting.gradient_quasi_newton import Evaluation
+from equifactor.fitting.gradient_run import GradientMethod
 from equifactor.fitting.likelihood_expectations import RowExpectation
 from equifactor.fitting.likelihood_tables import LearnedTables, given_variables
 from equifactor.options import option
@@ -20,13 +19,9 @@ if TYPE_CHECKING:
     from equifactor.graph.factor_graph import FactorGraph
     from equifactor.typing import FloatArray
 
-GIVEN_HELP = "variables whose values are given and not explained: A,B makes it the conditional model p(others | A, B)"
-L2_HELP = "weight of the sum of squared log potentials / 2: a Gaussian prior of variance 1 / l2"
-L1_HELP = "weight of the sum of absolute log potentials: makes many of them exactly 0"
-
 
 @dataclass(frozen=True, kw_only=True)
-class LikelihoodFit(FitMethod):
+class LikelihoodFit(GradientMethod):
     """The log tables that make the rows most probable, by quasi-Newton steps along the gradient of the likelihood.
 
     The derivative in a log table entry is how often the rows have it minus how often the model expects it, given
@@ -38,23 +33,12 @@ class LikelihoodFit(FitMethod):
     name: ClassVar[str] = "likelihood"
     summary: ClassVar[str] = "Markov networks and conditional random fields, by gradients of the likelihood"
 
-    given: str = option("", GIVEN_HELP)
-    l2: float = option(0.1, L2_HELP, low=0.0)
-    l1: float = option(0.0, L1_HELP, low=0.0)
-    iterations: int = option(500, "most quasi-Newton steps", low=1)
-    tolerance: float = option(1e-7, "it has converged when a step gains less than this per row", low=0.0)
-    start: Literal["uniform", "structure"] = option("uniform", "start from equal entries, or the structure's tables")
-    patience: int = option(5, "steps without a better validation after which it stops; 0: never", low=0)
     memory_limit: float = option(1.0, "GiB for exact inference; above it belief propagation takes over", low=0.0)
 
     def fit(self, graph: FactorGraph, table: DataTable, context: FitContext) -> Fitted:
         """Descend."""
         loss = _LikelihoodLoss(self, graph, table, context)
-        total = float(table.weights.sum())
-        settings = DescentSettings(self.iterations, self.tolerance, self.patience, self.l1 / total, self.l2 / total)
-        state = QuasiNewton(loss.tables.start(self.start), settings.l1)
-        run = GradientRun(context, settings, loss, loss.validate, state)
-        run.run(FitCheckpoint.of(str(self), graph, table, context))
+        run = self.descend(loss.tables, table, context, loss, loss.validate)
         return run.fitted(loss.tables, self.name, loss.note)
 
 

@@ -9,7 +9,6 @@ import numpy as np
 from equifactor.errors import ModelError, SolveError
 from equifactor.fitting.expected_blocks import BlockExpectation
 from equifactor.graph.lowered_graph import lower
-from equifactor.graph.pointers import picked
 from equifactor.solvers.elimination.exact_batch import plan_structure
 from equifactor.solvers.elimination.factor_sums import FactorSums
 
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from equifactor.clock import Clock
     from equifactor.fitting.data_table import DataTable
     from equifactor.graph.factor_graph import FactorGraph
+    from equifactor.graph.lowered_graph import LoweredGraph
     from equifactor.solvers.elimination.plan import Plan
     from equifactor.typing import BoolArray, FloatArray, IntArray
 
@@ -32,12 +32,13 @@ class RowExpectation:
 
     def __init__(self, graph: FactorGraph, table: DataTable, memory_limit: float) -> None:
         self._engine: BlockExpectation | _FreeExpectation | _BetheExpectation
-        steps = plan_structure(lower(graph).graph, memory_limit) if table.hidden.all() else None
+        lowered = lower(graph)
+        steps = plan_structure(lowered.graph, memory_limit) if table.hidden.all() else None
         try:
             if steps is None:
                 self._engine = BlockExpectation(graph, table, memory_limit)
             elif steps.fits(memory_limit):
-                self._engine = _FreeExpectation(graph, steps, float(table.weights.sum()))
+                self._engine = _FreeExpectation(lowered, steps, float(table.weights.sum()))
             else:
                 raise SolveError(f"elimination needs {steps.cost}")
         except SolveError as error:
@@ -59,25 +60,18 @@ class RowExpectation:
 class _FreeExpectation:
     """No evidence at all: one pass up and one down give ln Z and the marginals of all factors."""
 
-    def __init__(self, graph: FactorGraph, steps: Plan, weight: float) -> None:
-        s = graph.structure
-        tables = np.arange(s.num_factors) if s.kinds is None else np.flatnonzero(s.kinds.kind == 0)
-        self._entries = picked(s.table_ptr, tables)[1]  # [t] of the graph's tables, the first of those lowered
-        self._log_phi = steps.reduced.graph.log_phi
+    def __init__(self, lowered: LoweredGraph, steps: Plan, weight: float) -> None:
+        self._lowered = lowered
         self._sums = FactorSums(steps)
         self._weight = weight
 
     def counts(self, log_phi: FloatArray, clock: Clock) -> tuple[FloatArray, float]:
-        tables = self._log_phi.copy()
-        tables[: len(self._entries)] = log_phi[self._entries]
-        answer = self._sums.run(tables[None])
+        answer = self._sums.run(self._lowered.with_tables(log_phi)[None])
         if np.isneginf(answer.log_z[0]):
             raise ModelError(
                 "every assignment of the graph has probability zero: a factor that stays as it is rules all out"
             )
-        found = np.zeros(len(log_phi))
-        found[self._entries] = self._weight * answer.entries[0, : len(self._entries)]
-        return found, self._weight * float(answer.log_z[0])
+        return self._weight * self._lowered.of_tables(answer.entries[0]), self._weight * float(answer.log_z[0])
 
 
 class _BetheExpectation:

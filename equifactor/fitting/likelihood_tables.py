@@ -15,7 +15,7 @@ from equifactor.graph.pointers import row_of
 
 if TYPE_CHECKING:
     from equifactor.fitting.fit_method import FitContext
-    from equifactor.typing import BoolArray, FloatArray, IntArray
+    from equifactor.typing import FloatArray, IntArray
 
 
 class LearnedTables:
@@ -24,8 +24,7 @@ class LearnedTables:
     def __init__(self, graph: FactorGraph, context: FitContext) -> None:
         s = graph.structure
         self.graph = graph
-        self.is_table: BoolArray = np.ones(s.num_factors, bool) if s.kinds is None else s.kinds.kind == 0
-        learned = self.is_table.copy()
+        learned = s.is_table.copy()
         learned[list(context.fixed)] = False
         if not learned.any():
             raise OptionError("there is nothing to learn: all factors are fixed, or none is a table")
@@ -80,7 +79,7 @@ class LearnedTables:
             return None
         s = self.graph.structure
         factors: list[tuple[Any, Any]] = [
-            (s.scope(a).tolist(), self.graph.log_table(a) if self.is_table[a] else self.graph.factor(a))
+            (s.scope(a).tolist(), self.graph.log_table(a) if s.is_table[a] else self.graph.factor(a))
             for a in rest.tolist()
         ]
         return FactorGraph(s.card.tolist(), factors, log=True)

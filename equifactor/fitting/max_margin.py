@@ -10,7 +10,7 @@ import numpy as np
 
 from equifactor.fitting.fit_checkpoint import FitCheckpoint
 from equifactor.fitting.fit_method import FitContext, FitMethod, Fitted
-from equifactor.fitting.likelihood import GIVEN_HELP
+from equifactor.fitting.gradient_run import GIVEN_HELP
 from equifactor.fitting.likelihood_tables import LearnedTables, given_variables, refuse_gaps
 from equifactor.fitting.max_margin_oracle import MarginOracle
 from equifactor.options import option

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor._solve import solve
-from equifactor.errors import SolveError
+from equifactor.errors import ModelError, SolveError
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.result import Task
 from equifactor.solvers.elimination.plan import plan
@@ -35,6 +35,8 @@ class MarginOracle:
         self.tables, self.states, self.weights = tables, np.ascontiguousarray(rows.states), rows.weights
         self.total = float(rows.weights.sum())
         self.seen = tables.counts(self.states, self.weights)
+        if np.isneginf(self._others(self.states)).any():
+            raise ModelError("a row of the data has probability zero: a factor that stays as it is rules it out")
         self.solver = solver
         s = tables.graph.structure
         unaries = [([i], np.ones(int(d))) for i, d in enumerate(s.card)]

@@ -44,7 +44,7 @@ class NetworkTables:
         """Check that the graph is a network whose fixed factors are distributions, and whose ties make sense."""
         families = families_of(graph, method)
         s = graph.structure
-        is_free = np.ones(s.num_factors, bool) if s.kinds is None else s.kinds.kind == 0
+        is_free = s.is_table.copy()
         is_free[[*context.fixed, *(n.factor for n in noisy_ors)]] = False
         for a in np.flatnonzero(~is_free).tolist():
             _check_fixed(graph, a, int(families.slot[a]))

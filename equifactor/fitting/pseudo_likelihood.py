@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from equifactor.errors import ModelError, SolveError
-from equifactor.fitting.fit_checkpoint import FitCheckpoint
-from equifactor.fitting.fit_method import FitContext, FitMethod, Fitted
-from equifactor.fitting.gradient_quasi_newton import Evaluation, QuasiNewton
-from equifactor.fitting.gradient_run import DescentSettings, GradientRun
-from equifactor.fitting.likelihood import GIVEN_HELP, L1_HELP, L2_HELP
+from equifactor.fitting.fit_method import FitContext, Fitted
+from equifactor.fitting.gradient_quasi_newton import Evaluation
+from equifactor.fitting.gradient_run import GradientMethod
 from equifactor.fitting.likelihood_tables import LearnedTables, given_variables, refuse_gaps
 from equifactor.options import option
 
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PseudoLikelihoodFit(FitMethod):
+class PseudoLikelihoodFit(GradientMethod):
     """The log tables that make every value most probable given all others in its row ([Besag75]).
 
     `sum_rows sum_i ln p(x_i | all other values)` is convex, and its maximum tends to the true tables as rows are added.
@@ -33,13 +31,6 @@ class PseudoLikelihoodFit(FitMethod):
     name: ClassVar[str] = "pseudo-likelihood"
     summary: ClassVar[str] = "Markov networks and conditional random fields of any size, from complete data"
 
-    given: str = option("", GIVEN_HELP)
-    l2: float = option(0.1, L2_HELP, low=0.0)
-    l1: float = option(0.0, L1_HELP, low=0.0)
-    iterations: int = option(500, "most quasi-Newton steps", low=1)
-    tolerance: float = option(1e-7, "it has converged when a step gains less than this per row", low=0.0)
-    start: Literal["uniform", "structure"] = option("uniform", "start from equal entries, or the structure's tables")
-    patience: int = option(5, "steps without a better validation after which it stops; 0: never", low=0)
     memory_limit: float = option(1.0, "GiB for the likelihood that is reported at the end", low=0.0)
 
     def fit(self, graph: FactorGraph, table: DataTable, context: FitContext) -> Fitted:
@@ -52,13 +43,9 @@ class PseudoLikelihoodFit(FitMethod):
         if context.validation is not None:
             refuse_gaps(graph, context.validation, self.name)
             held_out = _PseudoLoss(tables, context.validation, given)
-        total = float(table.weights.sum())
-        settings = DescentSettings(self.iterations, self.tolerance, self.patience, self.l1 / total, self.l2 / total)
-        state = QuasiNewton(tables.start(self.start), settings.l1)
-        run = GradientRun(
-            context, settings, loss, lambda theta: None if held_out is None else -held_out(theta).value, state
+        run = self.descend(
+            tables, table, context, loss, lambda theta: None if held_out is None else -held_out(theta).value
         )
-        run.run(FitCheckpoint.of(str(self), graph, table, context))
         found = run.fitted(tables, self.name, "")
         return self._with_likelihoods(found, table, context)
 

@@ -198,8 +198,8 @@ class FactorGraph:
             yield tuple(self.structure.scope(a).tolist()), np.asarray(np.exp(self.log_table(a)))
 
     def variable(self, variable: Variable) -> int:
-        """The number of a variable given by number or name; raises `ModelError` for an unknown one."""
-        return inputs.variable_number(variable, self.structure.index_of_name, self.num_vars)
+        """The number of a variable given by number or name; `ModelError` for an unknown one, or one of two meanings."""
+        return observations.named(self.structure, variable)
 
     def state(self, variable: Variable, state: int | str) -> int:
         """The number of a state given by number or name, read as `condition` does; raises `ModelError`."""

@@ -105,8 +105,9 @@ def variable_number(variable: Variable, index: Mapping[str, int], num_vars: int)
     """The number of a variable given by number, or by a name in `index`."""
     if isinstance(variable, str):
         if variable not in index:
-            close = difflib.get_close_matches(variable, islice(index, _COMPARED_NAMES), n=1)
-            hint = f"did you mean {close[0]}? " if close else ""
+            by_case = {name.casefold(): name for name in islice(index, _COMPARED_NAMES)}
+            close = difflib.get_close_matches(variable.casefold(), by_case, n=1)
+            hint = f"did you mean {by_case[close[0]]}? " if close else ""
             have = f"{hint}the names are: {listed(index)}" if index else "the variables have no names"
             raise ModelError(f"there is no variable {variable!r}; {have}")
         return index[variable]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,11 +15,12 @@ from equifactor.factors.lowering import LoweredBuilder
 from equifactor.factors.structured_factor import TABLE
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.marginals import Marginals
+from equifactor.graph.pointers import picked
 from equifactor.graph.structure import Structure
 
 if TYPE_CHECKING:
     from equifactor.result import Estimate
-    from equifactor.typing import IntArray, Semiring
+    from equifactor.typing import FloatArray, IntArray, Semiring
 
 _MAX_ENTRIES = 2**28  # 2 GiB of tables: beyond this, lowering is a mistake rather than a method
 
@@ -34,6 +36,24 @@ class LoweredGraph:
     def num_auxiliary(self) -> int:
         """How many variables were added."""
         return self.graph.num_vars - self.original.num_vars
+
+    @cached_property
+    def _tables(self) -> IntArray:
+        """[t] the log values of the original that are entries of tables; here they come first, in the same order."""
+        s = self.original.structure
+        return picked(s.table_ptr, np.flatnonzero(s.is_table))[1]
+
+    def with_tables(self, log_phi: FloatArray) -> FloatArray:
+        """All log values for other tables of the original, whose log values are [T]; what stands for others stays."""
+        values = self.graph.log_phi.copy()
+        values[: len(self._tables)] = log_phi[self._tables]
+        return values
+
+    def of_tables(self, entries: FloatArray) -> FloatArray:
+        """[T] numbers of all entries here, at those of the original's tables; 0 for factors of other kinds."""
+        found = np.zeros(len(self.original.log_phi))
+        found[self._tables] = entries[: len(self._tables)]
+        return found
 
     def assignment(self, states: IntArray) -> IntArray:
         """[V] the original's part of an assignment."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 
 _TRUTH = {"true": 1, "false": 0, "yes": 1, "no": 0, "on": 1, "off": 0, "t": 1, "f": 0, "y": 1, "n": 0}  # in any case
+_MISSING_TYPES = frozenset(("NAType", "NaTType"))  # of pandas, which is not imported for them
 
 
 class StateNumbers(dict[int, int]):
@@ -42,7 +43,12 @@ def by_variable(structure: Structure, given: object, what: str) -> dict[int, Any
         given: what the user has typed.
         what: the word for it in errors, such as `evidence`.
     """
-    if not _is_mapping(given):
+    if hasattr(given, "iloc") and getattr(given, "ndim", 1) == 2:
+        raise ModelError(
+            f"{what} on one graph is one row, such as frame.iloc[0], found a data frame of {len(given)}; solve_many "  # type: ignore[arg-type]
+            "answers all rows of a frame"
+        )
+    if not is_mapping(given):
         raise ModelError(f"{what} is a mapping from variable to state, such as {{0: 1}}; found {brief(given)}")
     found: dict[int, Any] = {}
     keys: dict[int, object] = {}
@@ -71,12 +77,20 @@ def is_state(value: object) -> bool:
     return isinstance(value, (int, str, np.integer, np.bool_)) and not isinstance(value, np.timedelta64)
 
 
+def is_missing(value: object) -> bool:
+    """Whether a value is what Python, numpy or pandas writes where there is none."""
+    if isinstance(value, (float, np.floating)):
+        return bool(np.isnan(value))
+    return value is None or type(value).__name__ in _MISSING_TYPES
+
+
 def state_number(structure: Structure, variable: int, state: object) -> int:
     """The number of a variable's state, given as the user types it.
 
     Text is the exact name of a state. A whole number counts from 0; it is refused where a state name is a number other
-    than its own place, or a word for true (1) or false (0) at another place. True and False are 1 and 0 of a variable
-    with two states that have no names, and else refused.
+    than its own place, or a word for true (1) or false (0) at another place. True and False are the states of just
+    these names, as pandas reads them from a file; 1 and 0 of a variable with two states that have no names; and else
+    refused.
     """
     label, names = structure.variable_name(variable), _state_names(structure, variable)
     have = f"its states are {listed(names)}" if names else f"it has {_numbered_states(structure, variable)}"
@@ -89,6 +103,8 @@ def state_number(structure: Structure, variable: int, state: object) -> int:
             raise ModelError(f"variable {label} has no state {state!r}; {have}", variable=variable)
         return names.index(state)
     if isinstance(state, (bool, np.bool_)):
+        if names and str(bool(state)) in names:
+            return names.index(str(bool(state)))
         if names or structure.card[variable] != 2:
             raise ModelError(
                 f"variable {label} has no state {bool(state)}; {have}, give one of these", variable=variable
@@ -125,10 +141,16 @@ def read_weights(structure: Structure, variable: int, value: object) -> FloatArr
     """The weights [card] that are soft evidence on one variable: in the order of its states, or by state."""
     card = int(structure.card[variable])
     try:
-        given = _weights_by_state(structure, variable, value) if _is_mapping(value) else value
+        given = _weights_by_state(structure, variable, value) if is_mapping(value) else value
         weights = as_numbers(given)
     except ValueError:
         weights = np.zeros(0)
+    if is_missing(value):
+        raise ModelError(
+            f"evidence on variable {structure.variable_name(variable)} must be a state, and {brief(value)} is none; "
+            "leave out the variables that are not observed",
+            variable=variable,
+        )
     if weights.shape != (card,) or not np.all((weights >= 0) & (weights < np.inf)):
         raise ModelError(
             f"evidence on variable {structure.variable_name(variable)} must be a state or one weight >= 0 "
@@ -164,7 +186,7 @@ def _weights_by_state(structure: Structure, variable: int, value: object) -> lis
     return [weights[x] for x in range(len(weights))]
 
 
-def _is_mapping(value: object) -> bool:
+def is_mapping(value: object) -> bool:
     """Whether a value is a mapping or a pandas Series, but not a data frame, whose columns are not one value each."""
     return isinstance(value, Mapping) or (
         hasattr(value, "keys") and hasattr(value, "items") and getattr(value, "ndim", 1) == 1

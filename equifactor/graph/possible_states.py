@@ -30,7 +30,7 @@ def possible_states(s: Structure, log_phi: FloatArray) -> BoolArray | None:
     zero = np.isneginf(log_phi)
     if s.kinds is None and not zero.any():  # A factor of another kind may be zero without a value that is.
         return possible
-    is_table = np.ones(s.num_factors, bool) if s.kinds is None else s.kinds.kind == 0
+    is_table = s.is_table
     has_zero = np.logical_or.reduceat(zero, s.table_ptr[:-1]) & (np.diff(s.table_ptr) > 0)
     with_zeros = np.flatnonzero(has_zero & is_table)
     if np.any(s.arity[with_zeros] == 0):

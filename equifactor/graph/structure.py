@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from equifactor.factors.factor_rows import FactorRows
-    from equifactor.typing import FloatArray, IntArray
+    from equifactor.typing import BoolArray, FloatArray, IntArray
 
 
 _BLOCK = 2**18  # factors whose table sizes are computed together
@@ -78,6 +78,11 @@ class Structure:
         variables = _check_variable_names(variable_names, len(card))
         states = _check_state_names(state_names, card)
         return cls(card, scope_ptr, scope_vars, table_ptr, variables, states)
+
+    @classmethod
+    def trusted(cls, card: IntArray, scope_ptr: IntArray, scope_vars: IntArray, table_ptr: IntArray) -> Structure:
+        """The structure of tables with these arrays, unchecked; they become read-only, as those that kernels know."""
+        return cls(_frozen(card), _frozen(scope_ptr), _frozen(scope_vars), _frozen(table_ptr))
 
     @classmethod
     def of_rows(
@@ -175,7 +180,7 @@ class Structure:
         """The step [E] in the factor's table when the edge's variable moves by one state (C order)."""
         stride = np.ones(self.num_edges, np.int64)
         # One pass per slot from the back over the tables that have it, largest arity first: O(E) in all.
-        tables = np.arange(self.num_factors) if self.kinds is None else np.flatnonzero(self.kinds.kind == 0)
+        tables = np.flatnonzero(self.is_table)
         by_arity = tables[np.argsort(-self.arity[tables], kind="stable")]
         falling = -self.arity[by_arity]
         for j in range(int(-falling.min(initial=0)) - 2, -1, -1):
@@ -196,9 +201,19 @@ class Structure:
         """The shape of one factor's table."""
         return tuple(self.card[self.scope(factor)].tolist())
 
+    @property
+    def is_table(self) -> BoolArray:
+        """[F] which factors are tables."""
+        return np.ones(self.num_factors, bool) if self.kinds is None else self.kinds.kind == 0
+
     def variable_name(self, variable: int) -> str:
         """The name of a variable, or its number where it has none."""
         return self.variable_names[variable] if self.variable_names else str(variable)
+
+    def states_of(self, variable: int) -> Sequence[int | str]:
+        """The states of a variable by name, or by number where they have no names."""
+        names = self.state_names[variable] if self.state_names else None
+        return range(int(self.card[variable])) if names is None else names
 
     def same_as(self, other: Structure) -> bool:
         """Whether both have equal cardinalities, scopes and names."""

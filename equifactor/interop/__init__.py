@@ -6,5 +6,4 @@ pyg.py                  graphs for networks in PyTorch Geometric
 labels.py               names of variables and states, which elsewhere may be any objects
 distributions.py        conditional distributions that are read
 plain_factors.py        a graph as the others can hold it: tables of probabilities, no evidence
-optional_packages.py    a package that may be absent
 """

@@ -50,8 +50,6 @@ def are_numbers(states: Sequence[object]) -> bool:
     return all(whole) and list(states) == list(range(len(states)))
 
 
-def names_elsewhere(graph: FactorGraph) -> tuple[list[str], list[list[str] | list[int]]]:
+def names_elsewhere(graph: FactorGraph) -> tuple[list[str], list[list[int | str]]]:
     """Names of the variables, x0, x1, .. where there are none, and their states, 0, 1, .. where these have none."""
-    variables, states = names_of(graph)
-    own = graph.structure.state_names or [None] * graph.num_vars
-    return variables, [list(range(len(s))) if o is None else s for s, o in zip(states, own, strict=True)]
+    return names_of(graph)[0], [list(graph.structure.states_of(i)) for i in range(graph.num_vars)]

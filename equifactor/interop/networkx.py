@@ -23,8 +23,8 @@ from equifactor.factors.structured_factor import StructuredFactor
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.inputs import as_list, as_numbers
 from equifactor.interop.labels import state_names, variable_names
-from equifactor.interop.optional_packages import needed
 from equifactor.interop.plain_factors import PlainFactor, merged_scopes
+from equifactor.optional_packages import needed
 
 if TYPE_CHECKING:
     from equifactor.typing import FloatArray

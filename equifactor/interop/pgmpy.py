@@ -16,9 +16,9 @@ from equifactor.errors import ModelError, OptionError, brief
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.interop.distributions import check_distribution
 from equifactor.interop.labels import are_numbers, names_elsewhere, state_names, variable_names
-from equifactor.interop.optional_packages import needed
 from equifactor.interop.plain_factors import PlainFactor, linear, plain_factors
 from equifactor.io.conditionals import conditionals_of
+from equifactor.optional_packages import needed
 
 if TYPE_CHECKING:
     from equifactor.typing import FloatArray

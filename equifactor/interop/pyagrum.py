@@ -13,9 +13,9 @@ import numpy as np
 from equifactor.errors import ModelError, OptionError, brief
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.interop.distributions import check_distribution
-from equifactor.interop.optional_packages import needed
 from equifactor.interop.plain_factors import linear, merged_scopes, plain_factors
 from equifactor.io.conditionals import conditionals_of, names_of
+from equifactor.optional_packages import needed
 
 if TYPE_CHECKING:
     from equifactor.typing import FloatArray

@@ -9,7 +9,7 @@ import numpy as np
 from equifactor.errors import ModelError, OptionError
 from equifactor.graph.dense_graph import with_tables
 from equifactor.graph.pointers import place_in_row, row_of
-from equifactor.interop.optional_packages import needed
+from equifactor.optional_packages import needed
 
 if TYPE_CHECKING:
     from equifactor.graph.factor_graph import FactorGraph

@@ -7,6 +7,7 @@ cfn.py                          cost function networks; cfn_parser.py and cfn_wr
 bif.py, xmlbif.py, net.py, xdsl.py    Bayesian networks; xdsl_writer.py is a part of the last
 network_builder.py, conditionals.py   what these four share: networks that are read, and that are written
 tokens.py, xml_elements.py      texts with brackets and quotes, and XML, with line numbers for errors
+csv_columns.py                  tables of observed states
 evidence.py, results.py         evidence and answers in the formats of the UAI competitions
 files.py, sources.py            files and pipes: compression, limits, writing all or nothing
 words.py                        the words of a small text, with line numbers for errors

@@ -33,6 +33,8 @@ _MOST_BITS = 29  # A joint of 2^29 entries takes 4 GiB.
 
 def joint_of(result: Result, variables: Sequence[Variable], time_limit: float = TIME_LIMIT) -> Joint:
     """What `Result.joint` returns."""
+    if len(variables) == 1 and isinstance(variables[0], (list, tuple)):
+        raise ModelError(f"variables are given one by one: joint(*{brief(variables[0])})")
     return numbered_joint(result, [named(result.graph.structure, v) for v in variables], time_limit)
 
 
@@ -71,7 +73,7 @@ def check_distribution(result: Result, what: str) -> None:
     if result.task is Task.MAP:
         raise SolveError(f"a MAP result has one assignment and no {what}: solve with task MAR")
     if not result.answered:
-        raise SolveError(f"there is no {what}: {result.message or result.status.advice}")
+        raise SolveError(f"this result has no {what}: {result.message or result.status.advice}")
 
 
 def asked_solver(result: Result) -> Solver:

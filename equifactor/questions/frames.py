@@ -7,40 +7,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equifactor.errors import SolveError
+from equifactor.optional_packages import needed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from equifactor.result import Result
-    from equifactor.typing import IntArray
 
     DataFrame = Any  # pandas.DataFrame: its types are not needed to use this package
 
 
 def data_frame(columns: Mapping[str, Any]) -> DataFrame:
     """A data frame of these columns; one sentence where pandas is not installed."""
-    try:
-        import pandas as pd  # type: ignore[import-untyped]
-    except ModuleNotFoundError as error:
-        if error.name != "pandas":
-            raise
-        raise SolveError("a data frame needs pandas, which is not installed: pip install pandas") from None
-    return pd.DataFrame(dict(columns))
-
-
-def states_column(states: Sequence[int | str], at: IntArray) -> list[int | str]:
-    """The states at these places, each text or a plain number."""
-    return [states[x] for x in at.tolist()]
+    return needed("pandas", "to_frame").DataFrame(dict(columns))
 
 
 def frame_of(result: Result) -> DataFrame:
     """What `Result.to_frame` returns."""
     s = result.graph.structure
     names = s.variable_names or range(s.num_vars)
-    state_names = s.state_names or (None,) * s.num_vars
     if result.assignment is not None:
-        chosen = zip(state_names, result.assignment.tolist(), strict=True)
-        return data_frame({"variable": list(names), "state": [x if own is None else own[x] for own, x in chosen]})
+        chosen = [s.states_of(i)[x] for i, x in enumerate(result.assignment.tolist())]
+        return data_frame({"variable": list(names), "state": chosen})
     if result.marginals is None:
         raise SolveError(
             f"this {result.task} result has neither marginals nor an assignment to put into a frame ({result.status})"
@@ -48,7 +36,7 @@ def frame_of(result: Result) -> DataFrame:
     counts = np.diff(result.marginals.ptr).tolist()
     columns: dict[str, Any] = {
         "variable": [name for name, d in zip(names, counts, strict=True) for _ in range(d)],
-        "state": [x for own, d in zip(state_names, counts, strict=True) for x in own or range(d)],
+        "state": [x for i in range(s.num_vars) for x in s.states_of(i)],
         "probability": np.array(result.marginals.values),
     }
     if result.standard_errors is not None:

@@ -62,8 +62,7 @@ class Joint:
     @property
     def states(self) -> tuple[tuple[int | str, ...], ...]:
         """The states of each variable by name, or by number where they have no names."""
-        names = self.structure.state_names or (None,) * self.structure.num_vars
-        return tuple(own or tuple(range(d)) for own, d in zip(names, self.structure.card.tolist(), strict=True))
+        return tuple(tuple(self.structure.states_of(n)) for n in range(self.structure.num_vars))
 
     def __getitem__(self, states: Any) -> float:
         if isinstance(states, Mapping):
@@ -113,12 +112,13 @@ class Joint:
 
     def to_frame(self) -> DataFrame:
         """A pandas data frame with a column for each variable, `probability` last, and a row per combination."""
-        from equifactor.questions.frames import data_frame, states_column
+        from equifactor.questions.frames import data_frame
 
-        shape = self.values.shape
-        where = np.unravel_index(np.arange(self.values.size), shape)
+        if "probability" in self.variables:
+            raise ModelError("a variable is called 'probability', as the column of the numbers is: use to_dict()")
+        where = np.unravel_index(np.arange(self.values.size), self.values.shape)
         columns = {
-            str(v): states_column(own, at) for v, own, at in zip(self.variables, self.states, where, strict=True)
+            str(v): [own[x] for x in at.tolist()] for v, own, at in zip(self.variables, self.states, where, strict=True)
         }
         return data_frame({**columns, "probability": self.values.ravel()})
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
-from equifactor.errors import ModelError
+from equifactor.errors import ModelError, brief
 from equifactor.factors.kinds import kind_name
 from equifactor.factors.lowering import small
 from equifactor.questions import asking
@@ -47,7 +47,10 @@ class ScopeMarginals(Sequence["FloatArray"]):
     def __getitem__(self, factor: int | slice) -> FloatArray | list[FloatArray]:
         if isinstance(factor, slice):
             return [self[a] for a in range(*factor.indices(len(self)))]
-        a = operator.index(factor)
+        try:
+            a = operator.index(factor)
+        except TypeError:
+            raise ModelError(f"a factor is given by its number, found {brief(factor)}") from None
         a += len(self) if a < 0 else 0
         if not 0 <= a < len(self):
             raise IndexError(f"factor {factor} is out of range; there are {len(self)} factors")

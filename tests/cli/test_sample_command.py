@@ -48,4 +48,7 @@ def test_statuses_are_said_and_strict_is_strict(command, tmp_path: Path) -> None
     assert refused.status == 1
     assert "0 samples: too-large" in refused.err
     assert command("sample", "missing.uai").status == 3
+    other = command("sample", "grid.uai", "-o", "s.parquet")
+    assert other.status == 2
+    assert "samples are written as .csv" in other.err
     assert command("sample", "grid.uai", "--solver", "bp").status == 2

@@ -174,6 +174,11 @@ def test_wrong_inputs_are_refused() -> None:
         crf.log_z(unary * torch.nan, pair)
     with pytest.raises(ModelError, match=r"states must have shape \[\.\., 4\]"):
         crf.log_score(unary, pair, states=torch.zeros(3, dtype=torch.int64))
+    for states, words in ((torch.full((4,), 2), "out of range: .* variables have 2 states"), (torch.zeros(4), "whole")):
+        with pytest.raises(ModelError, match=words):
+            crf.log_likelihood(draw(4, 2), draw(2, 2), states=states)
+    with pytest.raises(ModelError, match="a table at least"):
+        CRF(ef.FactorGraph([2, 2]))
     with pytest.raises(ModelError, match="without evidence"):
         CRF(crf.graph.condition({0: 1}))
     with pytest.raises(ModelError, match="needs a FactorGraph"):

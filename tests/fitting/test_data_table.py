@@ -70,6 +70,9 @@ def test_pandas_frames() -> None:
     assert read_table(GRAPH, frame.astype(object)).states.tolist() == WANTED
     whole = pandas.DataFrame({"rain": [0, 1, 1], "grass": [True, False, True]})
     assert read_table(FactorGraph({"rain": 2, "grass": 2}), whole).states.tolist() == [[0, 1], [1, 0], [1, 1]]
+    with pytest.raises(ModelError, match="data: two columns are called 'rain'"):
+        read_table(GRAPH, pandas.concat([frame, frame[["rain"]]], axis=1))
+    assert read_table(GRAPH, pandas.DataFrame(np.array(WANTED)[:1])).states.tolist() == WANTED[:1]  # columns 0 and 1
     numbers = pandas.DataFrame({"rain": [0, 1, None], "grass": pandas.array([0, None, 1], dtype="Int64")})
     assert read_table(GRAPH, numbers).states.tolist() == WANTED
 
@@ -110,19 +113,22 @@ def test_a_variable_without_a_column_is_hidden() -> None:
         (GRAPH, {"rain": [1, True]}, "mixes True and False with numbers"),
         (GRAPH, {"rain": [["no"], ["yes"]]}, r"row 0, column rain: expected a state, found \['no'\]"),
         (NUMBERED, {"a": [1, 0]}, "can be read as a name or as a place"),
-        (GRAPH, {"rian": ["no"]}, "column 'rian' is none of the variables of the structure: they are rain, grass"),
-        (GRAPH, [{"rain": "no"}, {"snow": 1}], "column 'snow' is none of the variables"),
+        (GRAPH, {"rian": ["no"]}, "column 'rian': there is no variable 'rian'; did you mean rain"),
+        (GRAPH, [{"rain": "no"}, {"snow": 1}], "column 'snow': there is no variable 'snow'"),
         (GRAPH, Frame({"": [0, 1], "rain": [0, 1]}), "an index, which pandas leaves out"),
-        (PLAIN, {"2": [0]}, "columns are called 0 to 1"),
+        (PLAIN, {"rain": [0]}, "column 'rain': there is no variable 'rain'; the variables have no names"),
+        (PLAIN, {"0": [0], 0: [1]}, "two columns, '0' and 0, are of variable 0"),
+        (PLAIN, {"2": [0]}, "column '2': there is no variable 2"),
         (GRAPH, {"rain": ["no"], "grass": ["dry", "wet"]}, "different lengths, from 1 to 2 rows"),
         (GRAPH, {"rain": "no"}, "column rain of the data must be a list of values"),
-        (GRAPH, np.zeros((3, 3), int), "expected 2 columns, found 3"),
-        (GRAPH, np.zeros(3, int), "found shape"),
+        (GRAPH, np.zeros((3, 3), int), r"expected shape \[N, 2\], found \(3, 3\)"),
+        (GRAPH, np.zeros(3, int), r"expected shape \[N, 2\], found \(3,\)"),
         (GRAPH, np.array([[0, 2]]), "row 0, column grass: expected a state from 0 to 1"),
         (GRAPH, np.array([[0, 0.5]]), "row 0, column grass: expected a state, found 0.5"),
         (GRAPH, np.array([[0j, 1]]), "found values of type complex"),
         (GRAPH, [[0, 1], [0]], "different lengths"),
         (GRAPH, [], "no rows"),
+        (GRAPH, {"rain": [None, None]}, "no value of any variable"),
         (GRAPH, np.zeros((0, 2), int), "no rows"),
         (GRAPH, 7, "data are a pandas frame, .* found 7"),
         (GRAPH, DataTable(np.zeros((1, 3), np.int64), np.ones(1)), "3 columns for 2 variables"),

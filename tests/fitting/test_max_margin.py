@@ -83,3 +83,5 @@ def test_factors_of_other_kinds_hold() -> None:
     assert found.status is Status.CONVERGED
     assert "0.00% of the labels of the rows wrong" in found.message
     assert "srmp" not in found.message
+    with pytest.raises(ef.ModelError, match="a row of the data has probability zero"):
+        ef.fit(graph, [[0, 1, 0, 0]], "max-margin")

@@ -320,7 +320,7 @@ class TestCondition:
             ({"rain": [0.5, -0.5]}, "one weight >= 0 for each of its 2 states"),
             ({"rain": [0.5, np.nan]}, "one weight >= 0 for each of its 2 states"),
             ({"rain": 1.0}, "must be a state or one weight"),
-            ({"rain": None}, "must be a state or one weight"),
+            ({"rain": None}, "must be a state, and None is none; leave out the variables"),
             ({"rain": ["a", "b"]}, "must be a state or one weight"),
         ],
     )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import equifactor as ef
-from equifactor import FactorGraph, ModelError, SolveError
+from equifactor import FactorGraph, ModelError, OptionError, SolveError
 
 
 @pytest.fixture
@@ -107,10 +107,17 @@ def test_frames(result: ef.Result) -> None:
     assert observed["probability"].tolist()[:2] == [0.0, 1.0]
 
 
+def test_a_variable_called_like_a_column() -> None:
+    pytest.importorskip("pandas")
+    graph = FactorGraph({"probability": 2, "state": 2}, [(["probability", "state"], [[1, 2], [3, 4]])])
+    with pytest.raises(ModelError, match="a variable is called 'probability', as the column of the numbers is"):
+        ef.solve(graph, "MAR", "exact").joint("state", "probability").to_frame()
+
+
 def test_frames_without_pandas_are_one_sentence(result: ef.Result, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     for call in (result.to_frame, result.joint("rain").to_frame, result.mutual_information("rain").to_frame):
-        with pytest.raises(SolveError, match="a data frame needs pandas, which is not installed: pip install pandas"):
+        with pytest.raises(OptionError, match=r"to_frame needs the package pandas, .*: pip install pandas"):
             call()
     with pytest.raises(SolveError, match="this PR result has neither marginals nor an assignment"):
         ef.solve(result.graph, "PR", "exact").to_frame()

@@ -160,7 +160,7 @@ def test_more_than_memory_or_time_is_one_sentence() -> None:
     with pytest.raises(SolveError, match=r"elimination would take .* conditioning takes 2.1e\+06 runs"):
         result.joint(*range(20, 41))
     refused = ef.solve(grid, "MAR", "exact(memory_limit=0.00001)")
-    with pytest.raises(SolveError, match="there is no joint: elimination needs"):
+    with pytest.raises(SolveError, match="has no joint: elimination needs"):
         refused.joint(0, 1)
 
 
@@ -193,8 +193,12 @@ def test_wrong_questions() -> None:
         (lambda: ef.solve(graph, "MAR", "gibbs").entropy(), SolveError, "gibbs gives no entropy: solve with exact"),
         (lambda: result.factor_marginals[7], IndexError, "factor 7 is out of range; there are 1 factors"),
         (lambda: ef.solve(graph, evidence={"rain": "no"}).mutual_information("rain"), SolveError, "rain is observed"),
-        (lambda: ef.solve(graph, evidence={"rain": "yes", "grass": 1}).joint("rain"), SolveError, "there is no joint"),
+        (lambda: ef.solve(graph, evidence={"rain": "yes", "grass": 1}).joint("rain"), SolveError, "has no joint"),
         (lambda: result.probability("rain", 2), ModelError, "out of range"),
+        (lambda: result.joint(["rain", "grass"]), ModelError, r"one by one: joint\(\*\['rain', 'grass'\]\)"),
+        (lambda: result.joint("RAIN"), ModelError, "did you mean rain"),
+        (lambda: result.joint("rain", "grass", time_limit=0), SolveError, "would take more than 0 s to plan, and"),
+        (lambda: result.factor_marginals["rain"], ModelError, "a factor is given by its number, found 'rain'"),
     ):
         with pytest.raises(error, match=sentence):
             call()  # type: ignore[no-untyped-call]

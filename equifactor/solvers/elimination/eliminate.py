@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from equifactor.graph.pointers import ptr_of
+from equifactor.solvers.elimination.program import read_only
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,7 +98,7 @@ def _upward(
     records = tuple(clusters), tuple(tables), tuple(work)
     count = len(clusters.dim)
     constant = float(log_phi[groups.constants].sum())
-    fill_groups(log_phi, tuple(groups), tables.start, tables.arena, work.digit)
+    fill_groups(read_only(log_phi), tuple(groups), tables.start, tables.arena, work.digit)
     if constant == -math.inf or not scale_groups(program.num_groups, records[1]):
         return -math.inf
     n = block = 0
@@ -127,7 +128,7 @@ def maximise(program: Program, log_phi: FloatArray, clock: Clock, *, report: Rep
     sizes = program.message_sizes
     choice_start = ptr_of(sizes)[:-1]
     choice = np.empty(int(sizes.sum()), np.uint8 if clusters.dim.max(initial=1) <= 256 else np.int32)
-    fill_groups(log_phi, tuple(groups), start, arena, work.digit)
+    fill_groups(read_only(log_phi), tuple(groups), start, arena, work.digit)
     n = block = 0
     while n < count:
         if clock.stopped:

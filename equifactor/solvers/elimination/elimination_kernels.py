@@ -15,6 +15,8 @@ use are unpacked first, because every look at a field of a record counts referen
 
 import math
 
+import numpy as np
+
 from equifactor.numerics.jit import fast_kernel, inlined
 from equifactor.solvers.elimination.cluster_block import (
     SAFE,
@@ -230,37 +232,46 @@ def trace_back(eliminated, scope_ptr, scope, choice_start, choice, card, states)
 
 
 @fast_kernel
-def run_batch(log_phi, with_p, p, log_z, groups, clusters, tables, work):
+def run_batch(log_phi, with_p, p, log_z, probed, groups, clusters, tables, work):
     """Eliminate many graphs of one structure, one after the other in the same memory.
 
     log_phi [N, t] becomes log_z [N] and, where asked for, probabilities p [N, x]; where log_z is -inf, p is zero.
+    `probed` is (slots [K], entry_of_slot [K], entries [N, T]): with probabilities, what the separators leave in the
+    arena at `slots` goes into the entries.
     """
-    groups, clusters = FactorGroups(*groups), Clusters(*clusters)
-    tables, work = ClusterTables(*tables), Workspace(*work)
-    num_vars = len(clusters.dim)
-    num_groups = len(tables.size) - num_vars
+    # The passes are called as from Python, with tuples and numbers that are no constants: they are compiled once.
+    slots, entry_of_slot, entries = probed
+    constants, digit = FactorGroups(*groups).constants, Workspace(*work).digit
+    own, room = Clusters(*clusters), ClusterTables(*tables)
+    state_start, dim, parent = own.state_start, own.dim, own.parent
+    start, arena, is_log, mode, scale = room.start, room.arena, room.is_log, room.mode, room.scale
+    zero, budget = np.int64(0), np.int64(_ALL)
+    num_vars = len(dim)
+    num_groups = len(start) - num_vars
     for g in range(len(log_phi)):
-        tables.scale[:] = 0.0
-        tables.mode[:] = 0
-        fill_groups(log_phi[g], groups, tables.start, tables.arena, work.digit)
+        scale[:] = 0.0
+        mode[:] = 0
+        fill_groups(log_phi[g], groups, start, arena, digit)
         total = 0.0
-        for c in range(len(groups.constants)):
-            total += log_phi[g, groups.constants[c]]
+        for c in range(len(constants)):
+            total += log_phi[g, constants[c]]
         possible = total > NEG_INF and scale_groups(num_groups, tables)
         if possible:
-            n, _ = collect(0, 0, _ALL, clusters, tables, work)
+            n, _ = collect(zero, zero, budget, clusters, tables, work)
             possible = n >= 0
         if not possible:
             log_z[g] = NEG_INF
             p[g, :] = 0.0
             continue
-        total += tables.scale[0]
+        total += scale[0]
         for n in range(num_vars):
-            total += tables.scale[1 + n]
-            if clusters.parent[n] < 0:
-                value = tables.arena[tables.start[num_groups + n]]
-                total += value if tables.is_log[num_groups + n] else math.log(value)
+            total += scale[1 + n]
+            if parent[n] < 0:
+                value = arena[start[num_groups + n]]
+                total += value if is_log[num_groups + n] else math.log(value)
         log_z[g] = total
         if with_p:
-            distribute(num_vars - 1, 0, _ALL, clusters, tables, work, p[g])
-            normalise(clusters.state_start, clusters.dim, p[g])
+            distribute(np.int64(num_vars - 1), zero, budget, clusters, tables, work, p[g])
+            normalise(state_start, dim, p[g])
+            for k in range(len(slots)):
+                entries[g, entry_of_slot[k]] = arena[slots[k]]

@@ -10,9 +10,9 @@ import numpy as np
 
 from equifactor.clock import Clock
 from equifactor.errors import ModelError, SolveError
-from equifactor.graph.evidence_sets import checked_rows
 from equifactor.graph.lowered_graph import lower
 from equifactor.graph.pointers import ptr_of
+from equifactor.graph.state_rows import read_numbers
 from equifactor.result import Task
 from equifactor.solvers.elimination.eliminate import sum_up
 from equifactor.solvers.elimination.exact_batch import plan_structure
@@ -79,7 +79,7 @@ class EvidenceRows:
             states: [B, V] states, -1 where free.
             clock: where it stops, the answers [b] of the rows so far come back.
         """
-        rows = checked_rows(self.graph.structure, states)
+        rows = read_numbers(self.graph.structure, np.asarray(states), "evidence")
         return self._run(rows, self._answers(len(rows), []), clock)[0]
 
     def marginals(
@@ -93,7 +93,7 @@ class EvidenceRows:
             clock: where it stops, the answers of the rows so far come back.
         """
         wanted = np.arange(self.graph.num_vars) if targets is None else targets
-        rows = checked_rows(self.graph.structure, states)
+        rows = read_numbers(self.graph.structure, np.asarray(states), "evidence")
         answers = self._answers(len(rows), wanted)
         log_z, p = self._run(rows, answers, clock)
         return p, log_z
@@ -121,7 +121,7 @@ class EvidenceRows:
 
         if self.graph.structure.kinds is not None:
             raise ModelError("expected counts are of tables: write factors of other kinds in tables, by lower(graph)")
-        rows = checked_rows(self.graph.structure, states)
+        rows = read_numbers(self.graph.structure, np.asarray(states), "evidence")
         weight = np.ones(len(rows)) if weights is None else np.ascontiguousarray(weights, float)
         if weight.shape != (len(rows),):
             raise ModelError(f"one weight for each of {len(rows)} rows is needed, found shape {weight.shape}")

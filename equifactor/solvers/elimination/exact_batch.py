@@ -13,6 +13,7 @@ from equifactor.graph.lowered_graph import lower_all
 from equifactor.graph.reduction import without_observed
 from equifactor.result import Task
 from equifactor.solvers.elimination.plan import Plan, format_bytes, plan
+from equifactor.solvers.elimination.program import read_only
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
@@ -130,7 +131,9 @@ def numba_sums(log_phi: FloatArray, steps: Plan, marginals: bool) -> tuple[Float
     p = np.zeros((len(log_phi), int(program.clusters.dim.sum())))
     log_z = np.empty(len(log_phi))
     tables, work = program.tables(reuse=not marginals), program.workspace(marginals)
+    none = np.zeros(0, np.int64)
     run_batch(
-        log_phi, marginals, p, log_z, tuple(program.groups), tuple(program.clusters), tuple(tables), tuple(work)
+        read_only(log_phi), marginals, p, log_z, (none, none, np.zeros((0, 0))), tuple(program.groups),
+        tuple(program.clusters), tuple(tables), tuple(work),
     )  # fmt: skip
     return p, log_z

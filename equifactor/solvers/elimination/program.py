@@ -149,6 +149,13 @@ class Program:
         )
 
 
+def read_only(array: FloatArray) -> FloatArray:
+    """A view of numbers that a kernel reads: it is compiled anew for arrays that could be written to."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 def build_program(structure: Structure, order: Order, stride: IntArray | None = None) -> Program:
     """Index arrays of an elimination along `order`. Cost: the sum of the cluster sizes times their operands.
 

@@ -180,10 +180,7 @@ def _side_by_side(
     card = part.card[variable]
     bits = np.log2(card)
     size = np.round(np.exp2(np.add.reduceat(bits[scopes], ptr[:-1]))).astype(np.int64) if len(number) else ptr[:0]
-    arrays = card, ptr, scopes, ptr_of(size)
-    for array in arrays:  # Numba compiles anew for a writeable array among read-only ones.
-        array.flags.writeable = False
-    structure = Structure(*arrays)
+    structure = Structure.trusted(card, ptr, scopes, ptr_of(size))
     order = best_order(structure, PlanningLimits(tries=_TRIES, kept=entries, message=entries))
     if isinstance(order, Hopeless):
         return None

@@ -130,10 +130,7 @@ def without_variables(structure: Structure, is_cut: BoolArray) -> tuple[Structur
     card = s.card[variables]
     sizes = np.ones(s.num_factors, np.int64)
     np.multiply.at(sizes, s.factor_of_edge[in_block], card[scope_vars])
-    arrays = (card, scope_ptr, scope_vars, ptr_of(sizes))
-    for array in arrays:  # Numba compiles anew for a writeable array among read-only ones.
-        array.flags.writeable = False
-    return Structure(*arrays), variables
+    return Structure.trusted(card, scope_ptr, scope_vars, ptr_of(sizes)), variables
 
 
 def sizes_of(structure: Structure, order: Order) -> tuple[float, float]:

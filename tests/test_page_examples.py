@@ -1,0 +1,62 @@
+"""The examples of pages under docs/ print what their comments say."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGES = ("crf", "factors", "fit", "interop", "questions")  # every example stands on its own
+STORIES = ("many",)  # examples go on from those before
+PEERS = ("pgmpy", "pyagrum", "torch_geometric")
+
+
+def examples(page: str) -> list[str]:
+    text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
+    return re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def peer_of(example: str) -> str | None:
+    return next((peer for peer in PEERS if re.search(rf"^(import|from) {peer}\b", example, re.MULTILINE)), None)
+
+
+def cases() -> list:
+    marks = [pytest.mark.peers, pytest.mark.filterwarnings("ignore")]
+    return [
+        pytest.param(page, example, id=f"{page}-{n}", marks=marks if peer_of(example) else [])
+        for page in PAGES
+        for n, example in enumerate(examples(page))
+    ]
+
+
+def run(page: str, example: str, names: dict[str, object]) -> None:
+    exec(compile(example, f"docs/{page}.md", "exec", dont_inherit=True), names)
+
+
+def said(example: str) -> list[str]:
+    return re.findall(r"^# (.*)$", example, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("page", "example"), cases())
+def test_an_example_prints_what_it_says(page: str, example: str, capsys: pytest.CaptureFixture[str]) -> None:
+    peer = "pandas" if "to_frame" in example else peer_of(example)
+    if peer is not None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of its imports
+            pytest.importorskip(peer)
+    capsys.readouterr()
+    run(page, example, {})
+    assert said(example)
+    assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == said(example)
+
+
+@pytest.mark.parametrize("page", STORIES)
+def test_a_story_prints_what_it_says(page: str, capsys: pytest.CaptureFixture[str]) -> None:
+    names: dict[str, object] = {}
+    assert sum(map(bool, map(said, examples(page)))) > 2
+    for example in examples(page):
+        run(page, example, names)
+        assert capsys.readouterr().out.splitlines() == said(example)
