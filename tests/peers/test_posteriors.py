@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,16 +18,10 @@ pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("ignore")]
 FOLDER = model_folder()
 FILES: list[Path] = sorted(FOLDER.glob("*.bif.gz")) if FOLDER is not None else []
 LIMIT = "exact(memory_limit=6)"  # GiB of tables: the process stays under 8
-HARD = ("link", "munin1")  # pyAgrum takes minutes, and on link more than 10 GiB
-
-
-def _as_parameter(file: Path) -> Any:
-    name = file.name.partition(".")[0]
-    return pytest.param(file, id=name, marks=[pytest.mark.slow] if name in HARD else [])
 
 
 @pytest.mark.skipif(not FILES, reason="pgmpy 1.1.2, whose wheel carries the networks, is not installed")
-@pytest.mark.parametrize("file", [_as_parameter(file) for file in FILES])
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name.partition(".")[0])
 def test_posteriors_given_ten_random_sets_of_evidence(file: Path) -> None:
     graph = ef.read_graph(file)
     sets = evidence_sets(graph, SETS, seed=1)
