@@ -16,6 +16,7 @@ pytest.importorskip("distributed")
 PAGE = Path(__file__).parents[1] / "docs" / "cluster.md"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="a shell")
 def test_the_commands_for_a_laptop_run(tmp_path: Path) -> None:
     section = PAGE.read_text(encoding="utf-8").split("## A laptop")[1].split("\n## ")[0]

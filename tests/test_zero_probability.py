@@ -77,6 +77,11 @@ def specs() -> list[tuple[str, Task]]:
     return list(dict.fromkeys(found))
 
 
+def _marks(spec: str, task: Task) -> list[pytest.MarkDecorator]:
+    """The residual schedule is compiled for the maximum here alone, which takes half a minute."""
+    return [pytest.mark.slow] if "residual" in spec and task is Task.MAP else []
+
+
 def _possible_tasks(spec: str) -> list[Task]:
     try:
         return parse_solver(spec).possible_tasks()
@@ -201,7 +206,7 @@ def fuzz(seeds: range, per_batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
                 raise AssertionError(f"seed {seed}, {spec} for {task}, {how}: {error!r}") from error
 
 
-@pytest.mark.parametrize(("spec", "task"), SPECS, ids=str)
+@pytest.mark.parametrize(("spec", "task"), [pytest.param(*s, id=f"{s[0]}-{s[1]}", marks=_marks(*s)) for s in SPECS])
 @pytest.mark.parametrize("how", ["batch", "raw"])
 def test_every_solver_knows_that_a_model_with_one_solution_is_possible(spec: str, task: Task, how: str) -> None:
     check_solver([Case(RUNAWAY, 0.0), Case(NO_SOLUTION, -math.inf), Case(RUNAWAY, 0.0)], task, spec, 0, how)

@@ -118,7 +118,7 @@ def test_the_graphs_are_what_they_say() -> None:
 
 
 # Their kernels for factors that are no tables take two minutes to compile.
-_COMPILED_LONG = ("meanfield", "mplp", "srmp", "trw")
+_COMPILED_LONG = ("meanfield", "mplp", "srmp", "trw", "blocks", "regions")
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def test_a_batch_is_planned_once_and_answers_are_over_the_originals() -> None:
         assert got.answered
 
 
-@pytest.mark.parametrize("task", ["MAR", "PR"])
+@pytest.mark.parametrize("task", ["MAR", pytest.param("PR", marks=pytest.mark.slow)])
 def test_messages_through_the_factors_as_they_are_come_first(task: str) -> None:
     got = solve(WIDE, task, "auto(memory_limit=0, seconds=1)")
     assert got.stats["ladder"][0].startswith("bp ")

@@ -31,7 +31,7 @@ def _in_tables(graph: FactorGraph) -> FactorGraph:
 
 @pytest.mark.parametrize("semiring", ["sum", "max"])
 @pytest.mark.parametrize("damping", [0.0, 0.3])
-@pytest.mark.parametrize("strength", [1.0, 30.0])
+@pytest.mark.parametrize("strength", [1.0, pytest.param(30.0, marks=pytest.mark.slow)])
 def test_it_agrees_with_tables(semiring: str, damping: float, strength: float) -> None:
     graphs = [_random_graph(seed, strength=strength) for seed in range(12)]
     settings = BpSettings(semiring, "parallel", damping, 1e-6, 0)  # type: ignore[arg-type]
