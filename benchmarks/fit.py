@@ -19,7 +19,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ import numpy as np
 
 import equifactor as ef
 from benchmarks._venvs import SCRIPTS, environment, python_of
+from benchmarks.networks import best_of
 from equifactor.fitting.data_table import read_table
 from equifactor.fitting.row_likelihood import mean_log_likelihood
 from equifactor.text_tables import aligned
@@ -34,16 +34,6 @@ from equifactor.typing import IntArray
 
 COUNTS, EM, SPEED = 0.5, 1.0, 20.0  # the targets: per cent of held-out log-likelihood, and times pgmpy
 HIDDEN = {"alarm": ("HYPOVOLEMIA", "LVEDVOLUME", "STROKEVOLUME")}  # as in pgmpy's issue 1692
-
-
-def best(repeats: int, work: Callable[[], Any]) -> float:
-    """The seconds of CPU time of the fastest run."""
-    seconds = []
-    for _ in range(repeats):
-        start = time.process_time()
-        work()
-        seconds.append(time.process_time() - start)
-    return min(seconds)
 
 
 def model_file(name: str, python: Path) -> Path | None:
@@ -93,7 +83,7 @@ def measure(name: str, args: argparse.Namespace, python: Path) -> list[dict[str,
         return row
 
     first = ef.fit(truth, rows)
-    row = add("counts", first, best(5 * args.repeats, lambda: ef.fit(truth, rows)), COUNTS, held_out)
+    row = add("counts", first, best_of(5 * args.repeats, lambda: ef.fit(truth, rows)), COUNTS, held_out)
     row.update(pgmpy_seconds(python, packed, truth, rows, args.repeats))
     gaps = np.where(np.random.default_rng(args.seed).random(rows.shape) < args.missing, -1, rows)
     ef.fit(truth, gaps[:100], iterations=1)  # loads the compiled kernels

@@ -31,6 +31,7 @@ import equifactor as ef
 
 SETS = 10
 MANY = 1000
+_DENSE = (186, 724)  # numbers of variables of munin1 and link, which get more evidence
 _SLOW = 1.0  # A network on which pyAgrum takes more seconds than this is asked one question.
 _READ = ("asia", "alarm", "hailfinder", "win95pts")  # what pgmpy answers in reasonable time
 _PGMPY = """
@@ -77,9 +78,6 @@ def as_bayes_net(graph: ef.FactorGraph) -> Any:
         table = np.exp(graph.log_table(a))
         cpt.fillWith(np.transpose(table, order).ravel(order="F").tolist())  # its first variable is fastest
     return net
-
-
-_DENSE = (186, 724)  # numbers of variables of munin1 and link
 
 
 def evidence_sets(graph: ef.FactorGraph, count: int, seed: int = 0) -> list[dict[int, int]]:

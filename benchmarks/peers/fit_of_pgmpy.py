@@ -9,28 +9,17 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from common import best
 from pgmpy.estimators import BayesianEstimator, MaximumLikelihoodEstimator
 from pgmpy.models import DiscreteBayesianNetwork
 from pgmpy.readwrite import BIFReader
 
 warnings.simplefilter("ignore")
-
-
-def best(repeats: int, work: Callable[[], Any]) -> float:
-    """The seconds of CPU time of the fastest run."""
-    seconds = []
-    for _ in range(repeats):
-        start = time.process_time()
-        work()
-        seconds.append(time.process_time() - start)
-    return min(seconds)
 
 
 def main() -> None:
@@ -49,7 +38,7 @@ def main() -> None:
         estimator = BayesianEstimator(network, frame, state_names=states)
         return estimator.get_parameters(prior_type="BDeu", equivalent_sample_size=1, n_jobs=1)
 
-    print(json.dumps({"mle": best(request["repeats"], likelihood), "bdeu": best(request["repeats"], bayes)}))
+    print(json.dumps({"mle": best(likelihood, request["repeats"]), "bdeu": best(bayes, request["repeats"])}))
 
 
 if __name__ == "__main__":
