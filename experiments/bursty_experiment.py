@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -133,16 +134,17 @@ class BurstyExperiment:
 
     def code(self) -> LdpcCode:
         """The code of all words."""
-        return LdpcCode.random(self.n, self.k, seed=self.code_seed)
+        return _code(self.n, self.k, self.code_seed)
 
     def quick(self) -> BurstyExperiment:
-        """The whole road on a shorter code, in a minute on a CPU; no result to quote."""
+        """The whole road on a shorter code, in half a minute on a CPU; no result to quote."""
+        models = [replace(m, network={**m.network, "steps": min(3, m.network.get("steps", 3))}) for m in self.models]
         return replace(
             self,
-            n=24, k=12, seeds=self.seeds[:1],
+            models=tuple(models), n=24, k=12, seeds=self.seeds[:1],
             noise=replace(self.noise, snr_db=(0, 4), burst_std=(0, 5), words=(40, 40), passes=2),
-            training=replace(self.training, updates=10, batch_size=16, warmup=2, validate_every=5, validation=40),
-            tuning=replace(self.tuning, lrs=self.tuning.lrs[:2], updates=3),
+            training=replace(self.training, updates=4, batch_size=16, warmup=2, validate_every=2, validation=40),
+            tuning=replace(self.tuning, lrs=self.tuning.lrs[:2], updates=2),
         )  # fmt: skip
 
     def selected(self, methods: str | None = None) -> BurstyExperiment:
@@ -153,6 +155,11 @@ class BurstyExperiment:
             classical=tuple(line for line in self.classical if line.name in lines),
             models=tuple(line for line in self.models if line.name in lines),
         )
+
+
+@functools.cache
+def _code(n: int, k: int, seed: int) -> LdpcCode:
+    return LdpcCode.random(n, k, seed=seed)
 
 
 def _tuples(values: dict[str, Any]) -> dict[str, Any]:
