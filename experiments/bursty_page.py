@@ -141,4 +141,4 @@ def draw_bursty(experiment: BurstyExperiment, rows: Sequence[Row], path: Path) -
         panel.set(yscale="log", title=f"burst strength {burst:g}", xlabel="SNR, dB", ylabel="bit error rate")
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8)
-    figure.savefig(path, dpi=130)
+    figure.savefig(path, dpi=100)

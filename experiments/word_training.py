@@ -162,8 +162,17 @@ class WordTrainer:
         return TrainedWords(done, best, best_wrong, spent / max(1, done))
 
     def warm_up(self) -> None:
-        """Do what the first gradient step would do beside its work, so that others are timed without it."""
-        self.train(0.0, 0, 1)
+        """Do what the first gradient step would do beside its work, so that others are timed without it.
+
+        Where the device cannot capture a gradient step, all are run operation by operation.
+        """
+        try:
+            self.train(0.0, 0, 1)
+        except RuntimeError:
+            if self.captured is None:
+                raise
+            self.captured = None
+            self.train(0.0, 0, 1)
 
     def _step(self, words: Tensor) -> Tensor:
         self.network.train()
