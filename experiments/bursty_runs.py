@@ -185,7 +185,8 @@ class LearnedRun:
             "updates": done.updates, "words": done.updates * self.experiment.training.batch_size,
             "validation_loss": plain(done.loss), "validation_wrong": plain(done.wrong_bits), "each": done.each,
             "parameters": sum(p.numel() for p in trainer.parameters), "configuration": self.configuration,
-            "captured": trainer.captured is not None, "training_seconds": round(time.perf_counter() - start, 2), "device": device_name(device),
+            "captured": trainer.captured is not None, "training_seconds": round(time.perf_counter() - start, 2),
+            "device": device_name(device),
         }  # fmt: skip
 
     def _judge(self, network: Any, device: str, until: float | None) -> Row:
