@@ -11,7 +11,7 @@ from equifactor.decoding.code_files import read_code
 from equifactor.decoding.decoding_result import DecodingResult
 from equifactor.decoding.error_model import ErrorModel
 from equifactor.decoding.error_sampling import LogicalErrorRate, ShotSampler
-from equifactor.decoding.methods import DecodingMethod, FENBPDecoding, OptimalDecoding, parse_method
+from equifactor.decoding.methods import DecodingMethod, OptimalDecoding, parse_method
 from equifactor.decoding.problem import DecodingProblem
 from equifactor.decoding.shot_store import ShotStore, shot_source
 from equifactor.errors import OptionError
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from equifactor.decoding.learned_memory import MemoryNetwork
     from equifactor.solver import Progress
     from equifactor.typing import BoolArray
 
@@ -32,9 +31,6 @@ class DecodingEngine(Protocol):
 
     def decode(self, store: ShotStore, clock: Clock, report: Callable[[int], None]) -> None:
         """Fill the answers of the store, until the clock has stopped; `report` is told how many shots are done."""
-
-    def use_network(self, network: MemoryNetwork) -> None:
-        """Let another network choose memories."""
 
 
 class Decoder:
@@ -79,7 +75,7 @@ class Decoder:
         else:
             self.model = ErrorModel.of_matrices(checks, priors, observables)
         self.problem = DecodingProblem.of(self.model)
-        self._engine = engine_of(device, self.problem, self.method)
+        self.engine = engine_of(device, self.problem, self.method)
 
     @classmethod
     def from_dem(
@@ -106,12 +102,6 @@ class Decoder:
     def __repr__(self) -> str:
         return f"Decoder({self.model!r}, {self.method})"
 
-    def use_network(self, network: MemoryNetwork) -> None:
-        """Let another network of the same size choose the memories of `fe-nbp` from now on."""
-        if not isinstance(self.method, FENBPDecoding):
-            raise OptionError(f"{self.method} has no network that chooses memories: use method='fe-nbp'")
-        self._engine.use_network(network)
-
     def decode(
         self,
         shots: ArrayLike,
@@ -133,7 +123,7 @@ class Decoder:
         """
         source, count = shot_source(shots, self.model.num_detectors, packed)
         store = ShotStore(self.problem, source, count, corrections)
-        return answered(self._engine, store, Clock(time_limit), progress, str(self.method))
+        return answered(self.engine, store, Clock(time_limit), progress, str(self.method))
 
     def logical_error_rate(
         self,
@@ -159,7 +149,7 @@ class Decoder:
             return detectors
 
         store = ShotStore(self.problem, source, shots, keep=False)
-        result = answered(self._engine, store, Clock(time_limit), progress, str(self.method))
+        result = answered(self.engine, store, Clock(time_limit), progress, str(self.method))
         wrong = result.errors(truth) & result.decoded
         return LogicalErrorRate(int(result.decoded.sum()), int(wrong.sum()), result)
 

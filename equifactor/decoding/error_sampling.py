@@ -14,7 +14,7 @@ from equifactor.graph.pointers import picked
 if TYPE_CHECKING:
     from equifactor.decoding.decoding_result import DecodingResult
     from equifactor.decoding.error_model import ErrorModel
-    from equifactor.typing import BoolArray, IntArray
+    from equifactor.typing import BoolArray, FloatArray, IntArray
 
 BLOCK = 1024  # shots that are drawn together; shot n does not depend on how many follow
 
@@ -30,21 +30,28 @@ class ShotSampler:
         self.certain = np.flatnonzero(p == 1.0)
         self.rate = np.where(p < 1.0, -np.log1p(-np.where(p < 1.0, p, 0.0)), 0.0)
         self.bounds = np.cumsum(self.rate)
-        self._block: tuple[int, BoolArray, BoolArray] | None = None
+        inside = np.clip(p, 1e-300, 1.0 - 1e-16)
+        self.ratio = np.log1p(-inside) - np.log(inside)
+        self._block: tuple[int, BoolArray, BoolArray, FloatArray] | None = None
 
     def sample(self, first: int, last: int) -> tuple[BoolArray, BoolArray]:
         """Shots first to last - 1: detectors [n, D] and observables [n, L]."""
+        return self.sample_weighed(first, last)[:2]
+
+    def sample_weighed(self, first: int, last: int) -> tuple[BoolArray, BoolArray, FloatArray]:
+        """The same, and [n] the weights of the errors that happened: sums of ln (1-p)/p."""
         detectors = np.zeros((last - first, self.model.num_detectors), bool)
         observables = np.zeros((last - first, self.model.num_observables), bool)
+        weights = np.zeros(last - first)
         for number in range(first // BLOCK, -(-last // BLOCK)):
             if self._block is None or self._block[0] != number:
                 self._block = (number, *self._draw(number))
             begin, end = max(first, number * BLOCK), min(last, (number + 1) * BLOCK)
-            for out, drawn in ((detectors, self._block[1]), (observables, self._block[2])):
+            for out, drawn in zip((detectors, observables, weights), self._block[1:], strict=True):
                 out[begin - first : end - first] = drawn[begin - number * BLOCK : end - number * BLOCK]
-        return detectors, observables
+        return detectors, observables, weights
 
-    def _draw(self, number: int) -> tuple[BoolArray, BoolArray]:
+    def _draw(self, number: int) -> tuple[BoolArray, BoolArray, FloatArray]:
         """One block of shots.
 
         Strokes fall at random on pairs of a shot and an error, so many on average that an error is hit at least once
@@ -63,6 +70,7 @@ class ShotSampler:
         return (
             _odd_sums(shots, errors, m.detector_ptr, m.detectors, m.num_detectors),
             _odd_sums(shots, errors, m.observable_ptr, m.observables, m.num_observables),
+            np.bincount(shots, self.ratio[errors], minlength=BLOCK).astype(np.float64),
         )
 
 

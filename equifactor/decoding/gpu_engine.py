@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from equifactor.clock import Clock
-    from equifactor.decoding.learned_memory import MemoryNetwork
     from equifactor.decoding.methods import DecodingMethod
     from equifactor.decoding.problem import DecodingProblem
     from equifactor.decoding.shot_store import ShotStore
@@ -55,7 +54,7 @@ class GpuEngine:
         )
         self.tilt = torch.from_numpy(tilts(problem.num_bits)).to(self.device)
         self.most = int(np.diff(bit_ptr).max(initial=0))
-        self.weights = torch.from_numpy(method.network().weights).to(self.device)
+        self.weights = torch.from_numpy(method.weights_of_networks()).to(self.device)
         self.is_learned = len(self.weights) > 0
         if self.is_learned:
             drawn = np.concatenate(
@@ -69,18 +68,18 @@ class GpuEngine:
             observables[n, problem.observable_bits[begin:end]] = 1.0
         self.observables = torch.from_numpy(observables).to(self.device)
 
-    def use_network(self, network: MemoryNetwork) -> None:
-        """Let another network of the same size choose memories."""
+    def use_networks(self, weights: NDArray[np.float32]) -> None:
+        """Let other networks [P, H+1, F+2] choose memories, that of shot n is n % P."""
         import torch
 
-        self.weights.copy_(torch.from_numpy(network.weights))
+        self.weights = torch.from_numpy(weights).to(self.device)
 
     def decode(self, store: ShotStore, clock: Clock, report: Callable[[int], None]) -> None:
         """Answer all shots of the store, or as many as the clock allows; `report` is told how many are done."""
         import torch
 
         with torch.cuda.device(self.device):
-            lanes = self._lanes(self._width(store.count, store.ratios is not None), store.ratios is not None)
+            lanes = self.lanes(self._width(store.count, store.ratios is not None), store.ratios is not None)
             arrivals = Arrivals(self, store)
             self.iterate(lanes)  # compiles; the lanes are empty
             run = CapturedIterations(self, lanes)
@@ -111,7 +110,8 @@ class GpuEngine:
         wanted = min(_MOST_LANES, 1 << max(0, count - 1).bit_length(), 1 << max(0, room.bit_length() - 1))
         return max(_FEWEST_LANES, wanted)
 
-    def _lanes(self, width: int, own_ratios: bool) -> GpuLanes:
+    def lanes(self, width: int, own_ratios: bool) -> GpuLanes:
+        """Empty lanes; with `own_ratios` every shot has a channel of its own."""
         import torch
 
         p = self.problem
@@ -227,14 +227,17 @@ class GpuEngine:
         )  # fmt: skip
         kernels.apply[tiles](
             s.action, s.decided, s.best, s.before, s.prior, s.ratio, e.tilt, s.gamma if own else e.table, e.table,
-            s.leg, s.odd, e.bit_ptr, e.check_of_bit, e.weights, p.num_bits, legs, width, len(e.weights) - 1, e.most,
-            SHARED=shared, OWN=own, RESTART=m.restart, ROWS=rows, BLOCK=64,
-            SOFT=SOFT, SLOPE=SLOPE, LOW=LOW, HIGH=HIGH, WIDE=e.weights.shape[1],
+            s.leg, s.shot, s.odd, e.bit_ptr, e.check_of_bit, e.weights, len(e.weights), p.num_bits, legs,
+            width, e.weights.shape[1] - 1, e.most,
+            SHARED=shared, OWN=own, ROWS=rows, BLOCK=64,
+            SOFT=SOFT, SLOPE=SLOPE, LOW=LOW, HIGH=HIGH, WIDE=e.weights.shape[2],
         )  # fmt: skip
 
 
 class CapturedIterations:
     """Some iterations over lanes, captured once and replayed."""
+
+    iterations = _ROUND
 
     def __init__(self, engine: GpuEngine, lanes: GpuLanes) -> None:
         import torch

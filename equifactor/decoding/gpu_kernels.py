@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 NOTHING, OVER, MET = 0, 1, 2  # what `count_iteration` says of a lane
-BETTER, RESTART = 1, 2  # bits of what `judge` asks for
+BETTER, AGAIN, AFRESH = 1, 2, 4  # bits of what `judge` asks for
 FIXED = 2**20  # weights are added up as whole numbers of this many a unit: in any order, with one result
 
 
@@ -164,9 +164,9 @@ def judge(
     tl.store(finished + lanes, tl.full([BLOCK], 1, tl.int32), mask=done)
     tl.store(leg + lanes, own + 1, mask=again)
     tl.store(iteration + lanes, tl.zeros([BLOCK], tl.int32), mask=again)
-    if RESTART:
-        tl.store(keep + lanes, tl.zeros([BLOCK], tl.float32), mask=again)
-    tl.store(action + lanes, better.to(tl.int32) + 2 * again.to(tl.int32))
+    afresh = again if RESTART else again & met  # going on from a solution would only find it again
+    tl.store(keep + lanes, tl.zeros([BLOCK], tl.float32), mask=afresh)
+    tl.store(action + lanes, better.to(tl.int32) + 2 * again.to(tl.int32) + 4 * afresh.to(tl.int32))
 
 
 @triton.jit
@@ -199,9 +199,9 @@ def _chosen_memory(
 
 @triton.jit
 def apply(
-    action, decided, best, before, prior, ratio, tilt, gamma, draw, leg, odd_checks, bit_ptr, check_of_bit,
-    weights, num_bits, legs, width, hidden, most,
-    SHARED: tl.constexpr, OWN: tl.constexpr, RESTART: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    action, decided, best, before, prior, ratio, tilt, gamma, draw, leg, shot, odd_checks, bit_ptr, check_of_bit,
+    weights, networks, num_bits, legs, width, hidden, most,
+    SHARED: tl.constexpr, OWN: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
     SOFT: tl.constexpr, SLOPE: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
     """Keep the errors of some bits where they are the best, and begin a leg with its own memories where asked for."""
@@ -229,8 +229,10 @@ def apply(
                 c = tl.load(check_of_bit + begin + k, mask=there, other=0).to(tl.int64)
                 odd += tl.load(odd_checks + c[:, None] * width + lanes[None, :], mask=again & there[:, None], other=0)
             degree = (end - begin).to(tl.float32)[:, None]
+            own_network = (tl.maximum(tl.load(shot + lanes), 0) % networks).to(tl.int32) * ((hidden + 1) * WIDE)
+            last = tl.load(prior + place, mask=again, other=0.0)
             share = _chosen_memory(
-                weights, hidden, channel, posterior, tl.load(prior + place, mask=again, other=0.0), odd / degree,
+                weights + own_network[None, :], hidden, channel, posterior, last, odd / degree,
                 degree, tl.load(draw + rows[:, None] * legs + number, mask=again, other=0.0),
                 tl.maximum(number, 1).to(tl.float32), SOFT, SLOPE, LOW, HIGH, WIDE,
             )  # fmt: skip
@@ -238,6 +240,6 @@ def apply(
         else:
             share = tl.load(gamma + rows[:, None] * legs + number, mask=again, other=0.0)
         tl.store(prior + place, channel + share * (posterior - channel), mask=again)
-        if RESTART:
-            factor = tl.load(tilt + rows, mask=real, other=1.0)[:, None]
-            tl.store(before + place, channel * factor, mask=again)
+        afresh = inside & ((asked & 4) > 0)[None, :]
+        factor = tl.load(tilt + rows, mask=real, other=1.0)[:, None]
+        tl.store(before + place, channel * factor, mask=afresh)

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from equifactor.clock import Clock
-    from equifactor.decoding.learned_memory import MemoryNetwork
     from equifactor.decoding.methods import DecodingMethod
     from equifactor.decoding.problem import DecodingProblem
     from equifactor.decoding.shot_store import ShotStore
@@ -51,14 +50,14 @@ class LaneEngine:
             np.zeros(problem.num_checks, np.uint32), np.zeros(bits, np.uint32), np.zeros(bits, np.uint32),
             np.zeros(LANES), np.full((5, LANES), -1), _aligned(LANES), _aligned(LANES),
             _aligned(longest * LANES), _aligned(longest * ROWS * LANES),
-            np.zeros(bits, np.float32), method.network().weights,
+            np.zeros(bits, np.float32), method.weights_of_networks(),
         )  # fmt: skip
         self.statistics = OrderedStatistics(problem, method) if method.osd != "none" else None
         self.sweeps = max(1, _WORK // max(1, LANES * len(problem.bit_of_edge) * 8))
 
-    def use_network(self, network: MemoryNetwork) -> None:
-        """Let another network choose memories."""
-        self.state = self.state._replace(weights=network.weights)
+    def use_networks(self, weights: NDArray[np.float32]) -> None:
+        """Let other networks [P, H+1, F+2] choose memories, that of shot n is n % P."""
+        self.state = self.state._replace(weights=weights)
 
     def decode(self, store: ShotStore, clock: Clock, report: Callable[[int], None]) -> None:
         """Answer all shots of the store, or as many as the clock allows; `report` is told how many are done."""

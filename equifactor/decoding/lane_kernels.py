@@ -73,7 +73,9 @@ class LaneState(NamedTuple):
     work: NDArray[np.float32]  # [longest check LANES] the messages of one check
     scratch: NDArray[np.float32]  # [longest check 4 LANES]
     unmet: NDArray[np.float32]  # [V] of one lane, where a network asks: the share of a bit's checks that are not met
-    weights: NDArray[np.float32]  # [H+1, F+2] of the network that chooses memories, or [0, F+2]
+    weights: NDArray[
+        np.float32
+    ]  # [P, H+1, F+2] of the networks that choose memories, that of shot n is n % P; or P = 0
 
 
 class ShotQueue(NamedTuple):
@@ -237,6 +239,10 @@ def _next_leg(checks, strategy, state, place, lane, has_met):
     counter[ITERATION, lane] = 0
     before, after = state.posterior[place[SIDE]], state.posterior[1 - place[SIDE]]
     is_learned = len(state.weights) > 0
+    restart = strategy.restart or has_met  # going on from a solution would only find it again
+    weights = (
+        state.weights[counter[SHOT, lane] % max(len(state.weights), 1)] if is_learned else state.unmet.reshape(1, -1)
+    )
     if is_learned:
         _count_unmet(checks, state, bit)
     key = np.uint64(strategy.seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(counter[LEG, lane] << 32)
@@ -246,17 +252,17 @@ def _next_leg(checks, strategy, state, place, lane, has_met):
         channel, posterior, last = get(ratio, n), get(before, n), get(after, n)
         if is_learned:
             seen = (channel, posterior, last, get(state.unmet, v), get(checks.degree, v))
-            gamma = chosen_memory(state.weights, seen, np.float32(2.0 * uniform - 1.0), counter[LEG, lane])
+            gamma = chosen_memory(weights, seen, np.float32(2.0 * uniform - 1.0), counter[LEG, lane])
         else:
             gamma = np.float32(strategy.low + (strategy.high - strategy.low) * uniform)
         put(memory, n, gamma)
         prior = channel + gamma * (posterior - channel)
         put(after, n, prior)
         if strategy.is_serial:  # there the posterior holds what stands for the channel
-            put(before, n, prior if strategy.restart else posterior + (prior - last))
-        elif strategy.restart:
+            put(before, n, prior if restart else posterior + (prior - last))
+        elif restart:
             put(before, n, channel * get(checks.tilt, v))
-    if strategy.restart:
+    if restart:
         state.keep[lane] = 0.0
     return True
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -27,13 +27,14 @@ from equifactor.progress import bar
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from equifactor.decoding.error_model import ErrorModel
+    from equifactor.decoding.gpu_engine import GpuEngine
+    from equifactor.decoding.lane_engine import LaneEngine
     from equifactor.solver import Progress
     from equifactor.typing import BoolArray, FloatArray
 
 _VALIDATION = 10**6  # seeds of shots that choose among networks begin here
+_ROUNDING = 1e-3  # of weights
 _KEPT = 0.9  # share of the average of networks that each step keeps
 
 
@@ -47,7 +48,7 @@ class MemoryTraining:
     shots: int = option(2048, "shots of each step that the first leg leaves open", low=1)
     spread: float = option(0.05, "how far the networks of a pair are from the present one", low=0.0)
     rate: float = option(0.01, "how far the network moves in the first steps", low=0.0)
-    penalty: float = option(1.0, "what wrong flips cost, against 1 for all iterations", low=0.0)
+    penalty: float = option(1.0, "what a fault costs, against 1 for all iterations", low=0.0)
     legs: int = option(8, "how often a network chooses in training", low=1)
     validate: int = option(10, "steps between two validations", low=1)
     seed: int = option(0, "of networks and shots", low=0)
@@ -89,22 +90,21 @@ def train_memories(
     best, best_cost, log = theta.copy(), np.inf, []
     with clock.catch_interrupt(), bar(progress, "training") as report:
         for step in range(settings.steps + 1):
-            if step % settings.validate == 0 or step == settings.steps:
-                cost = float(np.mean([j.cost(average, *shots) for j, shots in zip(judges, fixed, strict=True)]))
+            over = step == settings.steps or clock.stopped
+            if step % settings.validate == 0 or over:
+                cost = float(np.mean([j.costs(average[None], *shots) for j, shots in zip(judges, fixed, strict=True)]))
                 log.append((step, round(cost, 5)))
                 if cost < best_cost:
                     best, best_cost = average.copy(), cost
                 if report is not None:
                     report(step, settings.steps, f"cost {cost:.4f}, best {best_cost:.4f}")
-            if step == settings.steps or clock.stopped:
+            if over:
                 break
             judge = judges[step % len(judges)]
             shots = judge.open_shots(settings.seed * 10**7 + 1 + step, settings.shots)
-            gradient = np.zeros_like(theta)
-            for _ in range(settings.pairs):
-                side = rng.normal(size=theta.shape)
-                ahead, behind = (judge.cost(theta + sign * settings.spread * side, *shots) for sign in (1.0, -1.0))
-                gradient += (ahead - behind) / (2.0 * settings.spread * settings.pairs) * side
+            side = rng.normal(size=(settings.pairs, *theta.shape))
+            ahead, behind = np.split(judge.costs(theta + settings.spread * np.concatenate((side, -side)), *shots), 2)
+            gradient = np.tensordot((ahead - behind) / (2.0 * settings.spread * settings.pairs), side, axes=1)
             momentum = 0.9 * momentum + 0.1 * gradient
             square = 0.98 * square + 0.02 * gradient**2
             scale = np.sqrt(square.mean() / (1.0 - 0.98 ** (step + 1))) + 1e-12
@@ -127,25 +127,33 @@ class Judge:
         self.method, self.settings = method, settings
         self.first = Decoder(model, method=dataclasses.replace(method, legs=0), device=device)
         self.decoder = Decoder(model, method=method, device=device)
+        self.engine = cast("LaneEngine | GpuEngine", self.decoder.engine)
         self.longest = method.iterations + method.legs * method.leg_iterations
 
-    def open_shots(self, seed: int, count: int) -> tuple[BoolArray, BoolArray]:
-        """Shots [N, D] that the first leg leaves open and their flips [N, L]; fewer where noise is weak."""
+    def open_shots(self, seed: int, count: int) -> tuple[BoolArray, BoolArray, FloatArray]:
+        """Shots [N, D] that the first leg leaves open, flips [N, L] and weights [N]; fewer where noise is weak."""
         sampler, found = ShotSampler(self.first.model, seed), []
         first, have = 0, 0
         while have < count and first < 64 * count:
-            detectors, flips = sampler.sample(first, first + count)
+            detectors, flips, weights = sampler.sample_weighed(first, first + count)
             left = ~self.first.decode(detectors).converged
-            found.append((detectors[left], flips[left]))
+            found.append((detectors[left], flips[left], weights[left]))
             first, have = first + count, have + int(left.sum())
         if have == 0:
             raise OptionError(f"{self.first.model}: none of {first} shots is left open by {self.first.method}")
         return tuple(np.concatenate(part)[:count] for part in zip(*found, strict=True))  # type: ignore[return-value]
 
-    def cost(self, theta: FloatArray, detectors: BoolArray, flips: BoolArray) -> float:
-        """Iterations after the first leg, as a share of the most there may be, and the penalty for wrong flips."""
-        weights: NDArray[np.float32] = theta.astype(np.float32)
-        self.decoder.use_network(MemoryNetwork(weights))
-        result = self.decoder.decode(detectors)
+    def costs(self, theta: FloatArray, detectors: BoolArray, flips: BoolArray, weights: FloatArray) -> FloatArray:
+        """[P] for networks [P, H+1, F+2] that all decode the same shots.
+
+        It is the iterations after the first leg, as a share of the most there may be, and the penalty for faults. Wrong
+        flips are a fault only where the errors found are heavier than those that happened: a small code misleads any
+        decoder, and one that learns to please it by hurrying would fail on larger ones.
+        """
+        many = len(theta)
+        self.engine.use_networks(theta.astype(np.float32))
+        result = self.decoder.decode(np.repeat(detectors, many, axis=0))
         spent = (result.iterations - self.method.iterations) / (self.longest - self.method.iterations)
-        return float(spent.mean() + self.settings.penalty * result.errors(flips).mean())
+        heavier = result.weight > np.repeat(weights, many) + _ROUNDING
+        fault = ~result.converged | (result.errors(np.repeat(flips, many, axis=0)) & heavier)
+        return np.asarray((spent + self.settings.penalty * fault).reshape(-1, many).mean(axis=0))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from equifactor.decoding.learned_memory import FEATURES, MemoryNetwork
 from equifactor.errors import OptionError
@@ -32,7 +33,7 @@ class DecodingMethod:
     legs: int = option(0, "how often a shot is started again with memories drawn at random", low=0)
     leg_iterations: int = option(60, "the largest number of iterations of such a leg", low=1)
     solutions: int = option(1, "legs that meet the syndrome before the lightest of them is taken", low=1)
-    restart: bool = option(True, "whether a leg forgets all messages, or goes on with memories drawn anew")
+    restart: bool = option(True, "whether every leg forgets all messages, or only one after a solution")
     low: float = option(-0.24, "the smallest memory of a leg", low=-1, below=1)
     high: float = option(0.66, "the largest memory of a leg", low=-1, below=1)
     osd: Osd = option("none", "ordered statistics for shots that have not converged: none, 0, or cs (pairs)")
@@ -44,9 +45,9 @@ class DecodingMethod:
         if self.low > self.high:
             raise OptionError(f"{self.name}: low is {self.low} and high {self.high}; low must not be above high")
 
-    def network(self) -> MemoryNetwork:
-        """The network that chooses the memories of legs; one without rows where they are drawn from an interval."""
-        return MemoryNetwork(np.zeros((0, len(FEATURES) + 2), np.float32))
+    def weights_of_networks(self) -> NDArray[np.float32]:
+        """[P, H+1, F+2] of networks that choose the memories of legs; P is 0 where they are drawn from an interval."""
+        return np.zeros((0, 1, len(FEATURES) + 2), np.float32)
 
     def __str__(self) -> str:
         changed = [
@@ -100,12 +101,12 @@ class FENBPDecoding(DecodingMethod):
     memory: float = option(0.15, "share of the last posterior in the channel's word until then", low=-1, below=1)
     legs: int = option(300, "how often memories are chosen anew", low=0)
     leg_iterations: int = option(30, "iterations between two choices", low=1)
-    restart: bool = option(False, "whether messages are forgotten at each choice, or go on")
+    restart: bool = option(False, "whether messages are forgotten at each choice, or only after a solution")
     weights: str = option("fe-nbp", "the name of shipped weights or a file, as `train` writes it")
 
-    def network(self) -> MemoryNetwork:
-        """The trained network."""
-        return MemoryNetwork.load(self.weights)
+    def weights_of_networks(self) -> NDArray[np.float32]:
+        """[1, H+1, F+2] of the trained network."""
+        return MemoryNetwork.load(self.weights).weights[None]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,6 +33,8 @@ def code(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         "sum-product(iterations=20)",
         "bp-osd(iterations=10)",
         "relay(iterations=5, legs=2, leg_iterations=3)",
+        "relay(iterations=5, legs=2, leg_iterations=3, restart=false)",
+        "fe-nbp(iterations=5, legs=3, leg_iterations=4)",
     ],
 )
 def test_answers_are_those_of_the_cpu(method: str) -> None:
