@@ -16,10 +16,12 @@ from equifactor._version import __version__
 
 if TYPE_CHECKING:
     from equifactor import data, decoding, generators, metrics, plot, testing
+    from equifactor._compare import compare
     from equifactor._sample import sample
     from equifactor._solve import solve
     from equifactor._solve_many import solve_many
     from equifactor.clock import Clock
+    from equifactor.comparison import Comparison
     from equifactor.crf.chain_crf import ChainCRF
     from equifactor.crf.graph_crf import CRF, CRFAnswer
     from equifactor.errors import EquifactorError, FormatError, ModelError, OptionError, SolveError
@@ -70,6 +72,7 @@ if TYPE_CHECKING:
     from equifactor.symmetry.relabelled_graph import relabel
     from equifactor.symmetry.relabelling import Relabelling
     from equifactor.training.trainer import train
+    from equifactor.training.training_log import TrainingLog
     from equifactor.training.training_settings import TrainingSettings
 
 __all__ = [
@@ -82,6 +85,7 @@ __all__ = [
     "ChainCRF",
     "Clause",
     "Clock",
+    "Comparison",
     "Count",
     "EquifactorError",
     "Estimate",
@@ -120,11 +124,13 @@ __all__ = [
     "Status",
     "StructuredFactor",
     "Task",
+    "TrainingLog",
     "TrainingSettings",
     "TruncatedLinear",
     "__version__",
     "beliefs",
     "canonical_form",
+    "compare",
     "compile",
     "data",
     "decoding",
@@ -179,6 +185,7 @@ _MODULE_OF = {
     "ChainCRF": "crf.chain_crf",
     "Clause": "factors.clause",
     "Clock": "clock",
+    "Comparison": "comparison",
     "Count": "factors.count",
     "EquifactorError": "errors",
     "Estimate": "result",
@@ -217,10 +224,12 @@ _MODULE_OF = {
     "Status": "result",
     "StructuredFactor": "factors.structured_factor",
     "Task": "result",
+    "TrainingLog": "training.training_log",
     "TrainingSettings": "training.training_settings",
     "TruncatedLinear": "factors.truncated_linear",
     "beliefs": "solvers.learned.bp_layer",
     "canonical_form": "symmetry.canonical_forms",
+    "compare": "_compare",
     "compile": "graph.compiler",
     "data": "data",
     "decoding": "decoding",

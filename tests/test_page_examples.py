@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGES = ("crf", "factors", "fit", "interop", "questions")  # every example stands on its own
+PAGES = ("crf", "factors", "fit", "interop", "notebooks", "questions")  # every example stands on its own
 STORIES = ("many",)  # examples go on from those before
 PEERS = ("pgmpy", "pyagrum", "torch_geometric")
 
