@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING, Any
 
 from equifactor.drawing.html_tables import LONGEST, short
@@ -17,7 +18,7 @@ _MISSING = 'pictures need matplotlib: pip install "equifactor[plot]"'
 
 
 def free_figure() -> tuple[Any, Any]:
-    """A function that makes figures without a window, and the colours of matplotlib."""
+    """A class of figures without a window, and the colours of matplotlib."""
     try:
         from matplotlib import colors
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -25,12 +26,19 @@ def free_figure() -> tuple[Any, Any]:
     except ImportError:
         raise OptionError(_MISSING) from None
 
-    def figure(**settings: Any) -> Figure:
-        made = Figure(**settings)
-        FigureCanvasAgg(made)  # draws to memory: no window, no display needed
-        return made
+    class WindowlessFigure(Figure):
+        """A figure that is drawn to memory, without window or display, and that a notebook shows by itself."""
 
-    return figure, colors
+        def __init__(self, **settings: Any) -> None:
+            super().__init__(**settings)
+            FigureCanvasAgg(self)
+
+        def _repr_png_(self) -> bytes:
+            file = io.BytesIO()
+            self.savefig(file, format="png")
+            return file.getvalue()
+
+    return WindowlessFigure, colors
 
 
 def axes_or_new(ax: Axes | None, width: float, height: float) -> Axes:

@@ -20,7 +20,8 @@ MOST_VARIABLES = 500  # that are drawn one by one
 MOST_IN_A_GRID = 10_000
 _WITH_NAMES = 60  # variables up to which names are written
 _MOST_NODES = 3000  # variables and factors of three or more variables, which are nodes of the layout as well
-_ROOM = 5  # characters that fit into a disc
+_BORDER = 0.6  # around everything that is drawn, where neighbours are about 1 apart
+_ROOM = 4  # characters that fit into a disc
 
 
 def draw_graph(graph: FactorGraph, ax: Axes | None = None) -> Axes:
@@ -30,17 +31,15 @@ def draw_graph(graph: FactorGraph, ax: Axes | None = None) -> Axes:
     if (shape is None and (graph.num_vars > MOST_VARIABLES or nodes > _MOST_NODES)) or graph.num_vars > MOST_IN_A_GRID:
         return _degrees(graph, ax)
     layout = laid_out(graph)
-    size = np.clip(1.0 + 0.75 * np.ptp(layout.variables, axis=0), 2.5, 9.0) if graph.num_vars else (2.5, 2.5)
-    ax = tidy(axes_or_new(ax, *size), _title(graph))
+    places = np.vstack((layout.variables, layout.factors)) if graph.num_vars else np.zeros((1, 2))
+    low, high = places.min(axis=0) - _BORDER, places.max(axis=0) + _BORDER
+    ax = tidy(axes_or_new(ax, *np.clip(0.4 + 0.75 * (high - low), 2.0, 9.0)), _title(graph))
     small = graph.num_vars <= _WITH_NAMES
     _edges(ax, graph, layout)
     _factors(ax, graph, layout, small)
     _variables(ax, graph, layout, small)
-    ax.set(aspect="equal", xticks=[], yticks=[])
-    ax.margins(0.08)
+    ax.set(aspect="equal", xticks=[], yticks=[], xlim=(low[0], high[0]), ylim=(high[1], low[1]))  # row 0 is at the top
     ax.spines[:].set_visible(False)
-    if not ax.yaxis_inverted():
-        ax.invert_yaxis()  # row 0 of a grid is at the top
     return ax
 
 
