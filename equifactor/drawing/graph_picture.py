@@ -77,9 +77,9 @@ def _factors(ax: Axes, graph: FactorGraph, layout: GraphLayout, small: bool) -> 
             np.stack((below[:, 0], below[:, 0])), np.stack((below[:, 1] - 0.42, below[:, 1])), color="#718096", lw=0.9,
             zorder=1,
         )  # fmt: skip
-    for n, kind in enumerate(np.unique(kinds[drawn]).tolist()):
+    for kind in np.unique(kinds[drawn]).tolist():
         mine = drawn & (kinds == kind)
-        colour = INK if kind == 0 else CURVES[(n - 1) % len(CURVES)]
+        colour = INK if kind == 0 else CURVES[(kind - 1) % len(CURVES)]
         ax.scatter(
             where[mine, 0],
             where[mine, 1],
