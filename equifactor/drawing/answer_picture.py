@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equifactor.drawing.canvas import CURVES, INK, SPINS, axes_or_new, free_figure, plain, tidy
-from equifactor.drawing.graph_layout import grid_shape
+from equifactor.drawing.grid_shapes import grid_shape
 from equifactor.drawing.uncertain import most_uncertain
 from equifactor.errors import ModelError, SolveError
 

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.drawing.canvas import CURVES, FAINT, INK, axes_or_new, plain, tidy
-from equifactor.drawing.graph_layout import GraphLayout, grid_shape, laid_out
+from equifactor.drawing.grid_shapes import grid_shape
 from equifactor.factors.kinds import kind_name
 from equifactor.graph import display
+from equifactor.io.conditionals import children_of
+from equifactor.view.graph_layout import Places, places_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,22 +24,26 @@ _WITH_NAMES = 60  # variables up to which names are written
 _MOST_NODES = 3000  # variables and factors of three or more variables, which are nodes of the layout as well
 _BORDER = 0.6  # around everything that is drawn, where neighbours are about 1 apart
 _ROOM = 4  # characters that fit into a disc
+_BESIDE = np.array([-0.28, 0.3])  # from a variable to the square of a factor of its own
+_LINE = "#718096"
 
 
 def draw_graph(graph: FactorGraph, ax: Axes | None = None) -> Axes:
     """What `FactorGraph.plot` draws."""
     shape = grid_shape(graph)
     nodes = graph.num_vars + int(np.count_nonzero(graph.structure.arity > 2))
-    if (shape is None and (graph.num_vars > MOST_VARIABLES or nodes > _MOST_NODES)) or graph.num_vars > MOST_IN_A_GRID:
+    most = MOST_VARIABLES if shape is None else MOST_IN_A_GRID
+    if graph.num_vars > most or nodes > max(most, _MOST_NODES):
         return _degrees(graph, ax)
-    layout = laid_out(graph)
-    places = np.vstack((layout.variables, layout.factors)) if graph.num_vars else np.zeros((1, 2))
-    low, high = places.min(axis=0) - _BORDER, places.max(axis=0) + _BORDER
+    children = children_of(graph) if shape is None else None
+    at = places_of(graph, children) if shape is None else _in_a_grid(graph, shape)
+    corners = np.vstack((at.variables, at.factors[graph.structure.arity > 0])) if graph.num_vars else np.zeros((1, 2))
+    low, high = corners.min(axis=0) - _BORDER, corners.max(axis=0) + _BORDER
     ax = tidy(axes_or_new(ax, *np.clip(0.4 + 0.75 * (high - low), 2.0, 9.0)), _title(graph))
     small = graph.num_vars <= _WITH_NAMES
-    _edges(ax, graph, layout)
-    _factors(ax, graph, layout, small)
-    _variables(ax, graph, layout, small)
+    _edges(ax, graph, at, children if small else None)
+    _factors(ax, graph, at, small)
+    _variables(ax, graph, at, small)
     ax.set(aspect="equal", xticks=[], yticks=[], xlim=(low[0], high[0]), ylim=(high[1], low[1]))  # row 0 is at the top
     ax.spines[:].set_visible(False)
     return ax
@@ -49,67 +55,75 @@ def _title(graph: FactorGraph) -> str:
     )
 
 
-def _edges(ax: Axes, graph: FactorGraph, layout: GraphLayout) -> None:
-    """A line from each factor of two or more variables to each of them; none around the border of a torus."""
+def _in_a_grid(graph: FactorGraph, shape: tuple[int, int]) -> Places:
+    """Variables row by row, factors in the middle of theirs; also where evidence or a torus hide the grid."""
+    s = graph.structure
+    row, column = np.divmod(np.arange(s.num_vars), shape[1])
+    at = np.stack((column, row), axis=1).astype(float)
+    sums = np.stack([np.bincount(s.factor_of_edge, at[s.scope_vars, k], s.num_factors) for k in (0, 1)], axis=1)
+    return Places("grid", at, sums / np.maximum(s.arity, 1)[:, None], shape)
+
+
+def _edges(ax: Axes, graph: FactorGraph, at: Places, children: list[int] | None) -> None:
+    """A line from each factor of two or more variables to each of them, to its child with an arrow.
+
+    There are none around the border of a torus, where they would cross the whole picture.
+    """
     from matplotlib.collections import LineCollection
 
     s = graph.structure
-    ends = np.stack((layout.factors[s.factor_of_edge], layout.variables[s.scope_vars]), axis=1)
+    ends = np.stack((at.factors[s.factor_of_edge], at.variables[s.scope_vars]), axis=1)
     drawn = s.arity[s.factor_of_edge] > 1
-    if layout.grid is not None:
+    if at.kind == "grid":
         drawn &= np.abs(ends[:, 0] - ends[:, 1]).sum(axis=1) <= 0.5
-    ax.add_collection(LineCollection(list(ends[drawn]), colors="#718096", linewidths=0.9, zorder=1))
+    ax.add_collection(LineCollection(list(ends[drawn]), colors=_LINE, linewidths=0.9, zorder=1))
+    if children is None:
+        return
+    arrow = {"arrowstyle": "-|>", "color": _LINE, "shrinkA": 0, "shrinkB": 10, "linewidth": 0.9}
+    for e in np.flatnonzero(drawn & (s.scope_vars == np.array(children)[s.factor_of_edge])).tolist():
+        ax.annotate("", xy=ends[e, 1], xytext=ends[e, 0], arrowprops=arrow, zorder=1)
 
 
-def _factors(ax: Axes, graph: FactorGraph, layout: GraphLayout, small: bool) -> None:
-    """Squares by kind, with a legend where there is more than tables; one of one variable hangs below its disc."""
+def _factors(ax: Axes, graph: FactorGraph, at: Places, small: bool) -> None:
+    """Squares by kind, with a legend where there is more than tables; that of a single variable hangs beside it."""
     s = graph.structure
     kinds = np.zeros(s.num_factors, int) if s.kinds is None else s.kinds.kind
     drawn = s.arity > 1
-    if layout.grid is not None:  # a square on every line would hide the grid
+    if at.kind == "grid":  # a square on every line would hide a large grid
         drawn &= (kinds > 0) | small
-    where = layout.factors.copy()
-    if small and layout.grid is None:
+    where = at.factors.copy()
+    if small and at.kind != "grid":
         drawn |= s.arity == 1
-        where[s.arity == 1] += (0.0, 0.42)
-        below = where[s.arity == 1]
-        ax.plot(
-            np.stack((below[:, 0], below[:, 0])), np.stack((below[:, 1] - 0.42, below[:, 1])), color="#718096", lw=0.9,
-            zorder=1,
-        )  # fmt: skip
+        own = at.variables[s.scope_vars[s.scope_ptr[:-1][s.arity == 1]]]
+        where[s.arity == 1] = own + _BESIDE
+        ax.plot(*np.stack((own, own + _BESIDE)).transpose(2, 0, 1), color=_LINE, linewidth=0.9, zorder=1)
     for kind in np.unique(kinds[drawn]).tolist():
-        mine = drawn & (kinds == kind)
+        mine = where[drawn & (kinds == kind)]
         colour = INK if kind == 0 else CURVES[(kind - 1) % len(CURVES)]
         ax.scatter(
-            where[mine, 0],
-            where[mine, 1],
-            marker="s",
-            s=34 if small else 8,
-            color=colour,
-            linewidths=0,
-            zorder=2,
+            mine[:, 0], mine[:, 1], marker="s", s=34 if small else 8, color=colour, linewidths=0, zorder=2,
             label=kind_name(kind),
-        )
+        )  # fmt: skip
     if np.any(kinds[drawn]):
         ax.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
-def _variables(ax: Axes, graph: FactorGraph, layout: GraphLayout, small: bool) -> None:
-    """Discs, those that are observed filled; names inside where they fit, else beside."""
+def _variables(ax: Axes, graph: FactorGraph, at: Places, small: bool) -> None:
+    """Discs, those that are observed filled; names inside where they fit, else above."""
     seen = np.zeros(graph.num_vars, bool)
     seen[list(graph.evidence)] = True
     colours = np.where(seen, FAINT, "white")
-    x, y = layout.variables.T
+    x, y = at.variables.T
     if not small:
         size = 60 if graph.num_vars <= MOST_VARIABLES else 6
         ax.scatter(x, y, s=size, c=colours, edgecolors=INK, linewidths=0.7, zorder=3)
         return
     ax.scatter(x, y, s=420, c=colours, edgecolors=INK, linewidths=1.1, zorder=3, clip_on=False)
-    for i, place in enumerate(layout.variables.tolist()):
+    for i, place in enumerate(at.variables.tolist()):
         name = plain(graph.structure.variable_name(i))
         fits = len(name) <= _ROOM
         ax.annotate(
-            name, place, xytext=(0, 0 if fits else 13), textcoords="offset points", ha="center",
+            name, place, xytext=(0, 0 if fits else 12), textcoords="offset points", ha="center",
             va="center" if fits else "bottom", fontsize=9 if len(name) <= 3 or not fits else 7.5, color=INK, zorder=4,
         )  # fmt: skip
 

@@ -20,7 +20,7 @@ from equifactor.factors.kinds import kind_name
 from equifactor.graph import display
 from equifactor.graph.observations import StateNumbers
 from equifactor.graph.structure import numbered
-from equifactor.io.conditionals import conditionals_of
+from equifactor.io.conditionals import children_of
 from equifactor.registry import parse_solver
 from equifactor.result import Result, Status, Task
 from equifactor.solvers.elimination.plan import Plan, plan
@@ -93,15 +93,7 @@ class ModelSession:
     @cached_property
     def children(self) -> list[int] | None:
         """[F] the variable whose conditional distribution each factor is; None where it is no Bayesian network."""
-        s = self.graph.structure
-        if s.num_vars != s.num_factors or s.num_vars > _MOST_AS_NETWORK or s.num_vars == 0:
-            return None
-        try:
-            found = conditionals_of(self.graph, "the page", noisy_or=True)
-        except ModelError:
-            return None
-        child_of = {frozenset((c.child, *c.parents)): c.child for c in found}  # Equal scopes would be a cycle.
-        return [child_of[frozenset(s.scope(a).tolist())] for a in range(s.num_factors)]
+        return children_of(self.graph) if 0 < self.graph.num_vars <= _MOST_AS_NETWORK else None
 
     @cached_property
     def places(self) -> Places:

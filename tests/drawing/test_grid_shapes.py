@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 import equifactor as ef
-from equifactor.drawing.graph_layout import grid_shape, laid_out
+from equifactor.drawing.grid_shapes import grid_shape
 
 PAIR = [[2.0, 1.0], [1.0, 2.0]]
 
@@ -31,14 +30,3 @@ def test_what_is_no_grid() -> None:
         ef.FactorGraph([2] * 12, [([i, i + 4], PAIR) for i in range(8)]),  # columns without rows
     ):
         assert grid_shape(graph) is None
-
-
-def test_positions_are_apart_finite_and_the_same_every_time() -> None:
-    graph = ef.FactorGraph([2] * 9, [([0, 1], PAIR), ([1, 2, 3], ef.Parity()), ([4, 5], PAIR), ([6], [1, 2])])
-    first, again = laid_out(graph), laid_out(graph)
-    assert np.array_equal(first.variables, again.variables)
-    assert np.isfinite(first.factors).all()
-    distance = np.linalg.norm(first.variables[:, None] - first.variables[None], axis=2) + 9 * np.eye(9)
-    assert distance.min() > 0.5
-    assert np.allclose(first.factors[0], first.variables[:2].mean(axis=0))
-    assert laid_out(ef.FactorGraph([])).variables.shape == (0, 2)
