@@ -92,16 +92,25 @@ class Comparison:
             f"{row.title}: {row.message}" for row in self.rows if row.result is None or not row.result.status.solved
         ]
 
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """The rows as plain values for JSON, None in place of what is missing or not finite."""
+        return [{name: None if _is_infinite(x) else x for name, x in row.items()} for row in self._table()]
+
     def to_frame(self) -> DataFrame:
         """A pandas data frame with a row per solver: the columns of the table, and `message`."""
         from equifactor.questions.frames import data_frame
 
-        columns: dict[str, list[Any]] = {"solver": list(self), "status": [row.status for row in self.rows]}
-        measured = [self.measures(title) for title in self]
-        for name in _COLUMNS[self.task]:
-            columns[name] = [m[name] for m in measured]
-        columns["seconds"] = [None if row.result is None else row.result.seconds for row in self.rows]
-        return data_frame({**columns, "message": [row.message for row in self.rows]})
+        rows = self._table()
+        return data_frame({name: [row[name] for row in rows] for name in rows[0]})
+
+    def _table(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "solver": row.title, "status": row.status, **self.measures(row.title),
+                "seconds": None if row.result is None else row.result.seconds, "message": row.message,
+            }
+            for row in self.rows
+        ]  # fmt: skip
 
     def plot(self, *, ax: Axes | None = None) -> Axes:
         """Draw it: marginals against those of the reference, ln Z with its bounds, or scores with theirs.
@@ -162,6 +171,10 @@ def _measures(result: Result, reference: Result | None) -> dict[str, float]:
         if mine is not None and best is not None:
             found["difference"] = 0.0 if mine == best else mine - best  # both may be -inf
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _is_infinite(value: Any) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
 
 
 def _number(value: float | None, form: str) -> str:

@@ -9,6 +9,7 @@ import typer
 
 from equifactor._version import __version__
 from equifactor.cli import audit_command as audit
+from equifactor.cli import compare_command as compare
 from equifactor.cli import convert_command as convert
 from equifactor.cli import decode_command as decode
 from equifactor.cli import dedupe_command as dedupe
@@ -45,6 +46,7 @@ for command, about in (
     (sample, "Samples of a model, as CSV."),
     (info, "What is in a model, and what exact costs."),
     (view, "A page in the browser: a model, results, training."),
+    (compare, "Several solvers on one model, side by side."),
     (convert, "One model format to another."),
     (solvers, "The solvers and their options."),
     (fit, "The potentials of a model, from data."),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from equifactor.graph import FactorGraph
+    from equifactor.typing import FloatArray
 
 MOST_VARIABLES = 500  # that are drawn one by one
 MOST_IN_A_GRID = 10_000
@@ -25,6 +26,8 @@ _MOST_NODES = 3000  # variables and factors of three or more variables, which ar
 _BORDER = 0.6  # around everything that is drawn, where neighbours are about 1 apart
 _ROOM = 4  # characters that fit into a disc
 _BESIDE = np.array([-0.28, 0.3])  # from a variable to the square of a factor of its own
+_ABOVE = np.array([-0.28, -0.3])  # the same in a network, whose arrows go down
+_LAYERS = np.array([1.7, 1.2])  # more room between the variables of a network, for names beside them
 _LINE = "#718096"
 
 
@@ -36,14 +39,18 @@ def draw_graph(graph: FactorGraph, ax: Axes | None = None) -> Axes:
     if graph.num_vars > most or nodes > max(most, _MOST_NODES):
         return _degrees(graph, ax)
     children = children_of(graph) if shape is None else None
-    at = places_of(graph, children) if shape is None else _in_a_grid(graph, shape)
+    at = places_of(graph, children, compact=True) if shape is None else _in_a_grid(graph, shape)
+    if children is not None:
+        at = Places(at.kind, at.variables * _LAYERS, at.factors * _LAYERS)
     corners = np.vstack((at.variables, at.factors[graph.structure.arity > 0])) if graph.num_vars else np.zeros((1, 2))
     low, high = corners.min(axis=0) - _BORDER, corners.max(axis=0) + _BORDER
     ax = tidy(axes_or_new(ax, *np.clip(0.4 + 0.75 * (high - low), 2.0, 9.0)), _title(graph))
     small = graph.num_vars <= _WITH_NAMES
     _edges(ax, graph, at, children if small else None)
-    _factors(ax, graph, at, small)
-    _variables(ax, graph, at, small)
+    _factors(ax, graph, at, small, _BESIDE if children is None else _ABOVE)
+    _variables(ax, graph, at)
+    if small:
+        _names(ax, graph, at, beside=children is not None)
     ax.set(aspect="equal", xticks=[], yticks=[], xlim=(low[0], high[0]), ylim=(high[1], low[1]))  # row 0 is at the top
     ax.spines[:].set_visible(False)
     return ax
@@ -84,7 +91,7 @@ def _edges(ax: Axes, graph: FactorGraph, at: Places, children: list[int] | None)
         ax.annotate("", xy=ends[e, 1], xytext=ends[e, 0], arrowprops=arrow, zorder=1)
 
 
-def _factors(ax: Axes, graph: FactorGraph, at: Places, small: bool) -> None:
+def _factors(ax: Axes, graph: FactorGraph, at: Places, small: bool, apart: FloatArray) -> None:
     """Squares by kind, with a legend where there is more than tables; that of a single variable hangs beside it."""
     s = graph.structure
     kinds = np.zeros(s.num_factors, int) if s.kinds is None else s.kinds.kind
@@ -95,8 +102,8 @@ def _factors(ax: Axes, graph: FactorGraph, at: Places, small: bool) -> None:
     if small and at.kind != "grid":
         drawn |= s.arity == 1
         own = at.variables[s.scope_vars[s.scope_ptr[:-1][s.arity == 1]]]
-        where[s.arity == 1] = own + _BESIDE
-        ax.plot(*np.stack((own, own + _BESIDE)).transpose(2, 0, 1), color=_LINE, linewidth=0.9, zorder=1)
+        where[s.arity == 1] = own + apart
+        ax.plot(*np.stack((own, own + apart)).transpose(2, 0, 1), color=_LINE, linewidth=0.9, zorder=1)
     for kind in np.unique(kinds[drawn]).tolist():
         mine = where[drawn & (kinds == kind)]
         colour = INK if kind == 0 else CURVES[(kind - 1) % len(CURVES)]
@@ -108,24 +115,36 @@ def _factors(ax: Axes, graph: FactorGraph, at: Places, small: bool) -> None:
         ax.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
-def _variables(ax: Axes, graph: FactorGraph, at: Places, small: bool) -> None:
-    """Discs, those that are observed filled; names inside where they fit, else above."""
+def _variables(ax: Axes, graph: FactorGraph, at: Places) -> None:
+    """Discs, those that are observed filled."""
     seen = np.zeros(graph.num_vars, bool)
     seen[list(graph.evidence)] = True
     colours = np.where(seen, FAINT, "white")
     x, y = at.variables.T
-    if not small:
-        size = 60 if graph.num_vars <= MOST_VARIABLES else 6
-        ax.scatter(x, y, s=size, c=colours, edgecolors=INK, linewidths=0.7, zorder=3)
-        return
-    ax.scatter(x, y, s=420, c=colours, edgecolors=INK, linewidths=1.1, zorder=3, clip_on=False)
+    size = 420 if graph.num_vars <= _WITH_NAMES else 60 if graph.num_vars <= MOST_VARIABLES else 6
+    ax.scatter(x, y, s=size, c=colours, edgecolors=INK, linewidths=1.1 if size > 60 else 0.7, zorder=3, clip_on=False)
+
+
+def _names(ax: Axes, graph: FactorGraph, at: Places, beside: bool) -> None:
+    """Names inside the discs where they fit, else above, or beside where arrows come from above."""
+    outside: dict[str, Any] = {"textcoords": "offset points", "fontsize": 9, "color": INK, "zorder": 4}
+    outside |= {"xytext": (13, 0), "va": "center"} if beside else {"xytext": (0, 12), "va": "bottom", "ha": "center"}
+    paper = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.4}
     for i, place in enumerate(at.variables.tolist()):
         name = plain(graph.structure.variable_name(i))
-        fits = len(name) <= _ROOM
-        ax.annotate(
-            name, place, xytext=(0, 0 if fits else 12), textcoords="offset points", ha="center",
-            va="center" if fits else "bottom", fontsize=9 if len(name) <= 3 or not fits else 7.5, color=INK, zorder=4,
-        )  # fmt: skip
+        if len(name) <= _ROOM:
+            ax.text(
+                place[0],
+                place[1],
+                name,
+                ha="center",
+                va="center",
+                fontsize=9 if len(name) <= 3 else 7.5,
+                color=INK,
+                zorder=4,
+            )
+        else:
+            ax.annotate(name, place, bbox=paper, **outside)
 
 
 def _degrees(graph: FactorGraph, ax: Axes | None) -> Axes:

@@ -34,12 +34,15 @@ def cell(value: object) -> str:
 
 
 def facts_table(title: str, rows: Sequence[tuple[str, str]]) -> Html:
-    """Labels and values, one row each; sentences are not shortened."""
+    """Labels and values, one row each; what has no label is a sentence and stands below. Nothing is shortened."""
+    sentences = "".join(f"<div>{escape(value)}</div>" for label, value in rows if not label)
+    rows = [(label, value) for label, value in rows if label]
     cells = [
-        f"<tr><th style='text-align:left'>{escape(label)}</th><td style='text-align:right'>{escape(value)}</td></tr>"
+        f"<tr><th style='text-align:left;white-space:nowrap'>{escape(label)}</th>"
+        f"<td style='text-align:right'>{escape(value)}</td></tr>"
         for label, value in rows[:MOST_ROWS]
     ]
-    return Html(f"<table><caption>{escape(title)}</caption>{''.join(cells)}</table>{_more(len(rows))}")
+    return Html(f"<table><caption>{escape(title)}</caption>{''.join(cells)}</table>{_more(len(rows))}{sentences}")
 
 
 def rows_table(

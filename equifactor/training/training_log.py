@@ -36,19 +36,20 @@ class TrainingLog(Sequence[Mapping[str, Any]]):
         file = Path(path)
         file = file.with_suffix(".jsonl") if file.suffix == ".safetensors" else file
         try:
-            lines = file.read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise FormatError(f"{file}: no training log can be read ({error})") from None
+            text = file.read_text(encoding="utf-8")
+        except OSError as error:
+            raise FormatError(f"{file}: {(error.strerror or str(error)).lower()}") from None
+        except UnicodeDecodeError:
+            raise FormatError(f"{file}: expected the log of a training run, found no text") from None
         records = []
-        for n, line in enumerate(lines, 1):
+        for number, line in enumerate(text.splitlines(keepends=True), 1):
+            if not line.endswith("\n"):
+                break
             try:
                 record = json.loads(line)
-                if not (isinstance(record, dict) and isinstance(record.get("epoch"), int)):
-                    raise ValueError("no record of an epoch")
-            except ValueError:
-                if n == len(lines):
-                    break
-                raise FormatError(f"{file}:{n}: expected the record of an epoch in JSON, found {line[:40]!r}") from None
+                record["epoch"]
+            except (ValueError, TypeError, KeyError, RecursionError):
+                raise FormatError(f"{file}:{number}: expected a line of a training log, with an epoch") from None
             records.append(record)
         return cls(records)
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _MOST_LAYERED = 400  # Layers of more variables take long to find and are too wide to read.
 _MOST_AS_TREE = 2000
+_MOST_SPRINGS = 300  # Up to so many nodes there is a spring between every two of them, which looks best.
 _MOST_PAIRS = 1500  # Up to so many nodes all pairs repel each other; beyond, only near ones do.
 _ROW = 24  # A chain is drawn in rows of so many variables.
 _PIVOTS = 40
@@ -35,13 +36,16 @@ class Places:
     grid: tuple[int, int] | None = None  # rows and columns
 
 
-def places_of(graph: FactorGraph, children: Sequence[int] | None = None, seed: int = 0) -> Places:
+def places_of(
+    graph: FactorGraph, children: Sequence[int] | None = None, seed: int = 0, *, compact: bool = False
+) -> Places:
     """Place all variables and factors; the same graph and seed give the same places.
 
     Args:
         graph: the model.
         children: [F] for a Bayesian network the variable whose distribution each factor is.
         seed: of the random numbers in layouts by forces.
+        compact: whether it is for a picture that cannot be moved: trees, which grow wide, are laid out by forces.
     """
     s = graph.structure
     if not s.num_vars:
@@ -61,7 +65,7 @@ def places_of(graph: FactorGraph, children: Sequence[int] | None = None, seed: i
     if children is not None and s.num_vars <= _MOST_LAYERED:
         at = _in_layers(s, children, seed)
         return Places("tree", at, _above_children(s, at, children))
-    kind, nodes = _by_forces(s, pairs, seed)
+    kind, nodes = _by_forces(s, pairs, seed, compact)
     at = nodes[: s.num_vars]
     factors = _middles(s, at)
     factors[s.arity > 2] = nodes[s.num_vars :]
@@ -131,7 +135,7 @@ def _in_layers(s: Structure, children: Sequence[int], seed: int) -> FloatArray:
     return _packed(s.num_vars, arcs, lambda net, edges: net.layout_sugiyama(hgap=1.0, vgap=1.0), seed, directed=True)
 
 
-def _by_forces(s: Structure, pairs: IntArray, seed: int) -> tuple[str, FloatArray]:
+def _by_forces(s: Structure, pairs: IntArray, seed: int, compact: bool) -> tuple[str, FloatArray]:
     """Places of all variables and of the factors of more than two variables, which are nodes like these."""
     large = np.flatnonzero(s.arity > 2)
     number = np.full(s.num_factors, -1)
@@ -141,7 +145,12 @@ def _by_forces(s: Structure, pairs: IntArray, seed: int) -> tuple[str, FloatArra
     edges = np.concatenate((pairs, stars))
     count = s.num_vars + len(large)
     net = _igraph().Graph(n=count, edges=edges.tolist())
-    if count <= _MOST_AS_TREE and net.is_simple() and len(edges) == count - len(net.connected_components()):
+    if (
+        not compact
+        and count <= _MOST_AS_TREE
+        and net.is_simple()
+        and len(edges) == count - len(net.connected_components())
+    ):
         return "tree", _packed(count, edges, lambda part, _: part.layout_reingold_tilford(), seed)
     return "force", _packed(count, edges, _forces, seed)
 
@@ -150,6 +159,8 @@ def _forces(net: Any, edges: IntArray) -> FloatArray:
     """Springs and repulsion, from a start that has the global shape right."""
     count = net.vcount()
     start = _start(net, edges)
+    if count <= _MOST_SPRINGS:
+        return _scaled(np.array(net.layout_kamada_kawai(seed=start.tolist()).coords), edges)
     near_only = count > _MOST_PAIRS
     steps = 500 if count <= 500 else 150 if not near_only else 60 if count <= 4000 else 30
     heat = max(1.0, np.sqrt(count) / (40 if near_only else 10))

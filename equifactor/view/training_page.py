@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from equifactor._version import __version__
-from equifactor.errors import FormatError, OptionError, brief
+from equifactor.errors import OptionError, brief
+from equifactor.training.training_log import TrainingLog
 
 if TYPE_CHECKING:
     from equifactor.view.model_session import Answer
@@ -19,7 +20,7 @@ class TrainingLogs:
     def __init__(self, path: Path) -> None:
         self.path = path
         for log in self._logs():
-            _lines(log)  # What is no log is named before the page opens.
+            TrainingLog.read(log)  # What is no log is named before the page opens.
 
     def session(self) -> Answer:
         """What the page must know first."""
@@ -58,7 +59,7 @@ def _is_log(path: Path) -> bool:
 
 
 def _run(log: Path, since: int) -> Answer:
-    lines = _lines(log)
+    lines = TrainingLog.read(log).records
     start = since if since <= len(lines) else 0
     columns = list(dict.fromkeys(name for line in lines for name in line))
     return {
@@ -75,24 +76,3 @@ def _is_done(log: Path) -> bool:
         return model.stat().st_mtime_ns >= log.stat().st_mtime_ns
     except OSError:
         return False
-
-
-def _lines(log: Path) -> list[dict[str, Any]]:
-    """The epochs of a log; a last line that is still being written does not count."""
-    try:
-        text = log.read_text(encoding="utf-8")
-    except OSError as error:
-        raise FormatError(f"{log}: {(error.strerror or str(error)).lower()}") from None
-    except UnicodeDecodeError:
-        raise FormatError(f"{log}: expected the log of a training run, found no text") from None
-    lines = []
-    for number, line in enumerate(text.splitlines(keepends=True), 1):
-        if not line.endswith("\n"):
-            break
-        try:
-            values = json.loads(line)
-            values["epoch"]
-        except (ValueError, TypeError, KeyError, RecursionError):
-            raise FormatError(f"{log}:{number}: expected a line of a training log, with an epoch") from None
-        lines.append(values)
-    return lines
