@@ -43,6 +43,13 @@ export function canAnswer(path, body) {
   return Boolean(answers && Object.hasOwn(answers, storedKey(body.solver, body.evidence)));
 }
 
+/** The solvers whose runs an exported file holds for these observations; null where a server answers. */
+export function storedRuns(evidence) {
+  if (!stored) return null;
+  const solvers = Object.keys(stored.trace ?? {}).map((key) => JSON.parse(key)[0]);
+  return [...new Set(solvers)].filter((solver) => canAnswer("api/trace", { solver, evidence }));
+}
+
 /**
  * @param {string} path such as "api/graph"
  * @param {Object<string, string|number>} [query]

@@ -13,10 +13,12 @@ export class StateBars {
     this.variable = variable;
     this.runs = state.runs.filter((run) => run.reply?.marginals);
     this.rows = state.model.stateNames(variable).map((name, index) => this.#row(name, index));
+    this.note = element("p", { class: "note small" });
     this.element = element(
       "div",
       { class: "states", role: "group", "aria-label": "States" },
       this.rows.map((row) => row.button),
+      this.note,
     );
     this.update();
   }
@@ -29,17 +31,13 @@ export class StateBars {
 
   /** New numbers in the old bars, which glide. */
   update() {
-    const observed = state.evidence.get(this.variable);
+    const observed = state.evidence.get(this.variable) ?? state.fixed.get(this.variable);
     const shown = shownRun();
     this.rows.forEach((row, index) => {
       const pressed = observed === index;
       row.button.setAttribute("aria-pressed", String(pressed));
       row.button.disabled = !canObserve(this.variable, index);
-      row.button.title = row.button.disabled
-        ? "This file holds no answer for that observation."
-        : pressed
-          ? "Click to release"
-          : "Click to observe";
+      row.button.title = row.button.disabled ? "" : pressed ? "Click to release" : "Click to observe";
       row.fills.forEach((bar, i) => {
         bar.style.transform = `scaleX(${this.runs[i].reply?.marginals?.[this.variable][index] ?? 0})`;
       });
@@ -47,6 +45,14 @@ export class StateBars {
       row.value.textContent = formatProbability(main);
       row.value.classList.toggle("busy", Boolean(shown?.pending));
     });
+    this.note.textContent = this.#reason();
+  }
+
+  /** Why states cannot be observed, where they cannot. */
+  #reason() {
+    if (state.fixed.has(this.variable)) return "The model itself has observed this variable.";
+    const closed = this.rows.some((row) => row.button.disabled);
+    return closed ? "This file holds no answers for the states in grey; “equifactor view” finds them." : "";
   }
 
   #row(name, index) {

@@ -4,8 +4,10 @@
  * Everything of one colour is one path: a frame of a grid of 6,400 variables is some tens of fills and strokes.
  */
 
-import { inkOn } from "./colours.js";
-import { cssColour, shortened } from "./dom.js";
+import { Batches } from "./batches.js";
+import { mixed } from "./colours.js";
+import { cssColour } from "./dom.js";
+import { drawNames } from "./names.js";
 import { shapeOf, traceOutline } from "./shapes.js";
 import { state } from "./store.js";
 
@@ -16,33 +18,49 @@ const FACTORS_FROM = 15;
 const TILES_BELOW = 11; // a grid becomes an image
 const NAMES_FROM = 34;
 const NAMES_IN_GRIDS_FROM = 64; // the place under a circle is another factor's
-const LABEL = 12;
+const ARROW = 9;
 
 /** Colours of one theme, read once per theme and not once per frame. */
 export function lookNow(model) {
   const kinds = new Map(model.kindNames.map((kind, order) => [kind, shapeOf(kind, order)]));
   const names = ["ink", "muted", "edge", "accent", "paper", "panel"];
-  return { kinds, ...Object.fromEntries(names.map((name) => [name, cssColour(`--${name}`)])) };
+  const colours = Object.fromEntries(names.map((name) => [name, cssColour(`--${name}`)]));
+  return { kinds, ...colours, rim: mixed(colours.paper, colours.muted, 0.6) };
 }
 
 /**
- * Draws one frame.
+ * Draws what stands still: edges, factors, variables, what is observed, names.
  * @param {CanvasRenderingContext2D} context in pixels of CSS
  * @param {import("./camera.js").Camera} camera
- * @param {Object} scene model, paint, look, hovered
+ * @param {{model: Object, paint: Object, look: Object}} scene
  */
-export function drawFrame(context, camera, scene) {
+export function drawGraph(context, camera, scene) {
+  const { model } = scene;
   context.clearRect(0, 0, camera.width, camera.height);
-  const factors = visibleFactors(camera, scene.model);
-  if (camera.scale >= EDGES_FROM && !(tileSize(camera, scene.model) && scene.model.layout === "grid"))
-    drawEdges(context, camera, scene, factors);
-  drawMessages(context, camera, scene);
-  if (camera.scale >= FACTORS_FROM) drawFactors(context, camera, scene, factors);
-  const variables = visibleVariables(camera, scene.model);
+  const factors = visibleFactors(camera, model);
+  const isImage = model.layout === "grid" && tileSize(camera, model) > 0;
+  if (camera.scale >= EDGES_FROM && !isImage) drawEdges(context, camera, scene, factors);
+  if (camera.scale >= FACTORS_FROM) {
+    if (model.children) drawArrows(context, camera, scene, factors);
+    drawFactors(context, camera, scene, factors);
+  }
+  const variables = visibleVariables(camera, model);
   drawVariables(context, camera, scene, variables);
-  drawMarks(context, camera, scene, variables);
-  if (camera.scale >= (scene.model.layout === "grid" ? NAMES_IN_GRIDS_FROM : NAMES_FROM))
-    drawNames(context, camera, scene, variables);
+  drawObserved(context, camera, scene, variables);
+  if (camera.scale >= (model.layout === "grid" ? NAMES_IN_GRIDS_FROM : NAMES_FROM)) {
+    drawNames(context, camera, scene, variables, variableRadius(camera));
+  }
+}
+
+/** Draws what changes at a touch: the chosen node, the one under the pointer, the messages that move. */
+export function drawOverlay(context, camera, scene, hovered) {
+  drawMessages(context, camera, scene);
+  for (const [node, width, alpha] of [
+    [hovered, 2, 0.6],
+    [state.selected, 3, 1],
+  ]) {
+    if (node) drawMark(context, camera, scene, node, width, alpha);
+  }
 }
 
 /** Radius of a variable in pixels. */
@@ -100,29 +118,53 @@ function drawEdges(context, camera, { model, look }, factors) {
   context.stroke(path);
 }
 
-function drawFactors(context, camera, { model, look }, factors) {
-  const paths = new Map();
-  const size = factorHalf(camera);
+/** In a Bayesian network an arrow ends at the variable whose distribution a factor is. */
+function drawArrows(context, camera, { model, look }, factors) {
+  const path = new Path2D();
+  const radius = variableRadius(camera) + 1;
   for (const f of factors) {
-    const kind = model.kinds[f];
-    if (!paths.has(kind)) paths.set(kind, new Path2D());
-    const [px, py] = [camera.screenX(model.factorX[f]), camera.screenY(model.factorY[f])];
-    traceOutline(paths.get(kind), look.kinds.get(kind).outline, px, py, size);
+    const child = model.children[f];
+    const [px, py] = [camera.screenX(model.x[child]), camera.screenY(model.y[child])];
+    const [dx, dy] = [px - camera.screenX(model.factorX[f]), py - camera.screenY(model.factorY[f])];
+    const length = Math.hypot(dx, dy);
+    if (length < radius + ARROW) continue;
+    const [ux, uy] = [dx / length, dy / length];
+    const [tipX, tipY] = [px - ux * radius, py - uy * radius];
+    path.moveTo(tipX, tipY);
+    path.lineTo(tipX - ux * ARROW - uy * ARROW * 0.45, tipY - uy * ARROW + ux * ARROW * 0.45);
+    path.lineTo(tipX - ux * ARROW + uy * ARROW * 0.45, tipY - uy * ARROW - ux * ARROW * 0.45);
+    path.closePath();
   }
-  for (const [kind, path] of paths) {
+  context.fillStyle = look.muted;
+  context.fill(path);
+}
+
+function drawFactors(context, camera, { model, look }, factors) {
+  const size = factorHalf(camera);
+  const batches = new Batches((kind, path) => {
     context.fillStyle = look.kinds.get(kind).colour;
     context.fill(path);
+  });
+  for (const f of factors) {
+    const { outline } = look.kinds.get(model.kinds[f]);
+    const [px, py] = [camera.screenX(model.factorX[f]), camera.screenY(model.factorY[f])];
+    traceOutline(batches.path(model.kinds[f]), outline, px, py, size);
   }
+  batches.finish();
 }
 
 function drawVariables(context, camera, { model, paint, look }, variables) {
   const radius = variableRadius(camera);
   const tile = tileSize(camera, model);
-  const paths = new Map();
+  context.lineWidth = radius > 9 ? 1.25 : 0.75;
+  context.strokeStyle = look.rim;
+  const batches = new Batches((colour, path) => {
+    context.fillStyle = paint.palette[colour];
+    context.fill(path);
+    if (radius >= 4) context.stroke(path);
+  });
   for (const v of variables) {
-    const colour = paint.bucket[v];
-    let path = paths.get(colour);
-    if (!path) paths.set(colour, (path = new Path2D()));
+    const path = batches.path(paint.bucket[v]);
     const [px, py] = [camera.screenX(model.x[v]), camera.screenY(model.y[v])];
     if (tile) {
       path.rect(px - tile / 2, py - tile / 2, tile, tile);
@@ -131,49 +173,36 @@ function drawVariables(context, camera, { model, paint, look }, variables) {
       path.arc(px, py, radius, 0, 2 * Math.PI);
     }
   }
-  context.lineWidth = radius > 9 ? 1.25 : 0.75;
-  context.strokeStyle = look.muted;
-  for (const [colour, path] of paths) {
-    context.fillStyle = paint.palette[colour];
-    context.fill(path);
-    if (radius >= 4) {
-      context.globalAlpha = 0.55;
-      context.stroke(path);
-      context.globalAlpha = 1;
-    }
-  }
+  batches.finish();
 }
 
-/** Rings: observed, chosen and under the pointer. */
-function drawMarks(context, camera, { model, look, hovered }, variables) {
+function drawObserved(context, camera, { model, look }, variables) {
+  if (!state.evidence.size && !state.fixed.size) return;
   const radius = variableRadius(camera);
-  if (state.evidence.size) {
-    const rings = new Path2D();
-    for (const v of variables)
-      if (state.evidence.has(v)) addRing(rings, camera, model, v, radius + Math.min(2, radius * 0.3));
-    context.strokeStyle = look.ink;
-    context.lineWidth = Math.min(3.5, Math.max(1.2, radius * 0.28));
-    context.stroke(rings);
+  const rings = new Path2D();
+  for (const v of variables) {
+    if (state.evidence.has(v) || state.fixed.has(v))
+      addRing(rings, camera, model, v, radius + Math.min(2, radius * 0.3));
   }
-  for (const [node, width, alpha] of [
-    [hovered, 2, 0.6],
-    [state.selected, 3, 1],
-  ]) {
-    if (!node) continue;
-    const ring = new Path2D();
-    if (node.kind === "variable") {
-      addRing(ring, camera, model, node.index, radius + 5);
-    } else {
-      const [px, py] = [camera.screenX(model.factorX[node.index]), camera.screenY(model.factorY[node.index])];
-      const size = factorHalf(camera) + 4;
-      ring.rect(px - size, py - size, 2 * size, 2 * size);
-    }
-    context.globalAlpha = alpha;
-    context.strokeStyle = look.accent;
-    context.lineWidth = width;
-    context.stroke(ring);
-    context.globalAlpha = 1;
+  context.strokeStyle = look.ink;
+  context.lineWidth = Math.min(3.5, Math.max(1.2, radius * 0.28));
+  context.stroke(rings);
+}
+
+function drawMark(context, camera, { model, look }, node, width, alpha) {
+  const ring = new Path2D();
+  if (node.kind === "variable") {
+    addRing(ring, camera, model, node.index, variableRadius(camera) + 5);
+  } else {
+    const [px, py] = [camera.screenX(model.factorX[node.index]), camera.screenY(model.factorY[node.index])];
+    const size = factorHalf(camera) + 4;
+    ring.rect(px - size, py - size, 2 * size, 2 * size);
   }
+  context.globalAlpha = alpha;
+  context.strokeStyle = look.accent;
+  context.lineWidth = width;
+  context.stroke(ring);
+  context.globalAlpha = 1;
 }
 
 function addRing(path, camera, model, v, radius) {
@@ -193,49 +222,23 @@ function drawMessages(context, camera, { model, look }) {
     }
   }
   if (!edges.length) return;
+  const radius = variableRadius(camera);
   const path = new Path2D();
   for (const { factor, variable } of edges) {
-    path.moveTo(camera.screenX(model.factorX[factor]), camera.screenY(model.factorY[factor]));
-    path.lineTo(camera.screenX(model.x[variable]), camera.screenY(model.y[variable]));
+    const [fromX, fromY] = [camera.screenX(model.factorX[factor]), camera.screenY(model.factorY[factor])];
+    const [toX, toY] = [camera.screenX(model.x[variable]), camera.screenY(model.y[variable])];
+    const length = Math.hypot(toX - fromX, toY - fromY);
+    if (length === 0) {
+      // A factor of one variable has no edge to draw: its variable gets a ring.
+      addRing(path, camera, model, variable, radius + 3);
+      continue;
+    }
+    const share = Math.max(0, 1 - (radius + 2) / length);
+    path.moveTo(fromX, fromY);
+    path.lineTo(fromX + (toX - fromX) * share, fromY + (toY - fromY) * share);
   }
   context.strokeStyle = look.accent;
   context.lineWidth = state.highlight.length ? 4 : 2;
   context.lineCap = "round";
   context.stroke(path);
-}
-
-/** Names under the circles where there is room; inside of large circles the most telling number. */
-function drawNames(context, camera, { model, paint, look, hovered }, variables) {
-  const radius = variableRadius(camera);
-  const taken = [];
-  const chosen = [state.selected, hovered].filter((node) => node?.kind === "variable").map((node) => node.index);
-  const order = [...chosen, ...variables.filter((v) => !chosen.includes(v))];
-  context.textAlign = "center";
-  context.textBaseline = "middle";
-  context.lineJoin = "round";
-  for (const v of order) {
-    const [px, py] = [camera.screenX(model.x[v]), camera.screenY(model.y[v])];
-    const text = labelOf(model.names[v]);
-    context.font = `${LABEL}px Inter, system-ui, "DejaVu Sans", sans-serif`;
-    const width = context.measureText(text).width;
-    const ink = inkOn(paint.palette[paint.bucket[v]]);
-    if (width < 1.7 * radius) {
-      context.fillStyle = ink;
-      context.fillText(text, px, py);
-      continue;
-    }
-    const box = [px - width / 2 - 2, py + radius + 3, px + width / 2 + 2, py + radius + 5 + LABEL];
-    if (taken.some((t) => t[0] < box[2] && t[2] > box[0] && t[1] < box[3] && t[3] > box[1])) continue;
-    taken.push(box);
-    context.strokeStyle = look.paper;
-    context.lineWidth = 3.5;
-    context.strokeText(text, px, box[1] + LABEL / 2 + 1);
-    context.fillStyle = look.ink;
-    context.fillText(text, px, box[1] + LABEL / 2 + 1);
-  }
-}
-
-/** The name between isolating marks: a name that runs right to left must not turn its neighbours around. */
-function labelOf(name) {
-  return `\u2068${shortened(name, 18)}\u2069`;
 }

@@ -11,6 +11,7 @@ let future = [];
 
 /** Observes a state of a variable; the observed state once more releases it. */
 export function observe(variable, index) {
+  if (state.fixed.has(variable)) return announce(`${state.model.names[variable]} is observed by the model itself.`);
   const next = new Map(state.evidence);
   if (next.get(variable) === index) next.delete(variable);
   else next.set(variable, index);
@@ -52,6 +53,7 @@ export function evidenceBody(evidence = state.evidence) {
 
 /** Whether an exported file knows the answer once this state is observed or released; a server always does. */
 export function canObserve(variable, index) {
+  if (state.fixed.has(variable)) return false;
   const next = new Map(state.evidence);
   if (next.get(variable) === index) next.delete(variable);
   else next.set(variable, index);

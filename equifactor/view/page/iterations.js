@@ -1,6 +1,6 @@
 /** The run of a message-passing solver, iteration by iteration, and a second run beside it. */
 
-import { canAnswer, isExport, postJson } from "./api.js";
+import { isExport, postJson, storedRuns } from "./api.js";
 import { Curves } from "./curves.js";
 import { element, fill, nameOf, refill } from "./dom.js";
 import { evidenceBody } from "./evidence.js";
@@ -19,8 +19,9 @@ const DEFAULTS = ["bp", "fe-net"];
  * @returns {{opened: () => void, closed: () => void}}
  */
 export function iterationsPanel(panel, stage) {
-  const first = solverBox("Solver of the run", DEFAULTS[0]);
-  const second = solverBox("Second solver, optional", DEFAULTS[1]);
+  const offered = storedRuns(evidenceBody()) ?? DEFAULTS.filter((name) => state.session.solvers.includes(name));
+  const first = solverBox("Solver of the run", offered[0] ?? "");
+  const second = solverBox("Second solver, optional", offered[1] ?? "");
   const run = element("button", { type: "submit", class: "primary" }, "Run");
   const form = element(
     "form",
@@ -137,13 +138,11 @@ export function iterationsPanel(panel, stage) {
 }
 
 function solverBox(label, value) {
-  const known = (state.session.solvers ?? []).includes(value) || !isExport();
-  const allowed = canAnswer("api/trace", { solver: value, evidence: evidenceBody() });
   return element("input", {
     type: "text",
     class: "grow mono",
     list: "solver-names",
-    value: known && allowed ? value : "",
+    value,
     "aria-label": label,
     spellcheck: "false",
     autocomplete: "off",

@@ -55,7 +55,8 @@ export class Model {
     this.factorX = Float64Array.from(factors.x);
     this.factorY = Float64Array.from(factors.y);
     this.layout = reply.layout;
-    this.directed = Boolean(reply.directed);
+    /** @type {?number[]} in a Bayesian network the variable whose distribution each factor is */
+    this.children = factors.children ?? null;
     this.allBinary = this.names.every((_, variable) => this.stateNames(variable).length === 2);
     this.kindNames = [...new Set(this.kinds)].sort();
     this.drawn = Uint8Array.from({ length: this.numFactors }, (_, f) => (this.arity(f) > 1 ? 1 : 0));

@@ -29,6 +29,7 @@ export async function modelView(content) {
   const summary = `${counted(state.model.numVariables, "variable")}, ${counted(state.model.numFactors, "factor")}`;
   document.getElementById("summary").textContent = state.session.summary ?? summary;
   state.evidence = new Map(Object.entries(state.session.evidence ?? {}).map(([v, s]) => [Number(v), s]));
+  state.fixed = new Map(Object.entries(state.session.fixed ?? {}).map(([v, s]) => [Number(v), s]));
   state.runs = [newRun(state.session.solver)];
 
   fill(holder);

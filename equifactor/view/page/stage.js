@@ -1,13 +1,16 @@
 /** The canvas: pointer, wheel and keys, and one drawn frame per change at most. */
 
+import { Backing } from "./backing.js";
 import { Camera } from "./camera.js";
 import { announce, element, fill, nameOf } from "./dom.js";
-import { drawFrame, lookNow, variableRadius } from "./draw.js";
+import { drawOverlay, lookNow, variableRadius } from "./draw.js";
 import { cycleObservation, observe } from "./evidence.js";
 import { currentPaint } from "./paint.js";
 import { emit, on, select, state } from "./store.js";
 
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+
+const REST = 110; // milliseconds after which a hand has come to rest
 
 export class Stage {
   /** @param {HTMLElement} parent */
@@ -23,7 +26,9 @@ export class Stage {
     this.tip = element("div", { class: "float tip", hidden: true });
     parent.append(this.canvas, this.tip);
     this.context = this.canvas.getContext("2d");
-    this.camera = new Camera(() => this.invalidate());
+    this.backing = new Backing();
+    this.resting = 0;
+    this.camera = new Camera(() => this.#moved());
     this.pointers = new Map();
     this.hovered = null;
     this.frame = 0;
@@ -55,6 +60,7 @@ export class Stage {
   /** New colours. */
   repaint() {
     this.paint = null;
+    this.backing.drop();
     this.invalidate();
   }
 
@@ -81,15 +87,31 @@ export class Stage {
       this.paint = currentPaint();
       emit("painted", this.paint);
     }
-    drawFrame(this.context, this.camera, { model, paint: this.paint, look: this.look, hovered: this.hovered });
+    const scene = { model, paint: this.paint, look: this.look };
+    const { backing, camera } = this;
+    const standIn = this.resting && backing.canStandIn(camera);
+    if (!standIn && !backing.isExact(camera)) backing.render(camera, this.ratio, scene);
+    backing.show(this.context, camera);
+    drawOverlay(this.context, camera, scene, this.hovered);
     this.frameTimes.push(performance.now() - began);
     if (this.frameTimes.length > 120) this.frameTimes.shift();
+  }
+
+  /** After a movement of the view; once it has rested, the graph is drawn exactly. */
+  #moved() {
+    clearTimeout(this.resting);
+    this.resting = setTimeout(() => {
+      this.resting = 0;
+      this.invalidate();
+    }, REST);
+    this.invalidate();
   }
 
   #resize() {
     const { clientWidth, clientHeight } = this.parent;
     if (!clientWidth || !clientHeight) return;
     const ratio = Math.min(2, window.devicePixelRatio || 1);
+    this.ratio = ratio;
     const wasFirst = this.camera.width === 1;
     [this.camera.width, this.camera.height] = [clientWidth, clientHeight];
     this.canvas.width = Math.round(clientWidth * ratio);

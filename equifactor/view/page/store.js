@@ -9,6 +9,8 @@ export const state = {
   /** @type {Object} the reply of api/session */ session: {},
   /** @type {?import("./model.js").Model} */ model: null,
   /** @type {Map<number, number>} observed state of a variable */ evidence: new Map(),
+  /** @type {Map<number, number>} what the model itself has observed, which stays */
+  fixed: new Map(),
   /** @type {Run[]} the first one is the reference of differences */ runs: [],
   /** @type {number} whose marginals colour the graph */ shown: 0,
   /** @type {?{states: number[], score: number}} */ map: null,

@@ -1,0 +1,39 @@
+/** Names of variables on the canvas. */
+
+import { inkOn } from "./colours.js";
+import { shortened } from "./dom.js";
+
+const LABEL = 12;
+
+/** Names inside of the circles they fit into, else under them where there is room. */
+export function drawNames(context, camera, { model, paint, look }, variables, radius) {
+  const taken = [];
+  context.textAlign = "center";
+  context.textBaseline = "middle";
+  context.lineJoin = "round";
+  for (const v of variables) {
+    const [px, py] = [camera.screenX(model.x[v]), camera.screenY(model.y[v])];
+    const text = labelOf(model.names[v]);
+    context.font = `${LABEL}px Inter, system-ui, "DejaVu Sans", sans-serif`;
+    const width = context.measureText(text).width;
+    const ink = inkOn(paint.palette[paint.bucket[v]]);
+    if (width < 1.7 * radius) {
+      context.fillStyle = ink;
+      context.fillText(text, px, py);
+      continue;
+    }
+    const box = [px - width / 2 - 2, py + radius + 3, px + width / 2 + 2, py + radius + 5 + LABEL];
+    if (taken.some((t) => t[0] < box[2] && t[2] > box[0] && t[1] < box[3] && t[3] > box[1])) continue;
+    taken.push(box);
+    context.strokeStyle = look.paper;
+    context.lineWidth = 3.5;
+    context.strokeText(text, px, box[1] + LABEL / 2 + 1);
+    context.fillStyle = look.ink;
+    context.fillText(text, px, box[1] + LABEL / 2 + 1);
+  }
+}
+
+/** The name between isolating marks: a name that runs right to left must not turn its neighbours around. */
+function labelOf(name) {
+  return `\u2068${shortened(name, 18)}\u2069`;
+}
