@@ -1,6 +1,6 @@
 /** The page of one model: the graph, what floats over it, and the panels beside it. */
 
-import { fetchJson } from "./api.js";
+import { fetchJson, isExport } from "./api.js";
 import { answerStrip } from "./answer.js";
 import { element, fill } from "./dom.js";
 import { canRedo, canUndo, redoEvidence, undoEvidence } from "./evidence.js";
@@ -30,7 +30,9 @@ export async function modelView(content) {
   document.getElementById("summary").textContent = state.session.summary ?? summary;
   state.evidence = new Map(Object.entries(state.session.evidence ?? {}).map(([v, s]) => [Number(v), s]));
   state.fixed = new Map(Object.entries(state.session.fixed ?? {}).map(([v, s]) => [Number(v), s]));
-  state.runs = [newRun(state.session.solver)];
+  // An exported file has its solvers in it, and all of them are shown.
+  const others = isExport() ? state.session.solvers.filter((name) => name !== state.session.solver) : [];
+  state.runs = [state.session.solver, ...others].map(newRun);
 
   fill(holder);
   const stage = new Stage(holder);

@@ -1,6 +1,6 @@
 /** A folder of results: tables, curves against time, two solvers model by model, and a way into the models. */
 
-import { fetchJson, postJson } from "./api.js";
+import { fetchJson, isExport, postJson } from "./api.js";
 import { Curves } from "./curves.js";
 import { element, fill } from "./dom.js";
 import { formatCell } from "./format.js";
@@ -32,6 +32,10 @@ export async function resultsView(content) {
 export async function openModel(name) {
   await postJson("api/open", { model: name });
   location.reload();
+}
+
+function canOpen(model) {
+  return Boolean(model.path) && !isExport();
 }
 
 function section(title, ...parts) {
@@ -89,7 +93,7 @@ function comparison(models) {
         (solver) => model.rows.find((row) => row.solver === solver)?.[what.value],
       );
       return typeof x === "number" && typeof y === "number"
-        ? [{ name: model.name, x, y, open: model.path ? () => openModel(model.name) : null }]
+        ? [{ name: model.name, x, y, open: canOpen(model) ? () => openModel(model.name) : null }]
         : [];
     });
     fill(
@@ -112,9 +116,9 @@ function modelList(models) {
     model.name,
     ...solvers.map((solver) => model.rows.find((row) => row.solver === solver)?.[measure] ?? null),
   ]);
-  const pathOf = new Map(models.map((model) => [model.name, model.path]));
+  const openable = new Set(models.filter(canOpen).map((model) => model.name));
   const cell = (row, column) => {
-    if (column > 0 || !pathOf.get(row[0])) return column > 0 ? element("span", {}, formatCell(row[column])) : null;
+    if (column > 0 || !openable.has(row[0])) return column > 0 ? element("span", {}, formatCell(row[column])) : null;
     return element(
       "button",
       { type: "button", class: "link", onclick: () => openModel(row[0]) },

@@ -6,6 +6,7 @@ import { emit, state } from "./store.js";
 
 const SECONDS = 5;
 let round = 0;
+let mapRound = 0;
 /** @type {?AbortController} */
 let underway = null;
 
@@ -79,15 +80,16 @@ async function askRun(run, mine) {
 }
 
 async function askMap(mine) {
+  const asked = ++mapRound;
   const run = state.runs[state.shown];
   if (!run || !canAnswer("api/map", bodyFor(run))) return;
   try {
     const reply = await postJson("api/map", bodyFor(run), underway?.signal);
-    if (mine !== round) return;
+    if (mine !== round || asked !== mapRound) return;
     state.map = reply.states ? reply : null;
     state.mapProblem = reply.states ? null : reply.message;
   } catch (problem) {
-    if (mine !== round || problem.name === "AbortError") return;
+    if (mine !== round || asked !== mapRound || problem.name === "AbortError") return;
     state.map = null;
     state.mapProblem = problem.message;
   }

@@ -1,6 +1,6 @@
 /** Logs of training: one picture per column, all runs in it, live while a run goes on. */
 
-import { fetchJson } from "./api.js";
+import { fetchJson, isExport } from "./api.js";
 import { Curves } from "./curves.js";
 import { hueOf } from "./colours.js";
 import { element, fill, nameOf } from "./dom.js";
@@ -34,7 +34,7 @@ export async function trainingView(content) {
     } catch (problem) {
       if (!head.querySelector(".problem")) head.append(element("p", { class: "problem" }, problem.message));
     }
-    setTimeout(follow, going ? PAUSE : 5 * PAUSE);
+    if (!isExport()) setTimeout(follow, going ? PAUSE : 5 * PAUSE);
   }
   on("theme", () => charts.forEach((chart) => chart.draw()));
   await follow();
