@@ -93,10 +93,15 @@ class Browser:
             time.sleep(0.03)
         return answer
 
-    def click(self, selector: str) -> None:
+    def click(self, selector: str) -> Any:
         """Click an element as a person does."""
-        name = self._call("POST", "/element", {"using": "css selector", "value": selector})[_ELEMENT]
-        self._call("POST", f"/element/{name}/click", {})
+        for attempt in range(5):
+            name = self._call("POST", "/element", {"using": "css selector", "value": selector})[_ELEMENT]
+            try:
+                return self._call("POST", f"/element/{name}/click", {})
+            except AssertionError as problem:  # The page may have built the element anew in between.
+                if "stale" not in str(problem) or attempt == 4:
+                    raise
 
     def click_at(self, x: float, y: float) -> None:
         """Click a place of the window."""

@@ -3,7 +3,7 @@
 import { fetchJson, isExport, postJson } from "./api.js";
 import { Curves } from "./curves.js";
 import { element, fill } from "./dom.js";
-import { formatCell } from "./format.js";
+import { formatCell, formatSeconds } from "./format.js";
 import { scatterPlot } from "./scatter.js";
 import { sortableTable } from "./sortable.js";
 import { on } from "./store.js";
@@ -18,6 +18,7 @@ export async function resultsView(content) {
   const { tables = [], curves = [], models = [] } = results;
   document.getElementById("summary").textContent =
     `${models.length} models${results.updated ? `, ${results.updated}` : ""}`;
+  labelRuns(models);
   report.append(...tables.map((table) => section(table.title, sortableTable(table.columns, table.rows))));
   const pairs = element("div", { class: "pairs" });
   report.append(pairs);
@@ -66,7 +67,18 @@ function curveSection(curves, results) {
 }
 
 function solversOf(models) {
-  return [...new Set(models.flatMap((model) => model.rows.map((row) => row.solver)))];
+  return [...new Set(models.flatMap((model) => model.rows.map((row) => row.label)))];
+}
+
+/** Names runs by solver, and by task and time limit where there are several. */
+function labelRuns(models) {
+  const rows = models.flatMap((model) => model.rows);
+  const several = (key) => new Set(rows.map((row) => row[key] ?? null)).size > 1;
+  const [tasks, limits] = [several("task"), several("time_limit")];
+  for (const row of rows) {
+    const limit = limits && row.time_limit ? `, ${formatSeconds(row.time_limit)}` : "";
+    row.label = `${row.solver}${tasks ? `, ${row.task}` : ""}${limit}`;
+  }
 }
 
 /** Two solvers and a measure to choose, and a point for every model. */
@@ -90,7 +102,7 @@ function comparison(models) {
   function show() {
     const points = models.flatMap((model) => {
       const [x, y] = [across.value, up.value].map(
-        (solver) => model.rows.find((row) => row.solver === solver)?.[what.value],
+        (solver) => model.rows.find((row) => row.label === solver)?.[what.value],
       );
       return typeof x === "number" && typeof y === "number"
         ? [{ name: model.name, x, y, open: canOpen(model) ? () => openModel(model.name) : null }]
@@ -114,7 +126,7 @@ function modelList(models) {
   const measure = models.some((model) => model.rows.some((row) => typeof row.error === "number")) ? "error" : "score";
   const rows = models.map((model) => [
     model.name,
-    ...solvers.map((solver) => model.rows.find((row) => row.solver === solver)?.[measure] ?? null),
+    ...solvers.map((solver) => model.rows.find((row) => row.label === solver)?.[measure] ?? null),
   ]);
   const openable = new Set(models.filter(canOpen).map((model) => model.name));
   const cell = (row, column) => {

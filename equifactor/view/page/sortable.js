@@ -11,9 +11,7 @@ import { formatCell, toNumber } from "./format.js";
 export function sortableTable(columns, rows, cell = () => null) {
   let by = -1;
   let down = false;
-  const isText = columns.map((_, c) =>
-    rows.some((row) => typeof row[c] === "string" && Number.isNaN(toNumber(row[c]))),
-  );
+  const isText = columns.map((_, c) => rows.some((row) => Number.isNaN(cellNumber(row[c])) && !isMissing(row[c])));
   const body = element("tbody");
   const heads = columns.map((name, c) =>
     element(
@@ -60,10 +58,20 @@ export function sortableTable(columns, rows, cell = () => null) {
 
 /** Numbers by size, text by letters, what is missing last in either direction. */
 function compareCells(a, b, down) {
-  const missing = (value) => value === null || value === undefined || value === "";
-  if (missing(a) || missing(b)) return Number(missing(a)) - Number(missing(b));
-  const [x, y] = [toNumber(a), toNumber(b)];
-  const order =
-    Number.isNaN(x) || Number.isNaN(y) ? String(a).localeCompare(String(b), undefined, { numeric: true }) : x - y;
+  if (isMissing(a) || isMissing(b)) return Number(isMissing(a)) - Number(isMissing(b));
+  const [x, y] = [cellNumber(a), cellNumber(b)];
+  const isText = Number.isNaN(x) || Number.isNaN(y);
+  const order = isText ? String(a).localeCompare(String(b), undefined, { numeric: true }) : x - y;
   return down ? -order : order;
+}
+
+function isMissing(value) {
+  return value === null || value === undefined || value === "" || value === "-" || value === "–";
+}
+
+/** The number in a cell, also where it is written as text. */
+function cellNumber(value) {
+  const number = toNumber(value);
+  const isWritten = Number.isNaN(number) && typeof value === "string" && /^[-+]?[\d.]/.test(value);
+  return isWritten ? Number(value.replace(/[,%\u2009]/g, "")) : number;
 }

@@ -77,6 +77,13 @@ export class Stage {
     this.camera.reveal(x, y, closer ? Math.max(this.camera.scale, 24) : this.camera.scale);
   }
 
+  /** Where a variable is in the window of the browser, in pixels. */
+  placeOf(variable) {
+    const box = this.canvas.getBoundingClientRect();
+    const { x, y } = state.model;
+    return [box.left + this.camera.screenX(x[variable]), box.top + this.camera.screenY(y[variable])];
+  }
+
   #draw() {
     this.frame = 0;
     if (!state.model) return;
