@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from equifactor.symmetry.relabelling import Relabelling
     from equifactor.training.trainer import train
     from equifactor.training.training_settings import TrainingSettings
+    from equifactor.view.opening import open_view
 
 __all__ = [
     "ALL_SYMMETRIES",
@@ -144,6 +145,7 @@ __all__ = [
     "lower",
     "map_upper_bound",
     "metrics",
+    "open_view",
     "option",
     "parse_solver",
     "plan",
@@ -240,6 +242,7 @@ _MODULE_OF = {
     "lower": "graph.lowered_graph",
     "map_upper_bound": "solvers.optimise.map_bounds",
     "metrics": "metrics",
+    "open_view": "view.opening",
     "option": "options",
     "parse_solver": "registry",
     "plan": "solvers.elimination.plan",

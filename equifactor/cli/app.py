@@ -24,6 +24,7 @@ from equifactor.cli import sample_command as sample
 from equifactor.cli import solve_command as solve
 from equifactor.cli import solvers_command as solvers
 from equifactor.cli import train_command as train
+from equifactor.cli import view_command as view
 from equifactor.cli.exit_status import Exit
 from equifactor.cli.shared_options import example
 
@@ -43,6 +44,7 @@ for command, about in (
     (solve, "Marginals, ln Z or MAP of models."),
     (sample, "Samples of a model, as CSV."),
     (info, "What is in a model, and what exact costs."),
+    (view, "A page in the browser: a model, results, training."),
     (convert, "One model format to another."),
     (solvers, "The solvers and their options."),
     (fit, "The potentials of a model, from data."),
