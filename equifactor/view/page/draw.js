@@ -161,7 +161,7 @@ function drawVariables(context, camera, { model, paint, look }, variables) {
   const batches = new Batches((colour, path) => {
     context.fillStyle = paint.palette[colour];
     context.fill(path);
-    if (radius >= 4) context.stroke(path);
+    if (radius >= 2.2 && !tile) context.stroke(path);
   });
   for (const v of variables) {
     const path = batches.path(paint.bucket[v]);

@@ -12,7 +12,8 @@ export function formatLog(value) {
   const number = toNumber(value);
   if (Number.isNaN(number)) return "–";
   if (!Number.isFinite(number)) return number < 0 ? "−∞" : "∞";
-  return withMinus(number.toFixed(4));
+  const text = number.toFixed(4);
+  return text === "-0.0000" ? "0.0000" : withMinus(text);
 }
 
 /** A probability with four digits after the point. */

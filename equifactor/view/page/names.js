@@ -22,8 +22,10 @@ export function drawNames(context, camera, { model, paint, look }, variables, ra
       context.fillText(text, px, py);
       continue;
     }
-    const box = [px - width / 2 - 2, py + radius + 3, px + width / 2 + 2, py + radius + 5 + LABEL];
-    if (taken.some((t) => t[0] < box[2] && t[2] > box[0] && t[1] < box[3] && t[3] > box[1])) continue;
+    const below = [px - width / 2 - 2, py + radius + 3, px + width / 2 + 2, py + radius + 5 + LABEL];
+    const above = [below[0], py - radius - 5 - LABEL, below[2], py - radius - 3];
+    const box = [below, above].find((place) => !taken.some((other) => overlap(place, other)));
+    if (!box) continue;
     taken.push(box);
     context.strokeStyle = look.paper;
     context.lineWidth = 3.5;
@@ -31,6 +33,10 @@ export function drawNames(context, camera, { model, paint, look }, variables, ra
     context.fillStyle = look.ink;
     context.fillText(text, px, box[1] + LABEL / 2 + 1);
   }
+}
+
+function overlap(a, b) {
+  return a[0] < b[2] && a[2] > b[0] && a[1] < b[3] && a[3] > b[1];
 }
 
 /** The name between isolating marks: a name that runs right to left must not turn its neighbours around. */
