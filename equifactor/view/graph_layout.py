@@ -159,7 +159,7 @@ def _layers(net: Any, arcs: IntArray) -> FloatArray:
 
 
 def _apart(wanted: FloatArray) -> FloatArray:
-    """The places nearest to the wanted ones, in their order, of which neighbours are at least 1 apart (least squares)."""
+    """The places nearest to the wanted ones (least squares), in their order, with neighbours at least 1 apart."""
     blocks: list[list[float]] = []  # sum and count of places, less their number, that pushed each other
     for k, place in enumerate(wanted):
         blocks.append([place - k, 1])
