@@ -23,6 +23,8 @@ _MOST_SPRINGS = 300  # Up to so many nodes there is a spring between every two o
 _MOST_PAIRS = 1500  # Up to so many nodes all pairs repel each other; beyond, only near ones do.
 _ROW = 24  # A chain is drawn in rows of so many variables.
 _PIVOTS = 40
+_SWEEPS = 60
+_ROW_HEIGHT = 1.25  # between layers of a network: names stand under the circles
 _random = threading.Lock()  # The random numbers of igraph are one source for the whole process.
 
 
@@ -129,10 +131,47 @@ def _in_rows(count: int) -> FloatArray:
 
 
 def _in_layers(s: Structure, children: Sequence[int], seed: int) -> FloatArray:
-    """Parents above their children; layers are found by igraph (Sugiyama)."""
+    """Parents above their children; the order within layers is found by igraph (Sugiyama)."""
     child = np.asarray(children)[s.factor_of_edge]
     arcs = np.stack((s.scope_vars, child), axis=1)[s.scope_vars != child]
-    return _packed(s.num_vars, arcs, lambda net, edges: net.layout_sugiyama(hgap=1.0, vgap=1.0), seed, directed=True)
+    return _packed(s.num_vars, arcs, _layers, seed, directed=True)
+
+
+def _layers(net: Any, arcs: IntArray) -> FloatArray:
+    """Every node as near to its neighbours as its layer allows, in which nodes are 1 apart."""
+    layer = np.zeros(net.vcount(), np.int64)
+    order = net.topological_sorting()
+    for i in order:
+        layer[i] = max((layer[j] + 1 for j in net.predecessors(i)), default=0)
+    for i in reversed(order):  # What has more children than parents hangs over its first child, not at the top.
+        below = net.successors(i)
+        if len(below) > len(net.predecessors(i)):
+            layer[i] = min(layer[j] for j in below) - 1
+    drawn = np.array(net.layout_sugiyama(layers=layer.tolist(), hgap=1.0, vgap=1.0).coords)[: net.vcount()]
+    x = drawn[:, 0]
+    rows = [np.flatnonzero(layer == n) for n in range(layer.max() + 1)]
+    rows = [row[np.argsort(x[row], kind="stable")] for row in rows]
+    ends = np.concatenate((arcs, arcs[:, ::-1]))
+    degree = np.bincount(ends[:, 0], minlength=len(x))
+    for _ in range(_SWEEPS):
+        wanted = np.bincount(ends[:, 0], x[ends[:, 1]], len(x)) / np.maximum(degree, 1)
+        for row in rows:
+            x[row] = _apart(wanted[row])
+    y = _ROW_HEIGHT * layer
+    x *= np.clip(1.4 * np.ptp(y) / max(np.ptp(x), 1.0), 1.0, 2.5)  # Names need width, and windows are wide.
+    return np.stack((x, y), axis=1)
+
+
+def _apart(wanted: FloatArray) -> FloatArray:
+    """The places nearest to the wanted ones (least squares), in their order, with neighbours at least 1 apart."""
+    blocks: list[list[float]] = []  # sum and count of places, less their number, that pushed each other
+    for k, place in enumerate(wanted):
+        blocks.append([place - k, 1])
+        while len(blocks) > 1 and blocks[-2][0] / blocks[-2][1] >= blocks[-1][0] / blocks[-1][1]:
+            total, count = blocks.pop()
+            blocks[-1] = [blocks[-1][0] + total, blocks[-1][1] + count]
+    means = np.repeat([total / count for total, count in blocks], [int(count) for _, count in blocks])
+    return means + np.arange(len(wanted))
 
 
 def _by_forces(s: Structure, pairs: IntArray, seed: int, compact: bool) -> tuple[str, FloatArray]:

@@ -21,7 +21,7 @@ from equifactor.graph import display
 from equifactor.graph.observations import StateNumbers
 from equifactor.graph.structure import numbered
 from equifactor.io.conditionals import children_of
-from equifactor.registry import parse_solver
+from equifactor.registry import SOLVERS, parse_solver, solver_names
 from equifactor.result import Result, Status, Task
 from equifactor.solvers.elimination.plan import Plan, plan
 from equifactor.view.plain_json import number
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
     from equifactor.solver import Progress
     from equifactor.view.graph_layout import Places
-    from equifactor.view.message_trace import Trace
+    from equifactor.view.message_trace import IterationTrace
     from equifactor.view.orbits import Orbits
 
 Answer = dict[str, Any]
@@ -42,6 +42,7 @@ _LARGEST_SHOWN = 4096  # entries of a table
 _MOST_BELIEFS = 2e6  # numbers of a trace that are sent at once
 _KEPT = 5e6  # numbers in all answers that are kept
 _MEMORY = 4.0  # GiB for exact inference, as the solver itself has it
+_MOST_WORK = 5e8  # of planning, about five seconds
 _QUICK = 2.0  # An elimination of more seconds is not what the page begins with.
 _MOST_AS_NETWORK = 5000  # Beyond so many variables nobody looks whether the factors are conditional distributions.
 
@@ -88,6 +89,7 @@ class ModelSession:
         if find_spec("torch") is not None:
             offered += ["fe-net", "fe-nbp"]
         offered += ["trw", "meanfield", *([] if exact else ["auto"])]
+        offered += [name for name in solver_names() if name not in SOLVERS]  # of the user
         return list(dict.fromkeys([*([self._solver] if self._solver else []), *offered]))
 
     @cached_property
@@ -245,7 +247,7 @@ class ModelSession:
         """The plan of elimination given evidence."""
 
         def make() -> Plan:
-            return plan(self._given(evidence), memory_limit=_MEMORY)
+            return plan(self._given(evidence), memory_limit=_MEMORY, most_work=_MOST_WORK)
 
         return self._remember(("plan", _key(evidence)), 4.0 * self.graph.num_vars, make)
 
@@ -271,7 +273,7 @@ class ModelSession:
         # With more time the answer may be another one.
         return self._remember(key, size, make, lambda r: r.status not in (Status.TIME_LIMIT, Status.INTERRUPTED))
 
-    def _trace(self, asked: Question, text: str) -> Trace:
+    def _trace(self, asked: Question, text: str) -> IterationTrace:
         from equifactor.view.message_trace import trace
 
         evidence, seconds = self._evidence_of(asked), seconds_of(asked, MOST_SECONDS)
@@ -279,14 +281,14 @@ class ModelSession:
         if not isinstance(iterations, int) or isinstance(iterations, bool) or not 1 <= iterations <= 10_000:
             raise OptionError(f"iterations must be a whole number from 1 to 10000, found {brief(iterations)}")
 
-        def make() -> Trace:
+        def make() -> IterationTrace:
             turn = self._turn(asked, "trace", text)
             return trace(self._given(evidence), text, iterations=iterations, clock=Clock(seconds), progress=turn)
 
         size = iterations * float(self.graph.structure.state_ptr[-1])
         return self._remember(("trace", text, _key(evidence), iterations), min(size, _KEPT / 3), make)
 
-    def _likeliest(self, found: Trace) -> np.ndarray:
+    def _likeliest(self, found: IterationTrace) -> np.ndarray:
         """[T, V] in every iteration, the probability of the state that is most probable in the last one."""
         if not len(found.beliefs):
             return np.zeros((0, self.graph.num_vars))

@@ -1,0 +1,79 @@
+/** Factors have a shape and a colour by kind: shape alone tells them apart, too. */
+
+import { hueOf } from "./colours.js";
+import { cssColour } from "./dom.js";
+
+/** Outlines inside of [-1, 1]², corner after corner. */
+const OUTLINES = {
+  square: [
+    [-1, -1],
+    [1, -1],
+    [1, 1],
+    [-1, 1],
+  ],
+  diamond: [
+    [0, -1.35],
+    [1.35, 0],
+    [0, 1.35],
+    [-1.35, 0],
+  ],
+  triangle: [
+    [0, -1.3],
+    [1.25, 0.95],
+    [-1.25, 0.95],
+  ],
+  wedge: [
+    [-1.25, -0.95],
+    [1.25, -0.95],
+    [0, 1.3],
+  ],
+  hexagon: [
+    [-0.65, -1.15],
+    [0.65, -1.15],
+    [1.3, 0],
+    [0.65, 1.15],
+    [-0.65, 1.15],
+    [-1.3, 0],
+  ],
+  bar: [
+    [-1.35, -0.7],
+    [1.35, -0.7],
+    [1.35, 0.7],
+    [-1.35, 0.7],
+  ],
+  kite: [
+    [0, -1.4],
+    [1, -0.2],
+    [0, 1.4],
+    [-1, -0.2],
+  ],
+};
+
+/** Shape and number of the colour of the kinds there are; others take what is left in turn. */
+const KNOWN = {
+  table: ["square", -1],
+  sparsetable: ["bar", 7],
+  parity: ["diamond", 5],
+  clause: ["triangle", 6],
+  noisyor: ["wedge", 2],
+  count: ["hexagon", 4],
+  potts: ["kite", 3],
+};
+
+/** @param {string} kind @returns {{outline: number[][], colour: string}} */
+export function shapeOf(kind, order = 0) {
+  const plain = kind.toLowerCase().replace(/[^a-z]/g, "");
+  const names = Object.keys(OUTLINES);
+  const [outline, hue] = Object.hasOwn(KNOWN, plain)
+    ? KNOWN[plain]
+    : [names[1 + (order % (names.length - 1))], order % 10];
+  return { outline: OUTLINES[outline], colour: hue < 0 ? cssColour("--muted") : hueOf(hue) };
+}
+
+/** Adds an outline around a point to a path. */
+export function traceOutline(path, outline, x, y, size) {
+  outline.forEach(([dx, dy], i) =>
+    i ? path.lineTo(x + dx * size, y + dy * size) : path.moveTo(x + dx * size, y + dy * size),
+  );
+  path.closePath();
+}
