@@ -10,7 +10,16 @@ import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = ("crf", "factors", "fit", "interop", "questions")  # every example stands on its own
-STORIES = ("auto", "factor-graphs", "formats", "index", "many", "networks", "start", "trust")  # examples go on from those before
+STORIES = (
+    "auto",
+    "factor-graphs",
+    "formats",
+    "index",
+    "many",
+    "networks",
+    "start",
+    "trust",
+)  # examples go on from those before
 PEERS = ("pgmpy", "pyagrum", "torch_geometric")
 
 

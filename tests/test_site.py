@@ -81,3 +81,4 @@ def test_a_request_to_another_host_is_found(text: str, tmp_path: Path) -> None:
 def test_the_pictures_are_drawn() -> None:
     pytest.importorskip("matplotlib")
     assert len(runpy.run_path(str(DOCS / "figures" / "factor_graph.py"))["draw"]().axes) == 1
+    assert len(runpy.run_path(str(DOCS / "figures" / "loop_correction.py"))["draw"]().axes) == 2

@@ -23,7 +23,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Run the notebooks, and add their pages, pictures and the notebooks themselves."""
+    """Run the notebooks, and add their pages and pictures; the notebooks themselves are copied as they are."""
     root, found = Path(config.config_file_path).parent, notebooks(config)
     folder = root / "build" / "tutorials"
     if found:
@@ -36,7 +36,6 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         title, _, rest = page.partition("\n")
         page = f"{title}\n\n[Download this notebook]({path.name}){{ .md-button download }}\n{rest}"
         files.append(File.generated(config, f"tutorials/{path.stem}.md", content=page))
-        files.append(File.generated(config, f"tutorials/{path.name}", abs_src_path=str(path)))
         for picture in sorted((folder / f"{path.stem}_files").glob("*")):
             uri = f"tutorials/{path.stem}_files/{picture.name}"
             files.append(File.generated(config, uri, abs_src_path=str(picture)))
@@ -47,7 +46,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """List the notebooks on their first page."""
     if page.file.src_uri != "tutorials/index.md":
         return markdown
-    lines = [f"- **[{_title(path)}]({path.stem}.md)** {_about(path)}" for path in notebooks(config)]
+    lines = [f"- **[{_title(path)}]({path.stem}.md).** {_about(path)}" for path in notebooks(config)]
     return "\n".join([markdown, *lines, ""])
 
 
