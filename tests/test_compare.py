@@ -131,7 +131,8 @@ def test_frame_and_html(grid: ef.FactorGraph) -> None:
     html = found._repr_html_()
     assert "<b>" not in html
     assert "x: mplp cannot do MAR" in html
-    frame = pytest.importorskip("pandas") and found.to_frame()
+    pytest.importorskip("pandas")
+    frame = found.to_frame()
     assert frame["status"].tolist() == ["exact", "failed"]
     assert frame["max difference"][0] == 0.0
 

@@ -69,6 +69,7 @@ def test_a_cell_that_raises_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("name", NAMES)
 def test_notebooks_run(name: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
+    pytest.importorskip("torch")
     build([name], tmp_path)
     page = (tmp_path / f"{name}.md").read_text(encoding="utf-8")
     pictures = re.findall(r"\]\((\S+\.png)\)", page)

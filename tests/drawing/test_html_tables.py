@@ -75,6 +75,17 @@ def test_a_plan_shows_itself() -> None:
     assert "width4" in page.text
 
 
+def test_joints_information_and_samples() -> None:
+    graph = hostile_graph()
+    result = ef.solve(graph, "MAR", "brute")
+    page = Checked(result.joint(*HOSTILE[:4])._repr_html_())
+    assert page.rows == MOST_ROWS + 1
+    assert ".. and 51 more" in page.text
+    assert Checked(result.mutual_information(HOSTILE[0])._repr_html_()).rows == len(HOSTILE)
+    assert Checked(ef.sample(graph, 100)._repr_html_()).rows == MOST_ROWS + 1
+    assert "12 of 40 variables" in Checked(ef.sample(ef.FactorGraph([2] * 40), 2)._repr_html_()).text
+
+
 def test_cells() -> None:
     assert cell("a<b") == "<bdi>a&lt;b</bdi>"
     assert cell(Html("<b>x</b>")) == "<b>x</b>"
