@@ -33,7 +33,7 @@ _LINE = "#718096"
 
 def draw_graph(graph: FactorGraph, ax: Axes | None = None) -> Axes:
     """What `FactorGraph.plot` draws."""
-    shape = grid_shape(graph)
+    shape = None if graph.num_vars > MOST_IN_A_GRID else grid_shape(graph)
     nodes = graph.num_vars + int(np.count_nonzero(graph.structure.arity > 2))
     most = MOST_VARIABLES if shape is None else MOST_IN_A_GRID
     if graph.num_vars > most or nodes > max(most, _MOST_NODES):

@@ -23,31 +23,38 @@ def grid_shape(graph: FactorGraph) -> tuple[int, int] | None:
     if s.arity.max(initial=0) != 2:
         return None
     pair = s.scope_ptr[np.flatnonzero(s.arity == 2)]
-    low, high = np.sort(np.stack((s.scope_vars[pair], s.scope_vars[pair + 1])), axis=0)
-    found = np.unique(low * s.num_vars + high)
-    steps = np.unique(high - low)
+    first, second = s.scope_vars[pair], s.scope_vars[pair + 1]
+    low, step = np.minimum(first, second), np.abs(first - second)
+    steps = np.flatnonzero(np.bincount(step))
     if len(steps) > _MOST_STEPS:
         return None
     free = np.ones(s.num_vars, bool) if graph.observed is None else graph.observed < 0
-    for cols in steps[(steps > 1) & (s.num_vars % np.maximum(steps, 1) == 0)].tolist():
-        rows = s.num_vars // cols
-        if rows > 1 and any(_covers(found, _grid_pairs(rows, cols, wrap), free) for wrap in (False, True)):
-            return rows, cols
+    for cols in steps[(steps > 1) & (s.num_vars % steps == 0)].tolist():
+        if s.num_vars > cols and _is_grid(low, step, free.reshape(-1, cols)):
+            return s.num_vars // cols, cols
     return None
 
 
-def _grid_pairs(rows: int, cols: int, wrap: bool) -> IntArray:
-    """The pairs of neighbours, each as `low * V + high`, ascending."""
-    at = np.arange(rows * cols).reshape(rows, cols)
-    pairs = [(at[:, :-1], at[:, 1:]), (at[:-1], at[1:])]
-    if wrap:
-        pairs += [(at[:, 0], at[:, -1])] * (cols > 2) + [(at[0], at[-1])] * (rows > 2)
-    return np.unique(np.concatenate([(i * at.size + j).ravel() for i, j in pairs]))
+def _is_grid(low: IntArray, step: IntArray, free: BoolArray) -> bool:
+    """Whether pairs are those of a grid with these free variables [rows, cols].
 
-
-def _covers(found: IntArray, wanted: IntArray, free: BoolArray) -> bool:
-    """Whether all pairs found are wanted, and all wanted ones of free variables are found."""
-    if not np.isin(found, wanted).all():
+    A pair is known by its lower number and by the step to the higher one.
+    """
+    rows, cols = free.shape
+    row, column = np.divmod(low, cols)
+    right, below = (step == 1) & (column < cols - 1), step == cols
+    around = (step == cols - 1) & (column == 0) & (cols > 2), (step == cols * (rows - 1)) & (row == 0) & (rows > 2)
+    if not (right | below | around[0] | around[1]).all():
         return False
-    missing = np.setdiff1d(wanted, found)
-    return not np.any(free[missing // len(free)] & free[missing % len(free)])
+    sides = [(right, free[:, :-1] & free[:, 1:]), (below, free[:-1] & free[1:])]
+    if around[0].any() or around[1].any():  # a torus
+        sides += [
+            (around[0], (free[:, :1] & free[:, -1:]) & (cols > 2)),
+            (around[1], (free[:1] & free[-1:]) & (rows > 2)),
+        ]
+    for have, wanted in sides:
+        found = np.zeros(free.shape, bool)
+        found.ravel()[low[have]] = True
+        if np.any(wanted & ~found[: wanted.shape[0], : wanted.shape[1]]):
+            return False
+    return True

@@ -44,8 +44,8 @@ class Conditional:
 def children_of(graph: FactorGraph) -> list[int] | None:
     """[F] the variable whose conditional distribution each factor is; None where the graph is no Bayesian network."""
     s = graph.structure
-    if s.num_vars != s.num_factors:
-        return None
+    if s.num_vars != s.num_factors or (s.kinds is not None and not np.isin(s.kinds.kind, (0, NoisyOr.number)).all()):
+        return None  # Tables of other kinds would be made, which may take long.
     try:
         found = conditionals_of(graph, "a drawing", noisy_or=True)
     except ModelError:

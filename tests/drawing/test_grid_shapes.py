@@ -28,5 +28,7 @@ def test_what_is_no_grid() -> None:
         grid.with_factors([([0, 5], PAIR)]),  # a diagonal
         grid.with_factors([([0, 1, 2], ef.Parity())]),
         ef.FactorGraph([2] * 12, [([i, i + 4], PAIR) for i in range(8)]),  # columns without rows
+        grid.with_factors([([0, 3], PAIR)]),  # one row goes round, the others do not
+        grid.with_factors([([3, 4], PAIR)]),  # the end of a row and the begin of the next
     ):
         assert grid_shape(graph) is None
