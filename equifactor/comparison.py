@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equifactor.drawing.html_tables import short
 from equifactor.errors import OptionError, SolveError
 from equifactor.metrics import max_error, mean_error
 from equifactor.options import choices
@@ -134,10 +135,10 @@ class Comparison:
     def heading(self) -> str:
         """What is compared, in words."""
         against = "" if list(self) == [self.reference_title] else f", compared with {self.reference_title}"
-        return f"{self.task} of {self.graph.name or f'{self.graph.num_vars:,} variables'}{against}"
+        return f"{self.task} of {short(self.graph.name or f'{self.graph.num_vars:,} variables')}{against}"
 
     def __repr__(self) -> str:
-        cells = [[" ".join(text.split()) for text in row] for row in self.cells()]
+        cells = [[short(text) for text in row] for row in self.cells()]
         table = aligned(cells, right=range(2, len(cells[0])), rule=True)
         return "\n".join([self.heading(), table, *self.notes])
 
