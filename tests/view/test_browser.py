@@ -153,7 +153,7 @@ def test_solvers_iterations_plan_and_symmetries(browser: Browser) -> None:
         browser.click("#tab-plan")
         assert "width" in browser.wait("return document.querySelector('#panel-plan .figures')?.textContent")
         browser.click("#tab-symmetry")
-        browser.wait("return document.querySelector('#panel-symmetry h3')")
+        browser.wait("return document.querySelector('#panel-symmetry .note:not(.busy)')")
         browser.click("#tab-inspect")
         assert browser.run("return document.querySelector('#colour-by').value") == "marginal"
     browser.complaints()  # The refused solver is one of them.
