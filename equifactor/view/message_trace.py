@@ -36,7 +36,7 @@ _MOVED = 10 * _SAME  # where they move by more than this from one iteration to t
 
 
 @dataclass(frozen=True)
-class Trace:
+class IterationTrace:
     """T iterations of one run over the V variables and X states of the graph."""
 
     solver: str
@@ -47,7 +47,9 @@ class Trace:
     cycle: tuple[int, int] | None  # the period, and the iteration from which on beliefs repeat
 
 
-def trace(graph: FactorGraph, solver: str, *, iterations: int, clock: Clock, progress: Progress | None = None) -> Trace:
+def trace(
+    graph: FactorGraph, solver: str, *, iterations: int, clock: Clock, progress: Progress | None = None
+) -> IterationTrace:
     """Run a solver for MAR and keep every iteration.
 
     Args:
@@ -68,7 +70,8 @@ def trace(graph: FactorGraph, solver: str, *, iterations: int, clock: Clock, pro
     (probe,) = estimates_of(watched, [graph], Task.MAR, context)
     if probe.marginals is None or not seen.beliefs:
         empty = np.zeros((0, int(graph.structure.state_ptr[-1])), np.float32)
-        return Trace(str(method), str(probe.status), empty, np.zeros(0), [], None)
+        why = probe.status if probe.marginals is None else clock.status or seen.status or Status.ITERATION_LIMIT
+        return IterationTrace(str(method), str(why), empty, np.zeros(0), [], None)
     inner = np.concatenate((np.zeros((len(seen.beliefs), 1)), np.ones((len(seen.beliefs), 1)), seen.beliefs), axis=1)
     beliefs = inner[:, probe.marginals.values.astype(np.int64)].astype(np.float32)
     status = seen.status or (clock.status or Status.ITERATION_LIMIT)
@@ -76,7 +79,7 @@ def trace(graph: FactorGraph, solver: str, *, iterations: int, clock: Clock, pro
     moving = [[_named(row, graph, lowered) for row in rows] for rows in seen.moving]
     moving = [[row for row in rows if row["variable"] is not None] for rows in moving]
     cycle = None if status is Status.CONVERGED else find_period(beliefs)
-    return Trace(str(method), str(status), beliefs, np.array(seen.residuals), moving, cycle)
+    return IterationTrace(str(method), str(status), beliefs, np.array(seen.residuals), moving, cycle)
 
 
 def find_period(beliefs: Beliefs32 | FloatArray) -> tuple[int, int] | None:
@@ -85,11 +88,12 @@ def find_period(beliefs: Beliefs32 | FloatArray) -> tuple[int, int] | None:
     They must have gone round twice, and must move: what has settled repeats itself too.
     """
     count = len(beliefs)
-    if count < 6 or np.abs(beliefs[-1] - beliefs[-2]).max(initial=0.0) < _MOVED:
+    if count < 6:
         return None
+    steps = np.abs(np.diff(beliefs[-(count // 3) - 1 :], axis=0)).max(axis=1, initial=0.0)
     back = np.abs(beliefs - beliefs[-1]).max(axis=1, initial=0.0)
     for period in range(2, count // 3 + 1):
-        if back[-1 - period] >= _SAME:
+        if back[-1 - period] >= _SAME or steps[-period:].max() < _MOVED:
             continue
         apart = np.abs(beliefs[period:] - beliefs[:-period]).max(axis=1)
         other = np.flatnonzero(apart >= _SAME)

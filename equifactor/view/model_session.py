@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
     from equifactor.solver import Progress
     from equifactor.view.graph_layout import Places
-    from equifactor.view.message_trace import Trace
+    from equifactor.view.message_trace import IterationTrace
     from equifactor.view.orbits import Orbits
 
 Answer = dict[str, Any]
@@ -279,7 +279,7 @@ class ModelSession:
         # With more time the answer may be another one.
         return self._remember(key, size, make, lambda r: r.status not in (Status.TIME_LIMIT, Status.INTERRUPTED))
 
-    def _trace(self, asked: Question, text: str) -> Trace:
+    def _trace(self, asked: Question, text: str) -> IterationTrace:
         from equifactor.view.message_trace import trace
 
         evidence, seconds = self._evidence_of(asked), seconds_of(asked, MOST_SECONDS)
@@ -287,14 +287,14 @@ class ModelSession:
         if not isinstance(iterations, int) or isinstance(iterations, bool) or not 1 <= iterations <= 10_000:
             raise OptionError(f"iterations must be a whole number from 1 to 10000, found {brief(iterations)}")
 
-        def make() -> Trace:
+        def make() -> IterationTrace:
             turn = self._turn(asked, "trace", text)
             return trace(self._given(evidence), text, iterations=iterations, clock=Clock(seconds), progress=turn)
 
         size = iterations * float(self.graph.structure.state_ptr[-1])
         return self._remember(("trace", text, _key(evidence), iterations), min(size, _KEPT / 3), make)
 
-    def _likeliest(self, found: Trace) -> np.ndarray:
+    def _likeliest(self, found: IterationTrace) -> np.ndarray:
         """[T, V] in every iteration, the probability of the state that is most probable in the last one."""
         if not len(found.beliefs):
             return np.zeros((0, self.graph.num_vars))

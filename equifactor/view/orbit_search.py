@@ -10,10 +10,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.typing import IntArray
+if TYPE_CHECKING:
+    from equifactor.typing import IntArray
 
 
 def generators_within(seconds: float, colours: IntArray, edges: IntArray) -> IntArray | None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _SECONDS = 20.0  # for all answers together
 _EACH = 5.0  # for one
+_QUICK = 0.02  # A solver that took longer is not asked again for all single observations.
 _MOST_VARIABLES = 60  # of a model whose single observations are all answered
 _MOST_FACTORS = 2000  # whose tables are in the file
 _MOST_STEPS = 4e5  # numbers of all iterations of a run that are in the file
@@ -114,6 +115,9 @@ def _model_answers(page: ModelSession, progress: Progress | None) -> dict[str, A
     for n, (what, name, evidence) in enumerate(wanted):
         if clock.stopped:
             break
+        known = data["solve"].get(_key(name, start), {"seconds": 0.0})
+        if name != first and evidence is not start and known["seconds"] > _QUICK:
+            continue
         if progress is not None:
             progress(n, len(wanted), name)
         asked = {"solver": name, "evidence": evidence, "seconds": min(_EACH, max(0.5, clock.left))}
