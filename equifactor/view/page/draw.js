@@ -139,16 +139,16 @@ function drawArrows(context, camera, { model, look }, factors) {
   context.fill(path);
 }
 
-function drawFactors(context, camera, { model, look }, factors) {
+function drawFactors(context, camera, { model, paint, look }, factors) {
   const size = factorHalf(camera);
-  const batches = new Batches((kind, path) => {
-    context.fillStyle = look.kinds.get(kind).colour;
+  const batches = new Batches((colour, path) => {
+    context.fillStyle = colour;
     context.fill(path);
   });
   for (const f of factors) {
-    const { outline } = look.kinds.get(model.kinds[f]);
+    const { outline, colour } = look.kinds.get(model.kinds[f]);
     const [px, py] = [camera.screenX(model.factorX[f]), camera.screenY(model.factorY[f])];
-    traceOutline(batches.path(model.kinds[f]), outline, px, py, size);
+    traceOutline(batches.path(paint.factorColour?.(f) ?? colour), outline, px, py, size);
   }
   batches.finish();
 }

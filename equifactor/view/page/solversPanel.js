@@ -19,7 +19,7 @@ export function solversPanel(panel) {
       { class: "note" },
       "The first solver is what the others are compared with. A click on a name puts its marginals on the graph.",
     ),
-    element("div", { style: { height: "12px" } }),
+    element("div", { class: "gap-small" }),
     list,
     adder(),
     worst,
