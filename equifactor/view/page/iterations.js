@@ -217,7 +217,7 @@ function movingParts(t, stage) {
   if (!list.length) return [];
   const { model } = state;
   return [
-    element("h3", {}, "Messages that move most, ", nameOf(solver)),
+    element("h2", { class: "minor" }, "Messages that move most, ", nameOf(solver)),
     element(
       "ul",
       { class: "items" },

@@ -74,10 +74,7 @@ function plainPaint() {
 /** Two states: from one colour over grey to the other. More: the colour of the winner, paler the less sure it is. */
 function distributionPaint(winnerOf, legend, value) {
   const { model } = state;
-  const hues = Math.min(
-    MAX_HUES,
-    Math.max(2, ...(model.common ? [model.common.length] : model.states.map((s) => s.length))),
-  );
+  const hues = Math.min(MAX_HUES, Math.max(2, model.mostStates));
   const palette = scaleColours("diverging", DIVERGING);
   const grey = cssColour("--neutral");
   for (let h = 0; h < hues && !model.allBinary; h++) {

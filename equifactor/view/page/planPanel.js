@@ -33,7 +33,7 @@ export function planPanel(panel, stage) {
     const { plan } = state;
     fill(
       panel,
-      element("div", { class: "figures" }, planFigures(plan)),
+      element("dl", { class: "figures" }, planFigures(plan)),
       element("p", { class: "status note" }, plan.text),
     );
     if (!plan.order.length) {

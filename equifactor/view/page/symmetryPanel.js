@@ -40,7 +40,8 @@ export function symmetryPanel(panel, stage) {
       element("p", { class: "note" }, reply.text),
       reply.complete === false &&
         element("p", { class: "note" }, "The search was cut short: there may be more symmetries than these."),
-      alike.length > 0 && element("h3", {}, `${counted(alike.length, "orbit")} of two or more variables`),
+      alike.length > 0 &&
+        element("h2", { class: "minor" }, `${counted(alike.length, "orbit")} of two or more variables`),
       element(
         "ul",
         { class: "items" },
