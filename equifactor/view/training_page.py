@@ -11,7 +11,7 @@ from equifactor.errors import OptionError, brief
 from equifactor.training.training_log import TrainingLog
 
 if TYPE_CHECKING:
-    from equifactor.view.model_session import Answer
+    from equifactor.view.model_picture import Answer
 
 
 class TrainingLogs:

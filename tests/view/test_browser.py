@@ -19,6 +19,7 @@ from equifactor.io import write_graph
 from equifactor.view.model_session import ModelSession
 from equifactor.view.page_export import export
 from equifactor.view.page_server import PageServer
+from equifactor.view.results_page import ResultsFolder
 from equifactor.view.training_page import TrainingLogs
 from equifactor.view.viewer import Page, Viewer
 
@@ -153,7 +154,7 @@ def test_solvers_iterations_plan_and_symmetries(browser: Browser) -> None:
         browser.click("#tab-plan")
         assert "width" in browser.wait("return document.querySelector('#panel-plan .figures')?.textContent")
         browser.click("#tab-symmetry")
-        browser.wait("return document.querySelector('#panel-symmetry h3')")
+        browser.wait("return document.querySelector('#panel-symmetry .note:not(.busy)')")
         browser.click("#tab-inspect")
         assert browser.run("return document.querySelector('#colour-by').value") == "marginal"
     browser.complaints()  # The refused solver is one of them.
@@ -304,3 +305,32 @@ def test_training_logs_grow_while_they_are_watched(browser: Browser, tmp_path: P
         assert browser.run("return document.querySelectorAll('.u-over').length") == 2
         log.write_text("".join(lines))
         browser.wait("return document.querySelector('.items').textContent.includes('30 rows')")
+
+
+def test_results_lead_into_a_model_and_back(browser: Browser, tmp_path: Path) -> None:
+    common = {"collection": "grids", "family": "grids", "task": "MAR", "time_limit": 5.0, "status": "converged"}
+    (tmp_path / "grids").mkdir()
+    rows = []
+    for n in range(3):
+        write_graph(ef.generators.ising_grid(2, 3, seed=n), tmp_path / "grids" / f"grid{n}.uai")
+        for solver in ("bp", "trw"):
+            row = {
+                "instance": f"grid{n}",
+                "solver": solver,
+                "seconds": 0.1 + n,
+                "score": 90.0 - n,
+                "error": 0.1 / (n + 1),
+            }
+            rows.append({**common, **row, "overrun": 0.0, "split": None})
+    (tmp_path / "results.json").write_text(json.dumps({"command": "equifactor evaluate", "rows": rows}))
+    with served(ResultsFolder(tmp_path, tmp_path / "grids")) as url:
+        browser.open(url)
+        assert browser.run("return document.querySelectorAll('.scatter .point').length") == 3
+        assert browser.run("return document.querySelectorAll('.u-over').length") == 1
+        browser.click("section:last-child th:nth-child(2) button")
+        assert browser.run("return document.querySelector('[aria-sort]').ariaSort") == "ascending"
+        browser.click("section:last-child td .link")
+        browser.wait("return document.documentElement.dataset.ready === 'model'")
+        assert "grid" in browser.run("return document.querySelector('#title').textContent")
+        browser.click("#back")
+        browser.wait("return document.documentElement.dataset.ready === 'results'")

@@ -39,9 +39,9 @@ function statusLine(run, reply) {
   if (!reply) return element("span", { class: "muted busy" }, "Solving …");
   const rounds = reply.iterations ? `, ${reply.iterations} iterations` : "";
   return [
-    element("span", { class: `chip ${statusTone(run)}` }, reply.status),
-    " ",
     nameOf(run.text, { class: "mono" }),
+    " ",
+    element("span", { class: `chip ${statusTone(run)}` }, reply.status),
     element("span", { class: "muted", "data-figure": "milliseconds" }, ` ${formatSeconds(run.seconds)}${rounds}`),
     reply.message && element("div", { class: "muted" }, reply.message),
   ];

@@ -58,7 +58,7 @@ export class Backing {
   /** Draws the graph for a view. */
   render(camera, ratio, scene) {
     this.isLarge = scene.model.numVariables + scene.model.numFactors > LARGE;
-    this.content = scene.model.bounds;
+    this.content = widened(scene.model.bounds);
     this.marginX = this.isLarge ? Math.round(camera.width * BEYOND) : 0;
     this.marginY = this.isLarge ? Math.round(camera.height * BEYOND) : 0;
     const wide = Object.assign(Object.create(Camera.prototype), camera);
@@ -89,4 +89,9 @@ export class Backing {
       height,
     );
   }
+}
+
+/** The bounds with the circles at the border in them. */
+function widened({ left, right, top, bottom }) {
+  return { left: left - 1, right: right + 1, top: top - 1, bottom: bottom + 1 };
 }

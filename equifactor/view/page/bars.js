@@ -39,10 +39,12 @@ export class StateBars {
       row.button.disabled = !canObserve(this.variable, index);
       row.button.title = row.button.disabled ? "" : pressed ? "Click to release" : "Click to observe";
       row.fills.forEach((bar, i) => {
-        bar.style.transform = `scaleX(${this.runs[i].reply?.marginals?.[this.variable][index] ?? 0})`;
+        const p = this.runs[i].reply?.marginals?.[this.variable][index];
+        bar.style.transform = `scaleX(${p ?? 0})`;
+        if (row.numbers[i]) row.numbers[i].textContent = formatProbability(p);
       });
-      const main = shown?.reply?.marginals?.[this.variable][index];
-      row.value.textContent = formatProbability(main);
+      row.map.hidden = state.map?.states[this.variable] !== index;
+      row.value.textContent = formatProbability(shown?.reply?.marginals?.[this.variable][index]);
       row.value.classList.toggle("busy", Boolean(shown?.pending));
     });
     this.note.textContent = this.#reason();
@@ -61,7 +63,9 @@ export class StateBars {
       const colour = many ? hueOf(state.runs.indexOf(run)) : stateColour(this.variable, index);
       return element("span", { class: "fill", style: { "background-color": colour, transform: "scaleX(0)" } });
     });
+    const numbers = many ? fills.map(() => element("small", { class: "muted" })) : [];
     const value = element("span", { class: "value" });
+    const map = element("span", { class: "chip", title: "This state is part of the most probable assignment" }, "MAP");
     const button = element(
       "button",
       {
@@ -71,11 +75,11 @@ export class StateBars {
         "data-state": index,
         onclick: () => observe(this.variable, index),
       },
-      nameOf(name, { class: "name" }),
+      element("span", { class: "row" }, nameOf(name, { class: "name" }), map),
       value,
-      fills.map((bar) => element("span", { class: "track" }, bar)),
+      fills.map((bar, i) => element("span", { class: "bar" }, element("span", { class: "track" }, bar), numbers[i])),
     );
-    return { button, value, fills };
+    return { button, value, map, fills, numbers };
   }
 }
 

@@ -57,7 +57,7 @@ export class Camera {
     const width = bounds.right - bounds.left + 1.6;
     const height = bounds.bottom - bounds.top + 1.6;
     const above = 56;
-    const scale = Math.min((this.width - 24) / width, (this.height - above - 20) / height, 120);
+    const scale = Math.min((this.width - 24) / width, (this.height - above - 20) / height, 100);
     this.farthest = Math.min(scale * 0.4, 8);
     const shift = (above - 20) / 2 / scale;
     this.moveTo((bounds.left + bounds.right) / 2, (bounds.top + bounds.bottom) / 2 - shift, scale, glide);

@@ -76,7 +76,7 @@ export class Curves {
     return {
       width,
       height: height ?? HEIGHT,
-      padding: [8, 10, 0, 0],
+      padding: [8, 16, 0, 0],
       legend: { show: false },
       cursor: { drag: { setScale: false, x: false, y: false }, points: { size: 7 } },
       scales: { x: { time: false, distr: logX ? 3 : 1 }, y: { distr: logY ? 3 : 1 } },

@@ -7,6 +7,7 @@
 import { Batches } from "./batches.js";
 import { mixed } from "./colours.js";
 import { cssColour } from "./dom.js";
+import { drawGridImage } from "./gridImage.js";
 import { drawNames } from "./names.js";
 import { shapeOf, traceOutline } from "./shapes.js";
 import { state } from "./store.js";
@@ -16,7 +17,7 @@ const HALF = 0.085; // of a factor's square
 const EDGES_FROM = 3.5; // pixels per unit below which edges are a grey soup
 const FACTORS_FROM = 15;
 const TILES_BELOW = 11; // a grid becomes an image
-const NAMES_FROM = 34;
+const NAMES_FROM = 25;
 const NAMES_IN_GRIDS_FROM = 64; // the place under a circle is another factor's
 const ARROW = 9;
 
@@ -37,16 +38,22 @@ export function lookNow(model) {
 export function drawGraph(context, camera, scene) {
   const { model } = scene;
   context.clearRect(0, 0, camera.width, camera.height);
+  const isImage = model.layout === "grid" && camera.scale < TILES_BELOW;
+  if (isImage) drawGridImage(context, camera, scene);
+  else drawFactorGraph(context, camera, scene);
+  drawObserved(context, camera, scene);
+}
+
+function drawFactorGraph(context, camera, scene) {
+  const { model } = scene;
   const factors = visibleFactors(camera, model);
-  const isImage = model.layout === "grid" && tileSize(camera, model) > 0;
-  if (camera.scale >= EDGES_FROM && !isImage) drawEdges(context, camera, scene, factors);
+  if (camera.scale >= EDGES_FROM) drawEdges(context, camera, scene, factors);
   if (camera.scale >= FACTORS_FROM) {
     if (model.children) drawArrows(context, camera, scene, factors);
     drawFactors(context, camera, scene, factors);
   }
   const variables = visibleVariables(camera, model);
   drawVariables(context, camera, scene, variables);
-  drawObserved(context, camera, scene, variables);
   if (camera.scale >= (model.layout === "grid" ? NAMES_IN_GRIDS_FROM : NAMES_FROM)) {
     drawNames(context, camera, scene, variables, variableRadius(camera));
   }
@@ -65,17 +72,11 @@ export function drawOverlay(context, camera, scene, hovered) {
 
 /** Radius of a variable in pixels. */
 export function variableRadius(camera) {
-  return Math.max(1.1, Math.min(RADIUS * camera.scale, 34));
+  return Math.max(1.1, Math.min(RADIUS * camera.scale, 26));
 }
 
 function factorHalf(camera) {
   return Math.min(HALF * camera.scale, 8);
-}
-
-/** Far away a grid is an image, and circles of other graphs are dots: the side of a square, or 0 for circles. */
-function tileSize(camera, model) {
-  if (model.layout === "grid") return camera.scale < TILES_BELOW ? camera.scale * 0.9 : 0;
-  return variableRadius(camera) < 2.2 ? 2 * variableRadius(camera) : 0;
 }
 
 function visibleVariables(camera, model) {
@@ -139,35 +140,35 @@ function drawArrows(context, camera, { model, look }, factors) {
   context.fill(path);
 }
 
-function drawFactors(context, camera, { model, look }, factors) {
+function drawFactors(context, camera, { model, paint, look }, factors) {
   const size = factorHalf(camera);
-  const batches = new Batches((kind, path) => {
-    context.fillStyle = look.kinds.get(kind).colour;
+  const batches = new Batches((colour, path) => {
+    context.fillStyle = colour;
     context.fill(path);
   });
   for (const f of factors) {
-    const { outline } = look.kinds.get(model.kinds[f]);
+    const { outline, colour } = look.kinds.get(model.kinds[f]);
     const [px, py] = [camera.screenX(model.factorX[f]), camera.screenY(model.factorY[f])];
-    traceOutline(batches.path(model.kinds[f]), outline, px, py, size);
+    traceOutline(batches.path(paint.factorColour?.(f) ?? colour), outline, px, py, size);
   }
   batches.finish();
 }
 
 function drawVariables(context, camera, { model, paint, look }, variables) {
   const radius = variableRadius(camera);
-  const tile = tileSize(camera, model);
+  const isDot = radius < 2.2;
   context.lineWidth = radius > 9 ? 1.25 : 0.75;
   context.strokeStyle = look.rim;
   const batches = new Batches((colour, path) => {
     context.fillStyle = paint.palette[colour];
     context.fill(path);
-    if (radius >= 2.2 && !tile) context.stroke(path);
+    if (!isDot) context.stroke(path);
   });
   for (const v of variables) {
     const path = batches.path(paint.bucket[v]);
     const [px, py] = [camera.screenX(model.x[v]), camera.screenY(model.y[v])];
-    if (tile) {
-      path.rect(px - tile / 2, py - tile / 2, tile, tile);
+    if (isDot) {
+      path.rect(px - radius, py - radius, 2 * radius, 2 * radius);
     } else {
       path.moveTo(px + radius, py);
       path.arc(px, py, radius, 0, 2 * Math.PI);
@@ -176,17 +177,16 @@ function drawVariables(context, camera, { model, paint, look }, variables) {
   batches.finish();
 }
 
-function drawObserved(context, camera, { model, look }, variables) {
+function drawObserved(context, camera, { model, look }) {
   if (!state.evidence.size && !state.fixed.size) return;
   const radius = variableRadius(camera);
-  const rings = new Path2D();
-  for (const v of variables) {
-    if (state.evidence.has(v) || state.fixed.has(v))
-      addRing(rings, camera, model, v, radius + Math.min(2, radius * 0.3));
-  }
+  const batches = new Batches((_, path) => context.stroke(path));
   context.strokeStyle = look.ink;
   context.lineWidth = Math.min(3.5, Math.max(1.2, radius * 0.28));
-  context.stroke(rings);
+  for (const v of new Set([...state.evidence.keys(), ...state.fixed.keys()])) {
+    addRing(batches.path(0), camera, model, v, radius + Math.min(2, radius * 0.3));
+  }
+  batches.finish();
 }
 
 function drawMark(context, camera, { model, look }, node, width, alpha) {

@@ -40,13 +40,13 @@ export function formatSeconds(seconds) {
 /** Bytes in the largest fitting unit. */
 export function formatBytes(bytes) {
   if (!Number.isFinite(bytes)) return "–";
-  const units = ["bytes", "kB", "MB", "GB", "TB", "PB"];
+  const units = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
   let unit = 0;
-  while (bytes >= 1000 && unit < units.length - 1) {
-    bytes /= 1000;
+  while (bytes >= 1024 && unit < units.length - 1) {
+    bytes /= 1024;
     unit += 1;
   }
-  return `${unit ? bytes.toPrecision(3) : bytes} ${units[unit]}`;
+  return `${unit ? Number(bytes.toPrecision(3)) : bytes} ${units[unit]}`;
 }
 
 /** A count, with thin spaces between thousands; very large ones as powers of ten. */

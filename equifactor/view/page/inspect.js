@@ -76,7 +76,7 @@ function variableParts(variable, bars, stage) {
     solverKeys(),
     bars.element,
     gapLine(variable),
-    element("h3", {}, counted(factors.length, "factor")),
+    element("h2", { class: "minor" }, counted(factors.length, "factor")),
     element(
       "ul",
       { class: "items" },
@@ -110,7 +110,7 @@ function factorParts(factor, stage) {
       element("span", { class: "muted small" }, `${model.kinds[factor]}, factor ${factor}`),
     ),
     factorTable(factor),
-    element("h3", {}, counted(model.arity(factor), "variable")),
+    element("h2", { class: "minor" }, counted(model.arity(factor), "variable")),
     element(
       "ul",
       { class: "items" },
@@ -174,7 +174,7 @@ function observations(stage) {
     ),
   );
   return [
-    element("h3", {}, evidence.size ? `Observed: ${evidence.size}` : "Nothing is observed"),
+    element("h2", { class: "minor" }, evidence.size ? `Observed: ${evidence.size}` : "Nothing is observed"),
     element("ul", { class: "items observed" }, items),
     evidence.size > 0 && clear,
   ];

@@ -7,7 +7,7 @@ import { evidenceBody } from "./evidence.js";
 import { formatDifference } from "./format.js";
 import { mostProbable } from "./paint.js";
 import { Player } from "./player.js";
-import { emit, on, state } from "./store.js";
+import { emit, on, shownTrace, state } from "./store.js";
 
 const ITERATIONS = 200;
 const SETTLED = 1e-3; // a residual below which a run counts as settled
@@ -37,11 +37,13 @@ export function iterationsPanel(panel, stage) {
     run,
   );
   const body = element("div", {});
+  const chooser = element("div", { class: "row wrap" });
   const moving = element("div", {});
   const player = new Player("iterations", (t) => moveTo(t));
   let curves = null;
   let wait = 0;
   let stale = true;
+  let isOpen = false;
   panel.append(form, body);
 
   async function load() {
@@ -59,6 +61,7 @@ export function iterationsPanel(panel, stage) {
       }
     }
     state.traces = traces;
+    state.traceShown = 0;
     state.marginalsAt = null;
     fill(
       body,
@@ -67,7 +70,7 @@ export function iterationsPanel(panel, stage) {
       ),
     );
     if (!traces.length) return emit("colours");
-    body.append(element("div", { style: { height: "10px" } }), player.element);
+    body.append(element("div", { class: "gap-small" }), player.element);
     curves = new Curves(body, {
       xLabel: "iteration",
       yLabel: "residual",
@@ -83,19 +86,21 @@ export function iterationsPanel(panel, stage) {
         moveTo(Math.round(x) - 1);
       },
     });
-    body.append(...traces.map(verdict), moving);
-    state.colourBy = "iteration";
+    body.append(chooser, ...traces.map(verdict), moving);
     moveTo(0);
   }
 
   function moveTo(t) {
     const last = Math.max(...state.traces.map((trace) => trace.iterations)) - 1;
     state.iteration = Math.min(Math.max(0, t), last);
-    const own = Math.min(state.iteration, state.traces[0].iterations - 1);
+    const trace = shownTrace();
+    const own = Math.min(state.iteration, trace.iterations - 1);
     state.marginalsAt = null;
-    state.highlight = state.traces[0].moving?.[own] ?? [];
+    state.highlight = isOpen ? (trace.moving?.[own] ?? []) : [];
+    if (isOpen) state.colourBy = "iteration";
     player.set(last, state.iteration, `${state.iteration + 1} of ${last + 1}`);
     curves?.moveCursor();
+    refill(chooser, ...traceChoices(() => moveTo(state.iteration)));
     refill(moving, ...movingParts(own, stage));
     emit("colours");
     emit("highlight");
@@ -105,10 +110,10 @@ export function iterationsPanel(panel, stage) {
 
   /** Beliefs in full of the iteration where the slider rests. */
   async function loadMarginals(t) {
-    const [trace] = state.traces;
+    const trace = shownTrace();
     try {
       const reply = await postJson("api/trace/at", { solver: trace.solver, evidence: trace.evidence, t });
-      if (state.traces[0] !== trace || Math.min(state.iteration, trace.iterations - 1) !== t) return;
+      if (shownTrace() !== trace || Math.min(state.iteration, trace.iterations - 1) !== t) return;
       state.marginalsAt = reply.marginals;
       emit("colours");
     } catch {
@@ -126,10 +131,12 @@ export function iterationsPanel(panel, stage) {
   on("theme", () => curves?.draw());
   return {
     opened() {
+      isOpen = true;
       if (stale) load();
       else if (state.traces.length) moveTo(state.iteration);
     },
     closed() {
+      isOpen = false;
       player.stop();
       state.highlight = [];
       emit("highlight");
@@ -171,18 +178,46 @@ function verdict({ solver, residuals, iterations, cycle }) {
   if (cycle) {
     const circle = cycle.period === 1 ? "jumps" : `goes in circles of ${cycle.period} iterations`;
     about = ` ${circle} from iteration ${cycle.since + 1} on: its messages come back instead of settling.`;
+  } else if (iterations < ITERATIONS && end >= SETTLED) {
+    about = ` ends after ${iterations} iterations; its last residual is ${formatDifference(end)}.`;
   } else if (end < SETTLED) {
     about = ` settles: its last residual is ${formatDifference(end)} after ${iterations} iterations.`;
   }
   return element("p", { class: "note" }, nameOf(solver, { class: "mono" }), about);
 }
 
+/** Of two runs, which one is on the graph. */
+function traceChoices(changed) {
+  if (state.traces.length < 2) return [];
+  const choose = (index) => {
+    state.traceShown = index;
+    changed();
+  };
+  return [
+    element("span", { class: "muted small" }, "On the graph:"),
+    state.traces.map((trace, i) =>
+      element(
+        "button",
+        {
+          type: "button",
+          class: "small",
+          "aria-pressed": String(i === state.traceShown),
+          "data-focus": `trace-${i}`,
+          onclick: () => choose(i),
+        },
+        nameOf(trace.solver),
+      ),
+    ),
+  ];
+}
+
 function movingParts(t, stage) {
-  const list = state.traces[0].moving?.[t] ?? [];
+  const { solver, moving } = shownTrace();
+  const list = moving?.[t] ?? [];
   if (!list.length) return [];
   const { model } = state;
   return [
-    element("h3", {}, "Messages that move most, ", nameOf(state.traces[0].solver)),
+    element("h2", { class: "minor" }, "Messages that move most, ", nameOf(solver)),
     element(
       "ul",
       { class: "items" },

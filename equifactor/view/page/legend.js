@@ -25,7 +25,7 @@ function stateParts() {
   const { model } = state;
   if (model.allBinary)
     return [ramp(model.common?.[0] ?? "first state", "diverging", model.common?.[1] ?? "second state")];
-  const most = Math.min(MOST_STATES, model.common?.length ?? Math.max(...model.states.map((names) => names.length)));
+  const most = Math.min(MOST_STATES, model.mostStates);
   const items = Array.from({ length: most }, (_, s) => swatchItem(hueOf(s), model.common?.[s] ?? `state ${s + 1}`));
   return [element("ul", {}, items), element("span", { class: "muted" }, "paler: less sure")];
 }

@@ -57,6 +57,10 @@ export class Model {
     this.layout = reply.layout;
     /** @type {?number[]} in a Bayesian network the variable whose distribution each factor is */
     this.children = factors.children ?? null;
+    this.mostStates = (this.common ? [this.common] : this.states).reduce(
+      (most, names) => Math.max(most, names.length),
+      0,
+    );
     this.allBinary = this.names.every((_, variable) => this.stateNames(variable).length === 2);
     this.kindNames = [...new Set(this.kinds)].sort();
     this.drawn = Uint8Array.from({ length: this.numFactors }, (_, f) => (this.arity(f) > 1 ? 1 : 0));

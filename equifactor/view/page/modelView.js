@@ -27,7 +27,7 @@ export async function modelView(content) {
   fill(content, element("div", { class: "model" }, element("div", { class: "column" }, holder, legend), side));
   state.model = new Model(await fetchJson("api/graph"));
   const summary = `${counted(state.model.numVariables, "variable")}, ${counted(state.model.numFactors, "factor")}`;
-  document.getElementById("summary").textContent = state.session.summary ?? summary;
+  document.getElementById("summary").textContent = state.session.summary?.replace(/^[^:,]*: /, "") ?? summary;
   state.evidence = new Map(Object.entries(state.session.evidence ?? {}).map(([v, s]) => [Number(v), s]));
   state.fixed = new Map(Object.entries(state.session.fixed ?? {}).map(([v, s]) => [Number(v), s]));
   // An exported file has its solvers in it, and all of them are shown.
@@ -81,10 +81,10 @@ function sidePanels(side, stage) {
       panel: panels.iterations,
       ...borrowing(iterationsPanel(panels.iterations, stage)),
     },
-    { name: "plan", title: "Elimination", panel: panels.plan, ...borrowing(planPanel(panels.plan, stage)) },
+    { name: "plan", title: "Plan", panel: panels.plan, ...borrowing(planPanel(panels.plan, stage)) },
     {
       name: "symmetry",
-      title: "Symmetry",
+      title: "Symmetries",
       panel: panels.symmetry,
       ...borrowing(symmetryPanel(panels.symmetry, stage)),
     },

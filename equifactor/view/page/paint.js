@@ -2,13 +2,14 @@
  * What the colours of variables say. A paint gives every variable a place in a list of colours, so that drawing can
  * go through the graph colour by colour.
  *
- * @typedef {{bucket: Uint16Array, palette: string[], legend: Object, value: (variable: number) => string}} Paint
+ * @typedef {{bucket: Uint16Array, palette: string[], legend: Object, value: (variable: number) => string,
+ *   factorColour?: (factor: number) => ?string}} Paint `value` is what a colour says in words and numbers.
  */
 
 import { hueOf, mixed, scaleColours } from "./colours.js";
 import { cssColour } from "./dom.js";
 import { formatDifference, formatProbability } from "./format.js";
-import { shownRun, state } from "./store.js";
+import { shownRun, shownTrace, state } from "./store.js";
 
 const DIVERGING = 65;
 const LEVELS = 33;
@@ -73,10 +74,7 @@ function plainPaint() {
 /** Two states: from one colour over grey to the other. More: the colour of the winner, paler the less sure it is. */
 function distributionPaint(winnerOf, legend, value) {
   const { model } = state;
-  const hues = Math.min(
-    MAX_HUES,
-    Math.max(2, ...(model.common ? [model.common.length] : model.states.map((s) => s.length))),
-  );
+  const hues = Math.min(MAX_HUES, Math.max(2, model.mostStates));
   const palette = scaleColours("diverging", DIVERGING);
   const grey = cssColour("--neutral");
   for (let h = 0; h < hues && !model.allBinary; h++) {
@@ -116,10 +114,10 @@ function mapPaint() {
 }
 
 function iterationPaint() {
-  const [trace] = state.traces;
+  const trace = shownTrace();
   const legend = { kind: "states", title: `${trace.solver}, iteration ${state.iteration + 1}` };
   if (state.marginalsAt) return { ...marginalPaint(state.marginalsAt), legend };
-  const at = trace.beliefs?.[state.iteration];
+  const at = trace.beliefs?.[Math.min(state.iteration, trace.iterations - 1)];
   if (!at) return plainPaint();
   // Only the probability of the final winner is known here: with two states the other one has the rest.
   const value = (v) => `${state.model.stateNames(v)[trace.winners[v]]} ${at[v].toFixed(3)}`;
@@ -181,7 +179,11 @@ function orbitPaint() {
   const palette = [cssColour("--neutral"), ...Array.from({ length: hues }, (_, h) => hueOf(h))];
   const bucket = Uint16Array.from(ranks, (rank) => (sizes[rank] > 1 ? 1 + (rank % hues) : 0));
   const value = (v) => (sizes[ranks[v]] > 1 ? `one of ${sizes[ranks[v]]} interchangeable variables` : "like no other");
-  return { bucket, palette, legend: { kind: "orbits", title: "Orbits", sizes: sizes.slice(0, 6) }, value };
+  const legend = { kind: "orbits", title: "Orbits", sizes: sizes.slice(0, 6) };
+  const factors = orbitsBySize(state.symmetries.factors);
+  const factorHues = Array.from({ length: MAX_HUES }, (_, h) => hueOf(h));
+  const factorColour = (f) => (factors.sizes[factors.ranks[f]] > 1 ? factorHues[factors.ranks[f] % MAX_HUES] : null);
+  return { bucket, palette, legend, value, factorColour };
 }
 
 /** Orbits from the largest to the smallest: the rank of each node's orbit, and their sizes and members. */

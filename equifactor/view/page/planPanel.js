@@ -18,6 +18,7 @@ export function planPanel(panel, stage) {
   const now = element("p", { class: "note" });
   let curves = null;
   let stale = true;
+  let isOpen = false;
 
   async function load() {
     stale = false;
@@ -32,12 +33,14 @@ export function planPanel(panel, stage) {
     const { plan } = state;
     fill(
       panel,
-      element("div", { class: "figures" }, planFigures(plan)),
+      element("dl", { class: "figures" }, planFigures(plan)),
       element("p", { class: "status note" }, plan.text),
-      element("div", { style: { height: "12px" } }),
-      player.element,
-      now,
     );
+    if (!plan.order.length) {
+      state.plan = null; // Without an order there are no steps to colour by.
+      return emit("colours");
+    }
+    panel.append(element("div", { class: "gap-small" }), player.element, now);
     curves = new Curves(panel, {
       xLabel: "step",
       yLabel: "variables",
@@ -49,12 +52,12 @@ export function planPanel(panel, stage) {
         moveTo(Math.round(x));
       },
     });
-    state.colourBy = "step";
     moveTo(plan.order.length);
   }
 
   function moveTo(step) {
     const { order, induced } = state.plan;
+    if (isOpen) state.colourBy = "step";
     state.step = Math.min(Math.max(0, step), order.length);
     player.set(order.length, state.step, `${state.step} of ${order.length}`);
     curves?.moveCursor();
@@ -84,10 +87,14 @@ export function planPanel(panel, stage) {
   on("theme", () => curves?.draw());
   return {
     opened() {
+      isOpen = true;
       if (stale) load();
       else if (state.plan) moveTo(state.step);
     },
-    closed: () => player.stop(),
+    closed() {
+      isOpen = false;
+      player.stop();
+    },
   };
 }
 

@@ -3,30 +3,42 @@
 import { fetchJson, isExport, postJson } from "./api.js";
 import { Curves } from "./curves.js";
 import { element, fill } from "./dom.js";
-import { formatCell, formatSeconds } from "./format.js";
+import { counted, formatCell, formatSeconds } from "./format.js";
 import { scatterPlot } from "./scatter.js";
 import { sortableTable } from "./sortable.js";
 import { on } from "./store.js";
 
+const PAUSE_OF_RESULTS = 5000; // milliseconds
 const MEASURES = { error: "error", score: "score", seconds: "seconds" };
 
 /** @param {HTMLElement} content */
 export async function resultsView(content) {
   const report = element("div", { class: "report" });
   fill(content, report);
-  const results = await fetchJson("api/results");
+  let shown = null;
+  /** A comparison may still be going on: what is new is shown. */
+  async function look() {
+    const results = await fetchJson("api/results");
+    if (shown === null || results.updated !== shown) fill(report, ...reportParts(results));
+    shown = results.updated;
+    if (!isExport()) setTimeout(() => look().catch(() => {}), PAUSE_OF_RESULTS);
+  }
+  await look();
+}
+
+function reportParts(results) {
   const { tables = [], curves = [], models = [] } = results;
-  document.getElementById("summary").textContent =
-    `${models.length} models${results.updated ? `, ${results.updated}` : ""}`;
+  const when = results.updated ? `, ${String(results.updated).slice(0, 16).replace("T", " ")} UTC` : "";
+  document.getElementById("summary").textContent = `${counted(models.length, "model")}${when}`;
   labelRuns(models);
-  report.append(...tables.map((table) => section(table.title, sortableTable(table.columns, table.rows))));
+  const parts = joinedTables(tables).map((table) => section(table.title, sortableTable(table.columns, table.rows)));
   const pairs = element("div", { class: "pairs" });
-  report.append(pairs);
   if (curves.length) pairs.append(curveSection(curves, results));
   if (solversOf(models).length > 1) pairs.append(comparison(models));
-  if (models.length) report.append(modelList(models));
-  if (!report.textContent)
-    report.append(section("Nothing yet", element("p", { class: "note" }, "This folder holds no results yet.")));
+  if (pairs.childElementCount) parts.push(pairs);
+  if (models.length) parts.push(modelList(models));
+  const nothing = section("Nothing yet", element("p", { class: "note" }, "This folder holds no results yet."));
+  return parts.length ? parts : [nothing];
 }
 
 /** Opens a model of the collection in this page. */
@@ -45,7 +57,7 @@ function section(title, ...parts) {
 
 function curveSection(curves, results) {
   const label = results.score_label ?? "score";
-  const place = section(`${label[0].toUpperCase()}${label.slice(1)} against time`);
+  const place = section("Score against time");
   const positive = curves.every((curve) => curve.score.every((value) => value === null || value > 0));
   requestAnimationFrame(() => {
     const drawn = new Curves(place, {
@@ -79,6 +91,14 @@ function labelRuns(models) {
     const limit = limits && row.time_limit ? `, ${formatSeconds(row.time_limit)}` : "";
     row.label = `${row.solver}${tasks ? `, ${row.task}` : ""}${limit}`;
   }
+}
+
+/** Tables of the same columns become one, with the title of each before its rows: so solvers can be sorted, too. */
+function joinedTables(tables) {
+  const alike = tables.every((table) => String(table.columns) === String(tables[0].columns));
+  if (tables.length < 2 || !alike) return tables;
+  const rows = tables.flatMap((table) => table.rows.map((row) => [table.title, ...row]));
+  return [{ title: "Scores", columns: ["run", ...tables[0].columns], rows }];
 }
 
 /** Two solvers and a measure to choose, and a point for every model. */

@@ -41,6 +41,12 @@ const OUTLINES = {
     [1.35, 0.7],
     [-1.35, 0.7],
   ],
+  tower: [
+    [-0.7, -1.3],
+    [0.7, -1.3],
+    [0.7, 1.3],
+    [-0.7, 1.3],
+  ],
   kite: [
     [0, -1.4],
     [1, -0.2],
@@ -50,23 +56,22 @@ const OUTLINES = {
 };
 
 /** Shape and number of the colour of the kinds there are; others take what is left in turn. */
-const KNOWN = {
+const KNOWN_KINDS = {
   table: ["square", -1],
-  sparsetable: ["bar", 7],
+  sparse: ["bar", 7],
   parity: ["diamond", 5],
   clause: ["triangle", 6],
-  noisyor: ["wedge", 2],
   count: ["hexagon", 4],
+  noisy_or: ["wedge", 2],
   potts: ["kite", 3],
+  truncated_linear: ["tower", 8],
 };
 
 /** @param {string} kind @returns {{outline: number[][], colour: string}} */
 export function shapeOf(kind, order = 0) {
-  const plain = kind.toLowerCase().replace(/[^a-z]/g, "");
   const names = Object.keys(OUTLINES);
-  const [outline, hue] = Object.hasOwn(KNOWN, plain)
-    ? KNOWN[plain]
-    : [names[1 + (order % (names.length - 1))], order % 10];
+  const other = [names[1 + (order % (names.length - 1))], order % 10];
+  const [outline, hue] = Object.hasOwn(KNOWN_KINDS, kind) ? KNOWN_KINDS[kind] : other;
   return { outline: OUTLINES[outline], colour: hue < 0 ? cssColour("--muted") : hueOf(hue) };
 }
 

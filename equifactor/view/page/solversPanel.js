@@ -7,7 +7,7 @@ import { element, nameOf, refill } from "./dom.js";
 import { formatDifference, formatLog, formatSeconds, toNumber } from "./format.js";
 import { largestDifference } from "./paint.js";
 import { addSolver, removeSolver, showSolver, solveAll } from "./solving.js";
-import { on, state } from "./store.js";
+import { emit, on, state } from "./store.js";
 
 /** @param {HTMLElement} panel */
 export function solversPanel(panel) {
@@ -19,7 +19,7 @@ export function solversPanel(panel) {
       { class: "note" },
       "The first solver is what the others are compared with. A click on a name puts its marginals on the graph.",
     ),
-    element("div", { style: { height: "12px" } }),
+    element("div", { class: "gap-small" }),
     list,
     adder(),
     worst,
@@ -141,7 +141,12 @@ function farthest() {
   if (!differences || differences.largest === 0) return [];
   const order = [...differences.gaps.keys()].sort((a, b) => differences.gaps[b] - differences.gaps[a]).slice(0, 12);
   return [
-    element("h3", {}, "Where ", nameOf(run.text), " differs most"),
+    element("h2", { class: "minor" }, "Where ", nameOf(run.text), " differs most"),
+    element(
+      "button",
+      { type: "button", class: "small", "data-focus": "difference", onclick: colourByDifference },
+      "Colour the graph by it",
+    ),
     element(
       "ul",
       { class: "items" },
@@ -159,4 +164,9 @@ function farthest() {
       ),
     ),
   ];
+}
+
+function colourByDifference() {
+  state.colourBy = "difference";
+  emit("colours");
 }

@@ -17,7 +17,8 @@ export const state = {
   /** @type {?string} */ mapProblem: null,
   /** @type {string} what colours say; see paint.js */ colourBy: "marginal",
   /** @type {?{kind: "variable"|"factor", index: number}} */ selected: null,
-  /** @type {Object[]} traces of iterations; the first one is drawn on the graph */ traces: [],
+  /** @type {Object[]} traces of iterations */ traces: [],
+  /** @type {number} which of them is on the graph */ traceShown: 0,
   /** @type {number} iteration shown */ iteration: 0,
   /** @type {?number[][]} marginals at that iteration, where they are known in full */ marginalsAt: null,
   /** @type {?Object} the reply of api/plan */ plan: null,
@@ -49,6 +50,11 @@ export function emit(name, detail) {
 /** The run whose marginals are on the graph, or undefined before the first answer. */
 export function shownRun() {
   return state.runs[state.shown];
+}
+
+/** The run whose iterations are on the graph. */
+export function shownTrace() {
+  return state.traces[state.traceShown];
 }
 
 /** Selects a variable or a factor, or nothing. */

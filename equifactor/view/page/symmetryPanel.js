@@ -17,6 +17,7 @@ const MOST_NAMES = 5;
  */
 export function symmetryPanel(panel, stage) {
   let asked = false;
+  let isOpen = false;
   async function load() {
     asked = true;
     fill(panel, element("p", { class: "note busy" }, "Looking for symmetries …"));
@@ -27,7 +28,7 @@ export function symmetryPanel(panel, stage) {
       return;
     }
     show();
-    state.colourBy = "orbit";
+    if (isOpen) state.colourBy = "orbit";
     emit("colours");
   }
   function show() {
@@ -39,13 +40,8 @@ export function symmetryPanel(panel, stage) {
       element("p", { class: "note" }, reply.text),
       reply.complete === false &&
         element("p", { class: "note" }, "The search was cut short: there may be more symmetries than these."),
-      element(
-        "h3",
-        {},
-        alike.length
-          ? `${counted(alike.length, "orbit")} of two or more variables`
-          : "No two variables are interchangeable",
-      ),
+      alike.length > 0 &&
+        element("h2", { class: "minor" }, `${counted(alike.length, "orbit")} of two or more variables`),
       element(
         "ul",
         { class: "items" },
@@ -55,21 +51,24 @@ export function symmetryPanel(panel, stage) {
       element(
         "p",
         { class: "note" },
-        "Variables of one orbit have the same marginals before anything is observed, and solvers that respect ",
-        "symmetries give them the same ones.",
+        "Before anything is observed, variables of one orbit have the same marginals, up to the order of states, ",
+        "and solvers that respect symmetries give them the same ones. Factors are coloured by their orbits, too.",
       ),
     );
   }
   on("theme", () => state.symmetries && show());
   return {
     opened() {
+      isOpen = true;
       if (!asked) load();
       else if (state.symmetries) {
         state.colourBy = "orbit";
         emit("colours");
       }
     },
-    closed() {},
+    closed() {
+      isOpen = false;
+    },
   };
 }
 
