@@ -158,6 +158,48 @@ def uai(
 
 
 @app.command(
+    short_help="Bit and word error rates of a code under bursty noise.",
+    epilog=example(
+        f"{_PROGRAM} bursty --quick --methods FE-NBP --out quick",
+        f"{_PROGRAM} bursty --device cuda --jobs 8 --time-limit 300 --out results",
+    ),
+)
+def bursty(
+    config: Config = None,
+    out: Out = None,
+    quick: Quick = False,
+    report_only: ReportOnly = False,
+    redo: Redo = False,
+    device: Device = "cpu",
+    jobs: Jobs = 1,
+    methods: Methods = None,
+    time_limit: Annotated[
+        float | None, typer.Option("--time-limit", metavar="SECONDS", help="End in this time with what there is.")
+    ] = None,
+) -> None:
+    """Classical decoders and trained networks read the same words of one code, as in the papers of NEBP and FGNN.
+
+    Every network is trained on as many words in as many gradient steps: those of the config, or as many as the time
+    limit allows. Finished runs are kept in DIR: the same command goes on where it was stopped.
+    """
+    from experiments.bursty_comparison import BurstyComparison
+    from experiments.experiment_config import load_bursty
+
+    experiment = load_bursty(config or "bursty")
+    chosen = experiment.selected(methods)
+    if quick:
+        experiment, chosen = experiment.quick(), chosen.quick()
+    comparison = BurstyComparison(experiment, out or _folder(experiment.name, quick))
+    if report_only:
+        trouble = comparison.outdated()
+    else:
+        with bar(True, f"experiment {experiment.name}") as progress:
+            effort = Effort(device, jobs, _until(time_limit), redo, progress)
+            trouble = comparison.run(effort, chosen, time_limit)
+    _finish(comparison.write, trouble)
+
+
+@app.command(
     short_help="Make weights that come with the package.",
     epilog=example(
         f"{_PROGRAM} weights fe-net MAR --device cuda --seconds 500",

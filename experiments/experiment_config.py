@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from equifactor.errors import FormatError, OptionError
+from experiments.bursty_experiment import BurstyExperiment
 from experiments.map_experiment import MapExperiment
 from experiments.marginal_experiment import MarginalExperiment
 
@@ -43,6 +44,15 @@ def load_map(name: str) -> MapExperiment:
     if not isinstance(experiment, MapExperiment):
         raise OptionError(f'{name} is an experiment on marginals; task = "MAP" is missing in it')
     return experiment
+
+
+def load_bursty(name: str) -> BurstyExperiment:
+    """The config of the experiment on bursty noise, by the name of its folder or from a TOML file."""
+    path = Path(name) if name.endswith(".toml") else ROOT / name / "config.toml"
+    try:
+        return BurstyExperiment.from_values(path.parent.name, read_toml(path))
+    except (TypeError, KeyError) as error:
+        raise FormatError(f"{path}: not an experiment on bursty noise: {error}") from None
 
 
 def read_toml(path: Path) -> dict[str, Any]:

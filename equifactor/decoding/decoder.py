@@ -11,7 +11,7 @@ from equifactor.decoding.code_files import read_code
 from equifactor.decoding.decoding_result import DecodingResult
 from equifactor.decoding.error_model import ErrorModel
 from equifactor.decoding.error_sampling import LogicalErrorRate, ShotSampler
-from equifactor.decoding.methods import DecodingMethod, OptimalDecoding, parse_method
+from equifactor.decoding.methods import DecodingMethod, FENBPDecoding, OptimalDecoding, parse_method
 from equifactor.decoding.problem import DecodingProblem
 from equifactor.decoding.shot_store import ShotStore, shot_source
 from equifactor.errors import OptionError
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
+    from equifactor.decoding.learned_memory import MemoryNetwork
     from equifactor.solver import Progress
     from equifactor.typing import BoolArray
 
@@ -31,6 +32,9 @@ class DecodingEngine(Protocol):
 
     def decode(self, store: ShotStore, clock: Clock, report: Callable[[int], None]) -> None:
         """Fill the answers of the store, until the clock has stopped; `report` is told how many shots are done."""
+
+    def use_network(self, network: MemoryNetwork) -> None:
+        """Let another network choose memories."""
 
 
 class Decoder:
@@ -101,6 +105,12 @@ class Decoder:
 
     def __repr__(self) -> str:
         return f"Decoder({self.model!r}, {self.method})"
+
+    def use_network(self, network: MemoryNetwork) -> None:
+        """Let another network of the same size choose the memories of `fe-nbp` from now on."""
+        if not isinstance(self.method, FENBPDecoding):
+            raise OptionError(f"{self.method} has no network that chooses memories: use method='fe-nbp'")
+        self._engine.use_network(network)
 
     def decode(
         self,

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.decoding.gpu_lanes import Arrivals, GpuLanes, memories
+from equifactor.decoding.gpu_lanes import Arrivals, GpuLanes, draws, memories
 from equifactor.decoding.lane_engine import tilts
 from equifactor.decoding.ordered_statistics import OrderedStatistics
 from equifactor.errors import OptionError
-from equifactor.graph.pointers import ptr_of
+from equifactor.graph.pointers import ptr_of, row_of
 from equifactor.torch_device import check_device
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from equifactor.clock import Clock
+    from equifactor.decoding.learned_memory import MemoryNetwork
     from equifactor.decoding.methods import DecodingMethod
     from equifactor.decoding.problem import DecodingProblem
     from equifactor.decoding.shot_store import ShotStore
@@ -47,16 +48,32 @@ class GpuEngine:
         self.statistics = OrderedStatistics(problem, method) if method.osd != "none" else None
         bit_ptr = ptr_of(np.bincount(problem.bit_of_edge, minlength=problem.num_bits))
         edge_of_bit = np.argsort(problem.bit_of_edge, kind="stable")
-        parts = (problem.check_ptr, problem.bit_of_edge, bit_ptr, edge_of_bit)
-        self.check_ptr, self.bit_of_edge, self.bit_ptr, self.edge_of_bit = (
+        check_of_bit = row_of(problem.check_ptr)[edge_of_bit]
+        parts = (problem.check_ptr, problem.bit_of_edge, bit_ptr, edge_of_bit, check_of_bit)
+        self.check_ptr, self.bit_of_edge, self.bit_ptr, self.edge_of_bit, self.check_of_bit = (
             torch.from_numpy(part.astype(np.int32)).to(self.device) for part in parts
         )
         self.tilt = torch.from_numpy(tilts(problem.num_bits)).to(self.device)
-        self.gamma = torch.from_numpy(memories(method, problem.num_bits)).to(self.device)
+        self.most = int(np.diff(bit_ptr).max(initial=0))
+        self.weights = torch.from_numpy(method.network().weights).to(self.device)
+        self.is_learned = len(self.weights) > 0
+        if self.is_learned:
+            drawn = np.concatenate(
+                [np.zeros((problem.num_bits, 1)), 2.0 * draws(method, problem.num_bits) - 1.0], axis=1
+            )
+            self.table = torch.from_numpy(drawn.astype(np.float32)).to(self.device)
+        else:
+            self.table = torch.from_numpy(memories(method, problem.num_bits)).to(self.device)
         observables = np.zeros((problem.model.num_observables, problem.num_bits), np.float32)
         for n, (begin, end) in enumerate(zip(problem.observable_ptr[:-1], problem.observable_ptr[1:], strict=True)):
             observables[n, problem.observable_bits[begin:end]] = 1.0
         self.observables = torch.from_numpy(observables).to(self.device)
+
+    def use_network(self, network: MemoryNetwork) -> None:
+        """Let another network of the same size choose memories."""
+        import torch
+
+        self.weights.copy_(torch.from_numpy(network.weights))
 
     def decode(self, store: ShotStore, clock: Clock, report: Callable[[int], None]) -> None:
         """Answer all shots of the store, or as many as the clock allows; `report` is told how many are done."""
@@ -88,7 +105,8 @@ class GpuEngine:
         import torch
 
         p = self.problem
-        per_lane = 4 * len(p.bit_of_edge) + p.num_bits * (14 if own_ratios else 10) + p.num_checks + 64
+        own = 4 * own_ratios + 4 * self.is_learned
+        per_lane = 4 * len(p.bit_of_edge) + p.num_bits * (10 + own) + 2 * p.num_checks + 64
         room = int(_SHARE * torch.cuda.mem_get_info()[0]) // per_lane
         wanted = min(_MOST_LANES, 1 << max(0, count - 1).bit_length(), 1 << max(0, room.bit_length() - 1))
         return max(_FEWEST_LANES, wanted)
@@ -102,7 +120,8 @@ class GpuEngine:
             return torch.zeros(*shape, dtype=dtype, device=self.device)
 
         rows = {"before": p.num_bits, "prior": p.num_bits, "message": len(p.bit_of_edge)}
-        bits = {"decided": p.num_bits, "best": p.num_bits, "syndrome": p.num_checks}
+        rows["gamma"] = p.num_bits if self.is_learned else 0
+        bits = {"decided": p.num_bits, "best": p.num_bits, "syndrome": p.num_checks, "odd": p.num_checks}
         counters = ("leg", "iteration", "total", "found", "unmet", "event", "action")
         common = torch.from_numpy(p.ratio.astype(np.float32)).to(self.device)
         return GpuLanes(
@@ -135,6 +154,7 @@ class GpuEngine:
             channel = lanes.ratio[:, lane] if lanes.ratio.ndim == 2 else lanes.ratio[:, None].expand(-1, len(shots))
             lanes.before[:, lane] = channel * self.tilt[:, None]
             lanes.prior[:, lane] = channel
+            lanes.gamma[:, lane] = float(self.method.memory)
             lanes.shot[lane] = moved(shots)
             for counter in (lanes.finished, lanes.leg, lanes.iteration, lanes.total, lanes.found, lanes.unmet):
                 counter[lane] = 0
@@ -176,21 +196,22 @@ class GpuEngine:
         """One iteration of all lanes."""
         from equifactor.decoding import gpu_kernels as kernels
         from equifactor.decoding.check_rules import LARGEST
+        from equifactor.decoding.learned_memory import HIGH, LOW, SLOPE, SOFT
 
         e, p, m = self, self.problem, self.method
         width, legs = s.width, m.legs + 1
-        block, rows, shared = _FEWEST_LANES, 64, s.ratio.ndim == 1
+        block, rows, shared, own = _FEWEST_LANES, 64, s.ratio.ndim == 1, e.is_learned
         by_lane, tiles = (width // block,), (-(-p.num_bits // rows), width // 64)
         kernels.answer_checks[(p.num_checks, width // block)](
             s.before, s.message, s.keep, s.syndrome, s.iteration, e.check_ptr, e.bit_of_edge, float(m.scale), width,
             IS_SUM=m.rule == "sum-product", LARGEST=float(LARGEST), BLOCK=block,
         )  # fmt: skip
         kernels.add_up_bits[(p.num_bits, width // block)](
-            s.before, s.prior, s.message, s.decided, s.ratio, e.gamma, s.leg, s.finished, e.bit_ptr, e.edge_of_bit,
-            legs, width, SHARED=shared, BLOCK=block,
+            s.before, s.prior, s.message, s.decided, s.ratio, s.gamma if own else e.table, s.leg, s.finished,
+            e.bit_ptr, e.edge_of_bit, legs, width, SHARED=shared, OWN=own, BLOCK=block,
         )  # fmt: skip
         kernels.compare_syndromes[(p.num_checks, width // block)](
-            s.decided, s.syndrome, s.unmet, e.check_ptr, e.bit_of_edge, width, BLOCK=block
+            s.decided, s.syndrome, s.odd, s.unmet, e.check_ptr, e.bit_of_edge, width, BLOCK=block
         )
         kernels.count_iteration[by_lane](
             s.unmet, s.finished, s.keep, s.iteration, s.total, s.leg, s.event, s.weight,
@@ -202,11 +223,13 @@ class GpuEngine:
         )  # fmt: skip
         kernels.judge[by_lane](
             s.event, s.weight, s.best_weight, s.found, s.leg, s.iteration, s.keep, s.finished, s.action,
-            m.legs, m.solutions, BLOCK=block,
+            m.legs, m.solutions, RESTART=m.restart, BLOCK=block,
         )  # fmt: skip
         kernels.apply[tiles](
-            s.action, s.decided, s.best, s.before, s.prior, s.ratio, e.tilt, e.gamma, s.leg, p.num_bits, legs,
-            width, SHARED=shared, ROWS=rows, BLOCK=64,
+            s.action, s.decided, s.best, s.before, s.prior, s.ratio, e.tilt, s.gamma if own else e.table, e.table,
+            s.leg, s.odd, e.bit_ptr, e.check_of_bit, e.weights, p.num_bits, legs, width, len(e.weights) - 1, e.most,
+            SHARED=shared, OWN=own, RESTART=m.restart, ROWS=rows, BLOCK=64,
+            SOFT=SOFT, SLOPE=SLOPE, LOW=LOW, HIGH=HIGH, WIDE=e.weights.shape[1],
         )  # fmt: skip
 
 

@@ -72,7 +72,7 @@ def answer_checks(
 @triton.jit
 def add_up_bits(
     before, prior, message, decided, ratio, gamma, leg, finished, bit_ptr, edge_of_bit, legs, width,
-    SHARED: tl.constexpr, BLOCK: tl.constexpr,
+    SHARED: tl.constexpr, OWN: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """The posterior of one bit, what it stands for, and what takes the place of the channel's word next."""
     v = tl.program_id(0)
@@ -83,7 +83,7 @@ def add_up_bits(
         e = tl.load(edge_of_bit + k).to(tl.int64)
         total += tl.load(message + e * width + lanes)
     channel = tl.load(ratio + v) if SHARED else tl.load(ratio + place)
-    share = tl.load(gamma + v * legs + tl.load(leg + lanes))
+    share = tl.load(gamma + place) if OWN else tl.load(gamma + v * legs + tl.load(leg + lanes))
     going_on = tl.load(finished + lanes) == 0
     tl.store(before + place, total, mask=going_on)
     tl.store(prior + place, channel + share * (total - channel))
@@ -91,14 +91,15 @@ def add_up_bits(
 
 
 @triton.jit
-def compare_syndromes(decided, syndrome, unmet, check_ptr, bit_of_edge, width, BLOCK: tl.constexpr):
-    """Mark the lanes in which one check is not met."""
+def compare_syndromes(decided, syndrome, odd_checks, unmet, check_ptr, bit_of_edge, width, BLOCK: tl.constexpr):
+    """Mark the checks that are not met, and the lanes in which one is not."""
     c = tl.program_id(0)
     lanes = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     odd = tl.load(syndrome + c.to(tl.int64) * width + lanes)
     for e in range(tl.load(check_ptr + c), tl.load(check_ptr + c + 1)):
         v = tl.load(bit_of_edge + e).to(tl.int64)
         odd = odd ^ tl.load(decided + v * width + lanes)
+    tl.store(odd_checks + c.to(tl.int64) * width + lanes, odd)
     tl.store(unmet + lanes, tl.full([BLOCK], 1, tl.int32), mask=odd != 0)
 
 
@@ -145,8 +146,9 @@ def weigh(
 
 @triton.jit
 def judge(
-    event, weight, best_weight, found, leg, iteration, keep, finished, action, legs, solutions, BLOCK: tl.constexpr
-):
+    event, weight, best_weight, found, leg, iteration, keep, finished, action, legs, solutions,
+    RESTART: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
     """Whether what a leg has found is kept, and whether the shot begins another leg or is finished."""
     lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     said = tl.load(event + lanes)
@@ -162,31 +164,80 @@ def judge(
     tl.store(finished + lanes, tl.full([BLOCK], 1, tl.int32), mask=done)
     tl.store(leg + lanes, own + 1, mask=again)
     tl.store(iteration + lanes, tl.zeros([BLOCK], tl.int32), mask=again)
-    tl.store(keep + lanes, tl.zeros([BLOCK], tl.float32), mask=again)
+    if RESTART:
+        tl.store(keep + lanes, tl.zeros([BLOCK], tl.float32), mask=again)
     tl.store(action + lanes, better.to(tl.int32) + 2 * again.to(tl.int32))
 
 
 @triton.jit
+def _line(weights, at, a, b, c, d, e, f, g):
+    """w . x + b, of the row of weights at a place."""
+    return (
+        tl.load(weights + at) * a + tl.load(weights + at + 1) * b + tl.load(weights + at + 2) * c
+        + tl.load(weights + at + 3) * d + tl.load(weights + at + 4) * e + tl.load(weights + at + 5) * f
+        + tl.load(weights + at + 6) * g + tl.load(weights + at + 7)
+    )  # fmt: skip
+
+
+@triton.jit
+def _chosen_memory(
+    weights, hidden, channel, posterior, prior, unmet, degree, draw, leg,
+    SOFT: tl.constexpr, SLOPE: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr, WIDE: tl.constexpr,
+):  # fmt: skip
+    """The network of `learned_memory`, for the bits of a tile."""
+    side = tl.where(channel < 0, -1.0, 1.0)
+    a = tl.abs(channel) / (SOFT + tl.abs(channel))
+    b = side * posterior / (SOFT + tl.abs(posterior))
+    c = side * prior / (SOFT + tl.abs(prior))
+    e, g = 1.0 / degree, 1.0 / leg
+    gamma = _line(weights, hidden * WIDE, a, b, c, unmet, e, draw, g)
+    for h in range(hidden):
+        heard = _line(weights, h * WIDE, a, b, c, unmet, e, draw, g)
+        gamma += tl.load(weights + h * WIDE + WIDE - 1) * tl.where(heard > 0, heard, SLOPE * heard)
+    return tl.minimum(tl.maximum(gamma, LOW), HIGH)
+
+
+@triton.jit
 def apply(
-    action, decided, best, before, prior, ratio, tilt, gamma, leg, num_bits, legs, width,
-    SHARED: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    action, decided, best, before, prior, ratio, tilt, gamma, draw, leg, odd_checks, bit_ptr, check_of_bit,
+    weights, num_bits, legs, width, hidden, most,
+    SHARED: tl.constexpr, OWN: tl.constexpr, RESTART: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    SOFT: tl.constexpr, SLOPE: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
     """Keep the errors of some bits where they are the best, and begin a leg with its own memories where asked for."""
     lanes = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     asked = tl.load(action + lanes)
     if tl.max(asked, 0) > 0:
         rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-        inside = (rows < num_bits)[:, None]
+        real = rows < num_bits
+        inside = real[:, None]
         place = rows.to(tl.int64)[:, None] * width + lanes[None, :]
         better, again = inside & ((asked & 1) > 0)[None, :], inside & ((asked & 2) > 0)[None, :]
         tl.store(best + place, tl.load(decided + place, mask=better, other=0), mask=better)
         if SHARED:
-            own = tl.load(ratio + rows, mask=rows < num_bits, other=0.0)[:, None]
+            own = tl.load(ratio + rows, mask=real, other=0.0)[:, None]
             channel = own + tl.zeros([ROWS, BLOCK], tl.float32)
         else:
             channel = tl.load(ratio + place, mask=again, other=0.0)
-        share = tl.load(gamma + rows[:, None] * legs + tl.load(leg + lanes)[None, :], mask=again, other=0.0)
+        number = tl.load(leg + lanes)[None, :]
         posterior = tl.load(before + place, mask=again, other=0.0)
+        if OWN:
+            begin, end = tl.load(bit_ptr + rows, mask=real, other=0), tl.load(bit_ptr + rows + 1, mask=real, other=1)
+            odd = tl.zeros([ROWS, BLOCK], tl.float32)
+            for k in range(most):
+                there = real & (begin + k < end)
+                c = tl.load(check_of_bit + begin + k, mask=there, other=0).to(tl.int64)
+                odd += tl.load(odd_checks + c[:, None] * width + lanes[None, :], mask=again & there[:, None], other=0)
+            degree = (end - begin).to(tl.float32)[:, None]
+            share = _chosen_memory(
+                weights, hidden, channel, posterior, tl.load(prior + place, mask=again, other=0.0), odd / degree,
+                degree, tl.load(draw + rows[:, None] * legs + number, mask=again, other=0.0),
+                tl.maximum(number, 1).to(tl.float32), SOFT, SLOPE, LOW, HIGH, WIDE,
+            )  # fmt: skip
+            tl.store(gamma + place, share, mask=again)
+        else:
+            share = tl.load(gamma + rows[:, None] * legs + number, mask=again, other=0.0)
         tl.store(prior + place, channel + share * (posterior - channel), mask=again)
-        factor = tl.load(tilt + rows, mask=rows < num_bits, other=1.0)[:, None]
-        tl.store(before + place, channel * factor, mask=again)
+        if RESTART:
+            factor = tl.load(tilt + rows, mask=real, other=1.0)[:, None]
+            tl.store(before + place, channel * factor, mask=again)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from equifactor.decoding.gpu_engine import GpuEngine
     from equifactor.decoding.methods import DecodingMethod
     from equifactor.decoding.shot_store import ShotStore
-    from equifactor.typing import IntArray
+    from equifactor.typing import FloatArray, IntArray
 
 
 @dataclass(eq=False)
@@ -28,6 +28,8 @@ class GpuLanes:
     decided: torch.Tensor  # [V, B] bytes: the errors that the posteriors stand for
     best: torch.Tensor  # [V, B] bytes: the lightest errors found that meet the syndrome
     syndrome: torch.Tensor  # [M, B] bytes
+    odd: torch.Tensor  # [M, B] bytes: the checks that are not met
+    gamma: torch.Tensor  # [V, B] memories that a network has chosen, or [0, B]
     shot: torch.Tensor  # [B] number of the shot, -1 where there is none
     finished: torch.Tensor  # [B] 1 where there is nothing to do
     leg: torch.Tensor  # [B]
@@ -57,6 +59,12 @@ class GpuLanes:
 
 def memories(method: DecodingMethod, num_bits: int) -> NDArray[np.float32]:
     """[V, 1 + legs] the memory of every bit in every leg, the same numbers as on the CPU."""
+    drawn = method.low + (method.high - method.low) * draws(method, num_bits)
+    return np.concatenate([np.full((num_bits, 1), method.memory), drawn], axis=1).astype(np.float32)
+
+
+def draws(method: DecodingMethod, num_bits: int) -> FloatArray:
+    """[V, legs] numbers from [0, 1), the same as on the CPU."""
     leg = np.arange(1, method.legs + 1, dtype=np.uint64)
     golden = np.uint64(0x9E3779B97F4A7C15)
     with np.errstate(over="ignore"):
@@ -65,9 +73,7 @@ def memories(method: DecodingMethod, num_bits: int) -> NDArray[np.float32]:
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         z = z ^ (z >> np.uint64(31))
-    uniform = (z >> np.uint64(11)).astype(np.float64) / 2**53
-    drawn = method.low + (method.high - method.low) * uniform
-    return np.concatenate([np.full((num_bits, 1), method.memory), drawn], axis=1).astype(np.float32)
+    return (z >> np.uint64(11)).astype(np.float64) / 2**53
 
 
 class Arrivals:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from equifactor.clock import Clock
+    from equifactor.decoding.learned_memory import MemoryNetwork
     from equifactor.decoding.methods import DecodingMethod
     from equifactor.decoding.problem import DecodingProblem
     from equifactor.decoding.shot_store import ShotStore
@@ -35,12 +36,12 @@ class LaneEngine:
         self.problem, self.method = problem, method
         self.checks = Checks(
             problem.check_ptr, problem.bit_of_edge, problem.observable_ptr, problem.observable_bits,
-            tilts(problem.num_bits),
+            tilts(problem.num_bits), problem.degrees,
         )  # fmt: skip
         # Every number of one type: an integer where a float was would compile everything again.
         self.strategy = Strategy(
             method.rule == "sum-product", method.schedule == "serial", float(method.scale),
-            method.iterations, method.leg_iterations, method.legs, method.solutions,
+            method.iterations, method.leg_iterations, method.legs, method.solutions, method.restart,
             float(method.memory), float(method.low), float(method.high), method.seed,
         )  # fmt: skip
         bits, longest = problem.num_bits, int(np.diff(problem.check_ptr).max(initial=0))
@@ -50,9 +51,14 @@ class LaneEngine:
             np.zeros(problem.num_checks, np.uint32), np.zeros(bits, np.uint32), np.zeros(bits, np.uint32),
             np.zeros(LANES), np.full((5, LANES), -1), _aligned(LANES), _aligned(LANES),
             _aligned(longest * LANES), _aligned(longest * ROWS * LANES),
+            np.zeros(bits, np.float32), method.network().weights,
         )  # fmt: skip
         self.statistics = OrderedStatistics(problem, method) if method.osd != "none" else None
         self.sweeps = max(1, _WORK // max(1, LANES * len(problem.bit_of_edge) * 8))
+
+    def use_network(self, network: MemoryNetwork) -> None:
+        """Let another network choose memories."""
+        self.state = self.state._replace(weights=network.weights)
 
     def decode(self, store: ShotStore, clock: Clock, report: Callable[[int], None]) -> None:
         """Answer all shots of the store, or as many as the clock allows; `report` is told how many are done."""

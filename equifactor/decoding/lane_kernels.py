@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equifactor.decoding.check_rules import answer_min_sum, answer_sum_product
+from equifactor.decoding.memory_kernels import chosen_memory
 from equifactor.decoding.shot_vectors import LANES, add, load, multiply, multiply_add, signs, store, subtract
 from equifactor.numerics.fastmath import get, put
 from equifactor.numerics.jit import fast_kernel, inlined
@@ -35,6 +36,7 @@ class Checks(NamedTuple):
     observable_ptr: IntArray  # [L+1]
     observable_bits: IntArray
     tilt: NDArray[np.float32]  # [V] factors near 1 of the first messages: no two bits are equally sure for ever
+    degree: NDArray[np.float32]  # [V] number of checks
 
 
 class Strategy(NamedTuple):
@@ -47,6 +49,7 @@ class Strategy(NamedTuple):
     leg_iterations: int
     legs: int
     solutions: int
+    restart: bool
     memory: float
     low: float
     high: float
@@ -69,6 +72,8 @@ class LaneState(NamedTuple):
     keep: NDArray[np.float32]  # [LANES] 0 in the first sweep of a leg, in which no check has said anything yet, else 1
     work: NDArray[np.float32]  # [longest check LANES] the messages of one check
     scratch: NDArray[np.float32]  # [longest check 4 LANES]
+    unmet: NDArray[np.float32]  # [V] of one lane, where a network asks: the share of a bit's checks that are not met
+    weights: NDArray[np.float32]  # [H+1, F+2] of the network that chooses memories, or [0, F+2]
 
 
 class ShotQueue(NamedTuple):
@@ -230,18 +235,45 @@ def _next_leg(checks, strategy, state, place, lane, has_met):
         return False
     counter[LEG, lane] += 1
     counter[ITERATION, lane] = 0
-    state.keep[lane] = 0.0
     before, after = state.posterior[place[SIDE]], state.posterior[1 - place[SIDE]]
+    is_learned = len(state.weights) > 0
+    if is_learned:
+        _count_unmet(checks, state, bit)
     key = np.uint64(strategy.seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(counter[LEG, lane] << 32)
     for v in range(len(state.decided)):
         n = v * LANES + lane
-        gamma = np.float32(strategy.low + (strategy.high - strategy.low) * _uniform(key + np.uint64(v)))
+        uniform = _uniform(key + np.uint64(v))
+        channel, posterior, last = get(ratio, n), get(before, n), get(after, n)
+        if is_learned:
+            seen = (channel, posterior, last, get(state.unmet, v), get(checks.degree, v))
+            gamma = chosen_memory(state.weights, seen, np.float32(2.0 * uniform - 1.0), counter[LEG, lane])
+        else:
+            gamma = np.float32(strategy.low + (strategy.high - strategy.low) * uniform)
         put(memory, n, gamma)
-        channel = get(ratio, n)
-        prior = channel + gamma * (get(before, n) - channel)
+        prior = channel + gamma * (posterior - channel)
         put(after, n, prior)
-        put(before, n, prior if strategy.is_serial else channel * get(checks.tilt, v))
+        if strategy.is_serial:  # there the posterior holds what stands for the channel
+            put(before, n, prior if strategy.restart else posterior + (prior - last))
+        elif strategy.restart:
+            put(before, n, channel * get(checks.tilt, v))
+    if strategy.restart:
+        state.keep[lane] = 0.0
     return True
+
+
+@fast_kernel
+def _count_unmet(checks, state, bit):
+    """The share of every bit's checks that one lane does not meet."""
+    check_ptr, bit_of_edge, unmet = checks.check_ptr, checks.bit_of_edge, state.unmet
+    unmet[:] = 0.0
+    for c in range(len(check_ptr) - 1):
+        parity = state.syndrome[c]
+        for e in range(check_ptr[c], check_ptr[c + 1]):
+            parity ^= get(state.decided, get(bit_of_edge, e))
+        if parity & bit:
+            for e in range(check_ptr[c], check_ptr[c + 1]):
+                v = get(bit_of_edge, e)
+                put(unmet, v, get(unmet, v) + np.float32(1.0) / get(checks.degree, v))
 
 
 @inlined

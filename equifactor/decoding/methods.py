@@ -7,6 +7,9 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
+from equifactor.decoding.learned_memory import FEATURES, MemoryNetwork
 from equifactor.errors import OptionError
 from equifactor.options import check_names, check_options, choices, format_value, option, parse_options
 
@@ -29,6 +32,7 @@ class DecodingMethod:
     legs: int = option(0, "how often a shot is started again with memories drawn at random", low=0)
     leg_iterations: int = option(60, "the largest number of iterations of such a leg", low=1)
     solutions: int = option(1, "legs that meet the syndrome before the lightest of them is taken", low=1)
+    restart: bool = option(True, "whether a leg forgets all messages, or goes on with memories drawn anew")
     low: float = option(-0.24, "the smallest memory of a leg", low=-1, below=1)
     high: float = option(0.66, "the largest memory of a leg", low=-1, below=1)
     osd: Osd = option("none", "ordered statistics for shots that have not converged: none, 0, or cs (pairs)")
@@ -39,6 +43,10 @@ class DecodingMethod:
         check_options(self)
         if self.low > self.high:
             raise OptionError(f"{self.name}: low is {self.low} and high {self.high}; low must not be above high")
+
+    def network(self) -> MemoryNetwork:
+        """The network that chooses the memories of legs; one without rows where they are drawn from an interval."""
+        return MemoryNetwork(np.zeros((0, len(FEATURES) + 2), np.float32))
 
     def __str__(self) -> str:
         changed = [
@@ -84,6 +92,23 @@ class RelayDecoding(DecodingMethod):
 
 
 @dataclass(frozen=True, kw_only=True)
+class FENBPDecoding(DecodingMethod):
+    """FE-NBP: one run of min-sum in which a trained network chooses the memory of every bit, and now and then anew."""
+
+    name = "fe-nbp"
+    iterations: int = option(20, "iterations before memories are chosen for the first time", low=1)
+    memory: float = option(0.15, "share of the last posterior in the channel's word until then", low=-1, below=1)
+    legs: int = option(300, "how often memories are chosen anew", low=0)
+    leg_iterations: int = option(30, "iterations between two choices", low=1)
+    restart: bool = option(False, "whether messages are forgotten at each choice, or go on")
+    weights: str = option("fe-nbp", "the name of shipped weights or a file, as `train` writes it")
+
+    def network(self) -> MemoryNetwork:
+        """The trained network."""
+        return MemoryNetwork.load(self.weights)
+
+
+@dataclass(frozen=True, kw_only=True)
 class BpOsdDecoding(DecodingMethod):
     """Min-sum, then ordered statistics where it has not converged."""
 
@@ -111,6 +136,7 @@ METHODS: dict[str, type[DecodingMethod]] = {
         SumProductDecoding,
         MemoryDecoding,
         RelayDecoding,
+        FENBPDecoding,
         BpOsdDecoding,
         OptimalDecoding,
     )

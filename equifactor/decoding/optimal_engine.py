@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from equifactor.clock import Clock
+    from equifactor.decoding.learned_memory import MemoryNetwork
     from equifactor.decoding.methods import OptimalDecoding
     from equifactor.decoding.problem import DecodingProblem
     from equifactor.decoding.shot_store import ShotStore
@@ -55,6 +56,10 @@ class OptimalEngine:
         by_bit = np.argsort(bit, kind="stable")
         self.structure = LdpcCode.of_edges(bit[by_bit], check[by_bit], problem.num_bits).structure
         self.step = _step(problem)
+
+    def use_network(self, network: MemoryNetwork) -> None:
+        """Let another network choose memories."""
+        self.first.use_network(network)
 
     def decode(self, store: ShotStore, clock: Clock, report: Callable[[int], None]) -> None:
         """Answer the shots of the store; `proven` says of which it is known that no errors are likelier."""

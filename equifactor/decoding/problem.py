@@ -74,6 +74,11 @@ class DecodingProblem:
         """M."""
         return len(self.detector_of_check)
 
+    @property
+    def degrees(self) -> NDArray[np.float32]:
+        """[V] the number of checks of every bit."""
+        return np.bincount(self.bit_of_edge, minlength=self.num_bits).astype(np.float32)
+
     def syndromes(self, shots: BoolArray) -> tuple[NDArray[np.uint8], BoolArray]:
         """The checks that shots [C, D] leave to the open bits, packed [C, ceil(M/8)]; and [C] whether these can do it.
 

@@ -108,6 +108,11 @@ class LdpcCode:
         """The number of bits of a message, n - rank of the checks: k, or more where checks are dependent."""
         return len(self._generator[0])
 
+    @property
+    def message_bits(self) -> IntArray:
+        """[dimension] the places of a codeword at which its message stands unchanged."""
+        return self._generator[1]
+
     @cached_property
     def _generator(self) -> tuple[NDArray[np.uint8], IntArray]:
         return null_space(self.parity)

@@ -1,0 +1,151 @@
+"""Training of the network that chooses memories: by what a decoder is judged by, iterations and wrong flips.
+
+Whether a shot converges depends on its messages in a way that has no useful gradient after dozens of sweeps. So the
+network is trained by evolution strategies: pairs of networks a small step to either side of the present one decode the
+same shots, and it moves towards the better sides. Only shots count that the first leg leaves open, since the network
+has no say before that; they are drawn anew for each step.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.clock import Clock
+from equifactor.decoding.decoder import Decoder
+from equifactor.decoding.error_sampling import ShotSampler
+from equifactor.decoding.learned_memory import MemoryNetwork
+from equifactor.decoding.methods import FENBPDecoding
+from equifactor.errors import OptionError
+from equifactor.options import check_options, option
+from equifactor.progress import bar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from equifactor.decoding.error_model import ErrorModel
+    from equifactor.solver import Progress
+    from equifactor.typing import BoolArray, FloatArray
+
+_VALIDATION = 10**6  # seeds of shots that choose among networks begin here
+_KEPT = 0.9  # share of the average of networks that each step keeps
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryTraining:
+    """Settings of a training."""
+
+    hidden: int = option(8, "hidden units of the network", low=0)
+    steps: int = option(200, "the largest number of steps", low=0)
+    pairs: int = option(16, "pairs of networks that are tried in each step", low=1)
+    shots: int = option(2048, "shots of each step that the first leg leaves open", low=1)
+    spread: float = option(0.05, "how far the networks of a pair are from the present one", low=0.0)
+    rate: float = option(0.01, "how far the network moves in the first steps", low=0.0)
+    penalty: float = option(1.0, "what wrong flips cost, against 1 for all iterations", low=0.0)
+    legs: int = option(8, "how often a network chooses in training", low=1)
+    validate: int = option(10, "steps between two validations", low=1)
+    seed: int = option(0, "of networks and shots", low=0)
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+def train_memories(
+    models: Sequence[ErrorModel],
+    method: FENBPDecoding | None = None,
+    settings: MemoryTraining | None = None,
+    *,
+    device: str = "cpu",
+    time_limit: float | None = None,
+    progress: Progress | bool = False,
+) -> MemoryNetwork:
+    """A network for `fe-nbp`, trained on shots of models in turn; Ctrl-C and the limit end it with the best so far.
+
+    Args:
+        models: codes with their noise.
+        method: iterations before and between choices; its weights are not looked at.
+        settings: of the training.
+        device: `cpu`, or `cuda` for a GPU of NVIDIA.
+        time_limit: seconds.
+        progress: True for a bar on the terminal, or a function of (done, total, note).
+    """
+    settings = settings or MemoryTraining()
+    method = dataclasses.replace(method or FENBPDecoding(), legs=settings.legs, solutions=1, osd="none")
+    if not models:
+        raise OptionError("training needs at least one code")
+    rng = np.random.default_rng(settings.seed)
+    centre = MemoryNetwork.untrained(settings.hidden, seed=settings.seed)
+    theta = centre.weights.astype(np.float64)
+    judges = [Judge(model, method, settings, device) for model in models]
+    clock = Clock(time_limit)
+    fixed = [judge.open_shots(_VALIDATION + settings.seed, 2 * settings.shots) for judge in judges]
+    average, momentum, square = theta.copy(), np.zeros_like(theta), np.zeros_like(theta)
+    best, best_cost, log = theta.copy(), np.inf, []
+    with clock.catch_interrupt(), bar(progress, "training") as report:
+        for step in range(settings.steps + 1):
+            if step % settings.validate == 0 or step == settings.steps:
+                cost = float(np.mean([j.cost(average, *shots) for j, shots in zip(judges, fixed, strict=True)]))
+                log.append((step, round(cost, 5)))
+                if cost < best_cost:
+                    best, best_cost = average.copy(), cost
+                if report is not None:
+                    report(step, settings.steps, f"cost {cost:.4f}, best {best_cost:.4f}")
+            if step == settings.steps or clock.stopped:
+                break
+            judge = judges[step % len(judges)]
+            shots = judge.open_shots(settings.seed * 10**7 + 1 + step, settings.shots)
+            gradient = np.zeros_like(theta)
+            for _ in range(settings.pairs):
+                side = rng.normal(size=theta.shape)
+                ahead, behind = (judge.cost(theta + sign * settings.spread * side, *shots) for sign in (1.0, -1.0))
+                gradient += (ahead - behind) / (2.0 * settings.spread * settings.pairs) * side
+            momentum = 0.9 * momentum + 0.1 * gradient
+            square = 0.98 * square + 0.02 * gradient**2
+            scale = np.sqrt(square.mean() / (1.0 - 0.98 ** (step + 1))) + 1e-12
+            left = 1.0 - step / settings.steps if time_limit is None else 1.0 - min(1.0, clock.seconds / time_limit)
+            theta = theta - settings.rate * left * momentum / (1.0 - 0.9 ** (step + 1)) / scale
+            average = _KEPT * average + (1.0 - _KEPT) * theta
+    card = {
+        "network": "fe-nbp", "task": "DECODE", "codes": [repr(model) for model in models], "device": device,
+        "method": str(dataclasses.replace(method, legs=FENBPDecoding.legs)),
+        "settings": dataclasses.asdict(settings), "seconds": round(clock.seconds, 1),
+        "validation": log, "date": time.strftime("%Y-%m-%d"),
+    }  # fmt: skip
+    return MemoryNetwork(best.astype(np.float32), card)
+
+
+class Judge:
+    """Decodes shots of one model with any network."""
+
+    def __init__(self, model: ErrorModel, method: FENBPDecoding, settings: MemoryTraining, device: str) -> None:
+        self.method, self.settings = method, settings
+        self.first = Decoder(model, method=dataclasses.replace(method, legs=0), device=device)
+        self.decoder = Decoder(model, method=method, device=device)
+        self.longest = method.iterations + method.legs * method.leg_iterations
+
+    def open_shots(self, seed: int, count: int) -> tuple[BoolArray, BoolArray]:
+        """Shots [N, D] that the first leg leaves open and their flips [N, L]; fewer where noise is weak."""
+        sampler, found = ShotSampler(self.first.model, seed), []
+        first, have = 0, 0
+        while have < count and first < 64 * count:
+            detectors, flips = sampler.sample(first, first + count)
+            left = ~self.first.decode(detectors).converged
+            found.append((detectors[left], flips[left]))
+            first, have = first + count, have + int(left.sum())
+        if have == 0:
+            raise OptionError(f"{self.first.model}: none of {first} shots is left open by {self.first.method}")
+        return tuple(np.concatenate(part)[:count] for part in zip(*found, strict=True))  # type: ignore[return-value]
+
+    def cost(self, theta: FloatArray, detectors: BoolArray, flips: BoolArray) -> float:
+        """Iterations after the first leg, as a share of the most there may be, and the penalty for wrong flips."""
+        weights: NDArray[np.float32] = theta.astype(np.float32)
+        self.decoder.use_network(MemoryNetwork(weights))
+        result = self.decoder.decode(detectors)
+        spent = (result.iterations - self.method.iterations) / (self.longest - self.method.iterations)
+        return float(spent.mean() + self.settings.penalty * result.errors(flips).mean())
