@@ -20,6 +20,7 @@ from experiments.runner import Effort, ExperimentRun, finished_row, run_all
 # Shares of the time limit after which the choice of learning rates, training and judging end.
 _TUNED_BY, _TRAINED_BY, _JUDGED_BY = 0.3, 0.75, 0.95
 _STARTING = 20.0  # seconds until a training that was started takes its first gradient step
+_LARGEST = 1_000_000  # bytes of a model file that is kept
 _MARGIN = 0.85  # of the time that is left for training, the share that the gradient steps are planned to take
 
 
@@ -96,8 +97,8 @@ class BurstyComparison:
         return [row for run in runs if (row := finished_row(run, self.store)) is not None]
 
     def _pack_models(self) -> None:
-        """One file with all trained networks, which git keeps."""
-        paths = sorted((self.store.folder / "models").glob("*.*"))
+        """One file with the trained networks, but for large ones: git keeps it."""
+        paths = sorted(p for p in (self.store.folder / "models").glob("*.*") if p.stat().st_size < _LARGEST)
         if paths:
             with zipfile.ZipFile(self.store.folder / "models.zip", "w", zipfile.ZIP_DEFLATED) as packed:
                 for path in paths:
