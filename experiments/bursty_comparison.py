@@ -12,6 +12,7 @@ from pathlib import Path
 from experiments.bursty_experiment import BurstyExperiment
 from experiments.bursty_page import bursty_page, draw_bursty
 from experiments.bursty_runs import decoder_runs, network_runs, rate_runs
+from experiments.bursty_transfer import other_runs
 from experiments.network_files import unpack_models
 from experiments.report import PAGE, RESULTS, line_by_line, origin, write_report
 from experiments.run_store import Row, RunStore
@@ -51,6 +52,8 @@ class BurstyComparison:
             effort = replace(effort, until=start + _JUDGED_BY * limit)
         runs = list(network_runs(experiment, self.store, self.updates(experiment, train_until), train_until))
         _, more = run_all(runs, self.store, effort)
+        trouble += more
+        _, more = run_all(list(other_runs(experiment, self.store)), self.store, effort)
         self.store.pack()
         self._pack_models()
         return trouble + more
@@ -80,7 +83,8 @@ class BurstyComparison:
     def write(self) -> list[Path]:
         """Write results, tables and the figure of all finished runs; returns the paths."""
         experiment = self.experiment
-        rows = self._rows([*decoder_runs(experiment), *network_runs(experiment, self.store)])
+        lines = [*decoder_runs(experiment), *network_runs(experiment, self.store), *other_runs(experiment, self.store)]
+        rows = self._rows(lines)
         tuned = self._rows(rate_runs(experiment))
         if not rows:
             return []
@@ -91,7 +95,8 @@ class BurstyComparison:
 
     def _runs(self) -> list[ExperimentRun]:
         experiment = self.experiment
-        return [*decoder_runs(experiment), *rate_runs(experiment), *network_runs(experiment, self.store)]
+        trained = [*network_runs(experiment, self.store), *other_runs(experiment, self.store)]
+        return [*decoder_runs(experiment), *rate_runs(experiment), *trained]
 
     def _rows(self, runs: Sequence[ExperimentRun]) -> list[Row]:
         return [row for run in runs if (row := finished_row(run, self.store)) is not None]

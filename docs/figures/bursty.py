@@ -31,6 +31,7 @@ SHOWN = {
 
 
 def main() -> None:
+    """Draw it."""
     matplotlib.rcParams["svg.hashsalt"] = "bursty"
     experiment = load_bursty("bursty")
     path = HERE.parents[1] / "experiments" / "bursty" / "results.json"
