@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 import re
 import runpy
 from collections.abc import Iterator
@@ -50,6 +51,14 @@ def test_the_reference_has_every_public_name_once() -> None:
     public = sorted(set(ef.__all__) - {"__version__"})
     assert sorted(re.findall(r"^::: equifactor\.(\w+)$", "\n".join(pages.values()), re.MULTILINE)) == public
     assert sorted(re.findall(r"\[`\w+`\]\[equifactor\.(\w+)\]", index)) == public
+
+
+def test_functions_that_share_a_name_with_their_file_are_in_the_reference() -> None:
+    text = "\n".join(path.read_text(encoding="utf-8") for path in (DOCS / "reference").glob("*.md"))
+    for name in ("data", "decoding", "generators"):
+        module = getattr(ef, name)
+        for file in {info.name for info in pkgutil.iter_modules(module.__path__)} & set(module.__all__):
+            assert f"::: equifactor.{name}.{file}.{file}\n" in text, file
 
 
 def test_every_picture_of_a_script_is_there() -> None:
