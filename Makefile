@@ -1,5 +1,5 @@
 # Every target makes .venv and installs by itself when needed; nothing has to be activated.
-#   make demo   make test   make test-slow   make lint   make format   make bench   make wheel-test   make clean
+#   make demo   make test   make test-slow   make lint   make format   make bench   make docs   make wheel-test   make clean
 # Another interpreter: make PYTHON=python3.12 test      More for pytest: make test ARGS="-k uai"
 
 PYTHON ?= python3
@@ -10,12 +10,13 @@ VENV := .venv
 WHEEL_VENV := .venv-wheel
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DOCS_STAMP := $(VENV)/.installed-docs
 BENCHMARKS := $(filter-out _% compare,$(patsubst benchmarks/%.py,%,$(wildcard benchmarks/*.py)))
 # One thread per test process: the processes already fill the cores.
 PYTEST := OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow lint format bench wheel-test clean
+.PHONY: help install demo test test-slow lint format bench docs wheel-test clean
 
 help:
 	@sed -n '2,3s/^# *//p' Makefile
@@ -50,6 +51,14 @@ format: $(STAMP)
 bench: $(STAMP)
 	@for name in $(BENCHMARKS); do $(BIN)/python -m benchmarks.$$name || exit 1; done
 
+$(DOCS_STAMP): $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]" -c constraints.txt
+	@touch $@
+
+# Warnings are errors; site/index.html can be opened from disk.
+docs: $(DOCS_STAMP)
+	@NO_MKDOCS_2_WARNING=1 OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python -m mkdocs build --strict
+
 # The wheel is what users get: it is built from a clean folder, installed into an environment of its own and used outside
 # of the repository.
 wheel-test:
@@ -60,5 +69,5 @@ wheel-test:
 	@.ci/try-installed $(abspath $(WHEEL_VENV))/bin
 
 clean:
-	rm -rf $(VENV) $(WHEEL_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-output
+	rm -rf $(VENV) $(WHEEL_VENV) build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-output
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

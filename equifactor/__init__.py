@@ -16,10 +16,12 @@ from equifactor._version import __version__
 
 if TYPE_CHECKING:
     from equifactor import data, decoding, generators, metrics, plot, testing
+    from equifactor._compare import compare
     from equifactor._sample import sample
     from equifactor._solve import solve
     from equifactor._solve_many import solve_many
     from equifactor.clock import Clock
+    from equifactor.comparison import Comparison
     from equifactor.crf.chain_crf import ChainCRF
     from equifactor.crf.graph_crf import CRF, CRFAnswer
     from equifactor.errors import EquifactorError, FormatError, ModelError, OptionError, SolveError
@@ -70,7 +72,9 @@ if TYPE_CHECKING:
     from equifactor.symmetry.relabelled_graph import relabel
     from equifactor.symmetry.relabelling import Relabelling
     from equifactor.training.trainer import train
+    from equifactor.training.training_log import TrainingLog
     from equifactor.training.training_settings import TrainingSettings
+    from equifactor.view.opening import open_view
 
 __all__ = [
     "ALL_SYMMETRIES",
@@ -82,6 +86,7 @@ __all__ = [
     "ChainCRF",
     "Clause",
     "Clock",
+    "Comparison",
     "Count",
     "EquifactorError",
     "Estimate",
@@ -120,11 +125,13 @@ __all__ = [
     "Status",
     "StructuredFactor",
     "Task",
+    "TrainingLog",
     "TrainingSettings",
     "TruncatedLinear",
     "__version__",
     "beliefs",
     "canonical_form",
+    "compare",
     "compile",
     "data",
     "decoding",
@@ -144,6 +151,7 @@ __all__ = [
     "lower",
     "map_upper_bound",
     "metrics",
+    "open_view",
     "option",
     "parse_solver",
     "plan",
@@ -179,6 +187,7 @@ _MODULE_OF = {
     "ChainCRF": "crf.chain_crf",
     "Clause": "factors.clause",
     "Clock": "clock",
+    "Comparison": "comparison",
     "Count": "factors.count",
     "EquifactorError": "errors",
     "Estimate": "result",
@@ -217,10 +226,12 @@ _MODULE_OF = {
     "Status": "result",
     "StructuredFactor": "factors.structured_factor",
     "Task": "result",
+    "TrainingLog": "training.training_log",
     "TrainingSettings": "training.training_settings",
     "TruncatedLinear": "factors.truncated_linear",
     "beliefs": "solvers.learned.bp_layer",
     "canonical_form": "symmetry.canonical_forms",
+    "compare": "_compare",
     "compile": "graph.compiler",
     "data": "data",
     "decoding": "decoding",
@@ -240,6 +251,7 @@ _MODULE_OF = {
     "lower": "graph.lowered_graph",
     "map_upper_bound": "solvers.optimise.map_bounds",
     "metrics": "metrics",
+    "open_view": "view.opening",
     "option": "options",
     "parse_solver": "registry",
     "plan": "solvers.elimination.plan",

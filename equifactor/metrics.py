@@ -76,6 +76,13 @@ def max_error(exact: Marginals, estimate: Marginals, *, variables: IntArray | No
     return float(np.abs(p - q)[_entries_of(ptr, variables)].max(initial=0.0))
 
 
+def mean_error(exact: Marginals, estimate: Marginals, *, variables: IntArray | None = None) -> float:
+    """Mean absolute difference over all (variable, state) entries; 0 without variables."""
+    p, q, ptr = _paired(exact, estimate)
+    entries = _entries_of(ptr, variables)
+    return float(np.abs(p - q)[entries].mean()) if entries.any() else 0.0
+
+
 # ---- many graphs -----------------------------------------------------------------------------------------
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.errors import ModelError, OptionError
+from equifactor.drawing.canvas import CURVES, INK, SPINS, free_figure
+from equifactor.errors import ModelError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,10 +18,7 @@ if TYPE_CHECKING:
     from equifactor.graph.marginals import Marginals
     from equifactor.typing import FloatArray
 
-_SPINS = ("#2b6cb0", "#f7f7f5", "#c8553d")  # colours of state 0, of an undecided variable, of state 1
 _AGREE, _DIFFER = "#3d4852", "#d69e2e"  # colours of neighbours that prefer equal states, and of those that do not
-_INK = "#1a202c"
-_CURVES = ("#2b6cb0", "#c8553d", "#2f855a", "#d69e2e", "#6b46c1", "#3d4852")
 
 
 def plot_grid(
@@ -51,19 +49,19 @@ def plot_grid(
         raise ModelError(f"expected {rows}x{cols} binary variables, found {graph!r}")
     if not answers:
         raise ModelError("there are no marginals to draw")
-    figure_class, colors = _matplotlib()
+    figure_class, colors = free_figure()
     truth = reference or next(iter(answers))
     exact = _ones(answers[truth])
     size = 0.62 * cols, 0.62 * rows
     figure = figure_class(figsize=(len(answers) * (size[0] + 0.5) + 0.9, size[1] + 1.35), dpi=160, layout="constrained")
     axes = figure.subplots(1, len(answers), squeeze=False)[0]
-    cmap = colors.LinearSegmentedColormap.from_list("spins", _SPINS)
+    cmap = colors.LinearSegmentedColormap.from_list("spins", SPINS)
     for ax, (title, marginals) in zip(axes, answers.items(), strict=True):
         _panel(ax, graph, rows, cols, _ones(marginals), exact, cmap)
-        ax.set_title(title, fontsize=11, color=_INK, pad=6, fontweight="bold")
+        ax.set_title(title, fontsize=11, color=INK, pad=6, fontweight="bold")
         worst = np.abs(_ones(marginals) - exact).max()
         note = "reference" if title == truth else f"largest error {worst:.2f}"
-        ax.set_xlabel(note, fontsize=9, color=_INK)
+        ax.set_xlabel(note, fontsize=9, color=INK)
     _legend(figure, axes, cmap)
     return figure
 
@@ -90,10 +88,10 @@ def plot_error_rates(
     """
     if not any(curves.values()):
         raise ModelError("there are no error rates to draw")
-    figure = _matplotlib()[0](figsize=(5.6, 4.2), dpi=160, layout="constrained")
+    figure = free_figure()[0](figsize=(5.6, 4.2), dpi=160, layout="constrained")
     ax = figure.subplots()
     for n, (title, points) in enumerate(curves.items()):
-        colour = _CURVES[n % len(_CURVES)]
+        colour = CURVES[n % len(CURVES)]
         at, shots, errors = (np.array(column, float) for column in zip(*sorted(points), strict=True))
         rate = errors / shots
         seen = errors > 0
@@ -106,7 +104,7 @@ def plot_error_rates(
     ax.set(xlabel=x, ylabel=y, yscale="log", xscale="log" if log_x else "linear")
     ax.grid(True, which="both", color="#e2e8f0", linewidth=0.6)
     ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(frameon=False, fontsize=9, labelcolor=_INK)
+    ax.legend(frameon=False, fontsize=9, labelcolor=INK)
     return figure
 
 
@@ -140,7 +138,7 @@ def _panel(
         width = 0.5 + 2.2 * min(abs(strength), 2.5)
         ax.plot(x[[i, j]], y[[i, j]], color=color, linewidth=width, solid_capstyle="butt", zorder=1)
     wrong = np.abs(p - exact) > 0.1
-    ax.scatter(x[wrong], y[wrong], s=640, facecolors="white", edgecolors=_INK, linewidths=1.6, zorder=2)
+    ax.scatter(x[wrong], y[wrong], s=640, facecolors="white", edgecolors=INK, linewidths=1.6, zorder=2)
     ax.scatter(x, y, c=p, cmap=cmap, vmin=0, vmax=1, s=430, edgecolors="white", linewidths=1.2, zorder=3)
     for i in range(rows * cols):
         light = abs(p[i] - 0.5) < 0.33
@@ -153,7 +151,7 @@ def _panel(
             ha="center",
             va="center_baseline",
             fontsize=8,
-            color=_INK if light else "white",
+            color=INK if light else "white",
             zorder=4,
         )
     ax.set(xlim=(-0.55, cols - 0.45), ylim=(rows - 0.45, -0.55), aspect="equal", xticks=[], yticks=[])
@@ -165,28 +163,10 @@ def _legend(figure: Figure, axes: Any, cmap: Any) -> None:
     from matplotlib.lines import Line2D
 
     bar = figure.colorbar(ScalarMappable(cmap=cmap), ax=axes, shrink=0.75, aspect=22, pad=0.02)
-    bar.set_label("P(X = 1)", fontsize=9, color=_INK)
+    bar.set_label("P(X = 1)", fontsize=9, color=INK)
     bar.set_ticks([0, 0.5, 1], labels=["0", "½", "1"], fontsize=9)
     bar.outline.set_visible(False)
-    ring = Line2D([], [], marker="o", linestyle="none", markersize=9, markerfacecolor="none", markeredgecolor=_INK)
+    ring = Line2D([], [], marker="o", linestyle="none", markersize=9, markerfacecolor="none", markeredgecolor=INK)
     lines = [Line2D([], [], color=c, linewidth=3) for c in (_AGREE, _DIFFER)]
     names = ["equal states preferred", "different states preferred", "off by more than 0.1"]
-    figure.legend(
-        [*lines, ring], names, loc="outside lower center", ncols=3, frameon=False, fontsize=9, labelcolor=_INK
-    )
-
-
-def _matplotlib() -> tuple[Any, Any]:
-    try:
-        from matplotlib import colors
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise OptionError('pictures need matplotlib: pip install "equifactor[plot]"') from None
-
-    def figure(**settings: Any) -> Figure:
-        made = Figure(**settings)
-        FigureCanvasAgg(made)  # draws to memory: no window, no display needed
-        return made
-
-    return figure, colors
+    figure.legend([*lines, ring], names, loc="outside lower center", ncols=3, frameon=False, fontsize=9, labelcolor=INK)

@@ -16,6 +16,7 @@ from equifactor.graph.marginals import Marginals
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from matplotlib.axes import Axes
     from rich.console import RenderableType
 
     from equifactor.graph import FactorGraph
@@ -254,12 +255,27 @@ class Result(Estimate):
         return ", ".join([head, *(f"{label} {text}" for label, text in self._facts())])
 
     def __rich__(self) -> RenderableType:
-        return display.terminal_table(f"{self.task} by {self.solver}", self._rows())
+        return display.terminal_table(f"{self.task} by {self.solver}", self.facts())
 
     def _repr_html_(self) -> str:
-        return display.html_table(f"{self.task} by {self.solver}", self._rows())
+        from equifactor.drawing.answer_html import answer_html
 
-    def _rows(self) -> list[tuple[str, str]]:
+        return answer_html(self)
+
+    def plot(self, variables: Sequence[int | str] | None = None, *, ax: Axes | None = None) -> Axes:
+        """Draw the marginals as bars, with error bars where there are standard errors; those of a grid as an image.
+
+        Args:
+            variables: which, by number or name and in this order; by default those that are not observed, the most
+                uncertain first and as many as fit.
+            ax: axes to draw into, those of a new figure by default. Needs matplotlib.
+        """
+        from equifactor.drawing.answer_picture import draw_answer
+
+        return draw_answer(self, variables, ax)
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Labels and texts: what a summary shows, the sentence about the status last."""
         return [("status", str(self.status)), *self._facts(), ("", self.message or self.status.advice)]
 
     def _facts(self) -> list[tuple[str, str]]:

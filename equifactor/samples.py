@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from equifactor.typing import IntArray
 
 _ROWS = 2**14  # So many rows are turned into names at a time.
+_SHOWN_COLUMNS = 12  # in a notebook
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -71,6 +72,14 @@ class Samples:
     def _parts(self) -> Iterator[Iterable[tuple[Any, ...]]]:
         for first in range(0, len(self), _ROWS):
             yield zip(*self.named_columns(first, first + _ROWS), strict=True)
+
+    def _repr_html_(self) -> str:
+        from equifactor.drawing.html_tables import MOST_ROWS, rows_table
+
+        shown = self.names[:_SHOWN_COLUMNS]
+        columns = self.named_columns(0, MOST_ROWS)[: len(shown)]
+        more = f", {len(shown)} of {len(self.names):,} variables" if len(shown) < len(self.names) else ""
+        return rows_table(f"{self}{more}", shown, zip(*columns, strict=True), count=len(self))
 
     def __str__(self) -> str:
         return f"{len(self):,} samples by {self.solver}: {self.status}, seconds {self.seconds:.3g}"

@@ -12,6 +12,7 @@ from pathlib import Path
 from experiments.bursty_experiment import BurstyExperiment
 from experiments.bursty_page import bursty_page, draw_bursty
 from experiments.bursty_runs import decoder_runs, network_runs, rate_runs
+from experiments.bursty_transfer import other_runs
 from experiments.network_files import unpack_models
 from experiments.report import PAGE, RESULTS, line_by_line, origin, write_report
 from experiments.run_store import Row, RunStore
@@ -20,6 +21,7 @@ from experiments.runner import Effort, ExperimentRun, finished_row, run_all
 # Shares of the time limit after which the choice of learning rates, training and judging end.
 _TUNED_BY, _TRAINED_BY, _JUDGED_BY = 0.3, 0.75, 0.95
 _STARTING = 20.0  # seconds until a training that was started takes its first gradient step
+_LARGEST = 1_000_000  # bytes of a model file that is kept
 _MARGIN = 0.85  # of the time that is left for training, the share that the gradient steps are planned to take
 
 
@@ -50,6 +52,8 @@ class BurstyComparison:
             effort = replace(effort, until=start + _JUDGED_BY * limit)
         runs = list(network_runs(experiment, self.store, self.updates(experiment, train_until), train_until))
         _, more = run_all(runs, self.store, effort)
+        trouble += more
+        _, more = run_all(list(other_runs(experiment, self.store)), self.store, effort)
         self.store.pack()
         self._pack_models()
         return trouble + more
@@ -79,7 +83,8 @@ class BurstyComparison:
     def write(self) -> list[Path]:
         """Write results, tables and the figure of all finished runs; returns the paths."""
         experiment = self.experiment
-        rows = self._rows([*decoder_runs(experiment), *network_runs(experiment, self.store)])
+        lines = [*decoder_runs(experiment), *network_runs(experiment, self.store), *other_runs(experiment, self.store)]
+        rows = self._rows(lines)
         tuned = self._rows(rate_runs(experiment))
         if not rows:
             return []
@@ -90,14 +95,15 @@ class BurstyComparison:
 
     def _runs(self) -> list[ExperimentRun]:
         experiment = self.experiment
-        return [*decoder_runs(experiment), *rate_runs(experiment), *network_runs(experiment, self.store)]
+        trained = [*network_runs(experiment, self.store), *other_runs(experiment, self.store)]
+        return [*decoder_runs(experiment), *rate_runs(experiment), *trained]
 
     def _rows(self, runs: Sequence[ExperimentRun]) -> list[Row]:
         return [row for run in runs if (row := finished_row(run, self.store)) is not None]
 
     def _pack_models(self) -> None:
-        """One file with all trained networks, which git keeps."""
-        paths = sorted((self.store.folder / "models").glob("*.*"))
+        """One file with the trained networks, but for large ones: git keeps it."""
+        paths = sorted(p for p in (self.store.folder / "models").glob("*.*") if p.stat().st_size < _LARGEST)
         if paths:
             with zipfile.ZipFile(self.store.folder / "models.zip", "w", zipfile.ZIP_DEFLATED) as packed:
                 for path in paths:

@@ -102,8 +102,21 @@ class WordTuning:
 
 
 @dataclass(frozen=True)
+class OtherCode:
+    """A code on which the trained networks are judged as they are: its name, its size and seed, and its noise."""
+
+    name: str
+    n: int
+    k: int
+    code_seed: int
+    snr_db: tuple[float, ...]
+    burst_std: tuple[float, ...]
+    words: int
+
+
+@dataclass(frozen=True)
 class BurstyExperiment:
-    """Everything that decides a result, device and time aside."""
+    """Everything that decides a result, device and time aside; `at` names a code other than that of training."""
 
     name: str
     title: str
@@ -116,6 +129,8 @@ class BurstyExperiment:
     tuning: WordTuning
     classical: tuple[DecoderLine, ...]
     models: tuple[LearnedLine, ...]
+    others: tuple[OtherCode, ...] = ()
+    at: str = ""
 
     @classmethod
     def from_values(cls, name: str, values: dict[str, Any]) -> BurstyExperiment:
@@ -129,8 +144,15 @@ class BurstyExperiment:
             tuning=WordTuning(**_tuples(given.pop("tuning"))),
             classical=tuple(DecoderLine(**_tuples(line)) for line in given.pop("classical", [])),
             models=tuple(LearnedLine(**line) for line in given.pop("model", [])),
+            others=tuple(OtherCode(**_tuples(other)) for other in given.pop("other", [])),
             **given,
         )
+
+    def on(self, other: OtherCode) -> BurstyExperiment:
+        """The same lines judged on another code, in one pass."""
+        counts = (other.words,) * len(other.snr_db)
+        noise = replace(self.noise, snr_db=other.snr_db, burst_std=other.burst_std, words=counts, passes=1)
+        return replace(self, n=other.n, k=other.k, code_seed=other.code_seed, noise=noise, at=other.name)
 
     def code(self) -> LdpcCode:
         """The code of all words."""
@@ -139,9 +161,10 @@ class BurstyExperiment:
     def quick(self) -> BurstyExperiment:
         """The whole road on a shorter code, in half a minute on a CPU; no result to quote."""
         models = [replace(m, network={**m.network, "steps": min(3, m.network.get("steps", 3))}) for m in self.models]
+        others = (OtherCode("36 bits", 36, 18, 1, (2,), (0, 5), 20),)
         return replace(
             self,
-            models=tuple(models), n=24, k=12, seeds=self.seeds[:1],
+            others=others, models=tuple(models), n=24, k=12, seeds=self.seeds[:1],
             noise=replace(self.noise, snr_db=(0, 4), burst_std=(0, 5), words=(40, 40), passes=2),
             training=replace(self.training, updates=4, batch_size=16, warmup=2, validate_every=2, validation=40),
             tuning=replace(self.tuning, lrs=self.tuning.lrs[:2], updates=2),

@@ -54,11 +54,11 @@ Rates = dict[tuple[float, float], ErrorRate]  # by SNR and strength of bursts
 def rates_of(
     experiment: BurstyExperiment, rows: Sequence[Row], *, words: bool = False, field: str = "cells"
 ) -> dict[str, Rates]:
-    """Bit error rates, or word error rates, of every line, the mean over its seeds."""
+    """Bit error rates, or word error rates, of every line on the code of an experiment, the mean over its seeds."""
     message = experiment.code().dimension
     found: dict[str, dict[tuple[float, float], list[ErrorRate]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
-        for cell in row.get(field, ()):
+        for cell in row.get(field, ()) if row.get("at", "") == experiment.at else ():
             rate = word_rate(cell) if words else bit_rate(cell, message)
             found[row["name"]][cell["snr_db"], cell["burst_std"]].append(rate)
     return {name: {at: joined(same) for at, same in cells.items()} for name, cells in found.items()}
@@ -76,6 +76,13 @@ def bursty_page(experiment: BurstyExperiment, rows: Sequence[Row], tuned: Sequen
     twice = rates_of(e, rows, field="twice")
     if twice:
         parts += ["", "## Mean bit error rate after twice the steps of training, fewer words", "", _means(e, twice)]
+    for other in e.others:
+        there = e.on(other)
+        found = rates_of(there, rows)
+        if found:
+            parts += ["", f"## {other.name}: mean bit error rate by strength of bursts", "", _means(there, found)]
+            found = rates_of(there, rows, words=True)
+            parts += ["", f"## {other.name}: mean word error rate by strength of bursts", "", _means(there, found)]
     trained = [row for row in rows if "updates" in row]
     if trained:
         parts += ["", "## Training", "", _training(trained)]

@@ -39,13 +39,13 @@ class DecoderRun:
     @property
     def key(self) -> str:
         """Name of its row."""
-        return _key(self.line.name)
+        return run_key(f"{self.experiment.at}-{self.line.name}" if self.experiment.at else self.line.name)
 
     @property
     def configuration(self) -> str:
         """A short hash of everything that decides the result."""
         training = self.experiment.training
-        return _hash(self.experiment, self.line, validation=(training.validation, training.seed))
+        return settings_hash(self.experiment, self.line, validation=(training.validation, training.seed))
 
     def made(self, row: Row, folder: Path) -> bool:
         """Whether a row was made with these settings."""
@@ -74,7 +74,8 @@ class DecoderRun:
         best = min(choices, key=lambda choice: wrong[choice])
         cells = count_errors(code, noise, lambda words, number: [read(w, best) for w in words], lambda: True)
         return {
-            "name": self.line.name, "knows": knows, "method": best[0], "clip": plain(best[1]), "cells": cells,
+            "name": self.line.name, "at": self.experiment.at, "knows": knows, "method": best[0], "clip": plain(best[1]),
+            "cells": cells,
             "configuration": self.configuration, "seconds": round(time.perf_counter() - start, 2), "device": "cpu",
         }  # fmt: skip
 
@@ -89,12 +90,12 @@ class RateRun:
     @property
     def key(self) -> str:
         """Name of its row."""
-        return _key(f"tune-{self.line.name}")
+        return run_key(f"tune-{self.line.name}")
 
     @property
     def configuration(self) -> str:
         """A short hash of everything that decides the result."""
-        return _hash(
+        return settings_hash(
             self.experiment, self.line, training=_words(self.experiment), tuning=asdict(self.experiment.tuning)
         )
 
@@ -143,12 +144,12 @@ class LearnedRun:
     @property
     def key(self) -> str:
         """Name of its row and of its model file."""
-        return _key(f"{self.line.name}-seed{self.seed}")
+        return run_key(f"{self.line.name}-seed{self.seed}")
 
     @property
     def configuration(self) -> str:
         """A short hash of everything that decides the result, the number of gradient steps aside: the row tells it."""
-        return _hash(self.experiment, self.line, training=_words(self.experiment), seed=self.seed, lr=self.lr)
+        return settings_hash(self.experiment, self.line, training=_words(self.experiment), seed=self.seed, lr=self.lr)
 
     def made(self, row: Row, folder: Path) -> bool:
         """Whether a row was made with these settings."""
@@ -165,8 +166,7 @@ class LearnedRun:
             trained = self._train(path, device)
             write_text(about, json.dumps(trained) + "\n")
         network, _ = load_model(path)
-        found = self._judge(network.to(device), device, until)
-        return {**trained, **found}
+        return {**trained, **self.judge(network.to(device), device, until)}
 
     def _train(self, path: Path, device: str) -> Row:
         from equifactor.solvers.learned.model_card import ModelCard
@@ -189,11 +189,12 @@ class LearnedRun:
             "device": device_name(device),
         }  # fmt: skip
 
-    def _judge(self, network: Any, device: str, until: float | None) -> Row:
-        """Errors after T steps on all passes that there is time for, and on the first pass also after 2T."""
+    def judge(self, network: Any, device: str, until: float | None = None) -> Row:
+        """Errors after T steps on all passes that there is time for, and on the first of several also after 2T."""
         from experiments.word_training import WordReader
 
         noise, code, start = self.experiment.noise, self.experiment.code(), time.perf_counter()
+        further = noise.passes > 1
         reader = WordReader(code, device, sum(noise.sizes()))
         twice: list[list[IntArray]] = []
         slowest = 0.0
@@ -202,17 +203,19 @@ class LearnedRun:
             nonlocal slowest
             begin = time.perf_counter()
             ratios = np.concatenate([w.log_ratios(noise) for w in words])
-            found = reader.read(network, ratios, 1 if number else 2)
+            found = reader.read(network, ratios, 2 if further and not number else 1)
             ends = np.cumsum(noise.sizes())[:-1]
-            if not number:
+            if len(found) > 1:
                 twice.append(np.split(found[1], ends))
             slowest = max(slowest, time.perf_counter() - begin)
             return np.split(found[0], ends)
 
         cells = count_errors(code, noise, read, lambda: until is None or time.time() + slowest < until)
-        first = dataclasses.replace(noise, words=tuple(w // noise.passes for w in noise.words), passes=1)
-        longer = count_errors(code, first, lambda words, number: twice[0], lambda: True)
-        return {"cells": cells, "twice": longer, "seconds": round(time.perf_counter() - start, 2)}
+        row: Row = {"cells": cells, "seconds": round(time.perf_counter() - start, 2)}
+        if twice:
+            first = dataclasses.replace(noise, words=tuple(w // noise.passes for w in noise.words), passes=1)
+            row["twice"] = count_errors(code, first, lambda words, number: twice[0], lambda: True)
+        return row
 
 
 def decoder_runs(experiment: BurstyExperiment) -> list[DecoderRun]:
@@ -236,7 +239,8 @@ def network_runs(
             yield LearnedRun(experiment, line, seed, rate["lr"], number, train_until)
 
 
-def _key(name: str) -> str:
+def run_key(name: str) -> str:
+    """A name of a file made of the name of a line."""
     return re.sub(r"[^A-Za-z0-9=.+-]+", "_", name)
 
 
@@ -245,7 +249,7 @@ def _words(experiment: BurstyExperiment) -> Row:
     return asdict(dataclasses.replace(experiment.training, updates=0))
 
 
-def _hash(experiment: BurstyExperiment, line: DecoderLine | LearnedLine, **more: Any) -> str:
+def settings_hash(experiment: BurstyExperiment, line: DecoderLine | LearnedLine, **more: Any) -> str:
     """A short hash of the code, the noise, a line and more."""
     deciding = {
         "code": (experiment.n, experiment.k, experiment.code_seed), "noise": asdict(experiment.noise),

@@ -155,6 +155,7 @@ def test_only_entry_points_take_more_than_eight_arguments() -> None:
         "fit",
         "train",
         "sample",
+        "view",
         "pairwise_field",
         "random_graph",
         "ldpc",

@@ -9,6 +9,7 @@ import typer
 
 from equifactor._version import __version__
 from equifactor.cli import audit_command as audit
+from equifactor.cli import compare_command as compare
 from equifactor.cli import convert_command as convert
 from equifactor.cli import decode_command as decode
 from equifactor.cli import dedupe_command as dedupe
@@ -24,6 +25,7 @@ from equifactor.cli import sample_command as sample
 from equifactor.cli import solve_command as solve
 from equifactor.cli import solvers_command as solvers
 from equifactor.cli import train_command as train
+from equifactor.cli import view_command as view
 from equifactor.cli.exit_status import Exit
 from equifactor.cli.shared_options import example
 
@@ -43,6 +45,8 @@ for command, about in (
     (solve, "Marginals, ln Z or MAP of models."),
     (sample, "Samples of a model, as CSV."),
     (info, "What is in a model, and what exact costs."),
+    (view, "A page in the browser: a model, results, training."),
+    (compare, "Several solvers on one model, side by side."),
     (convert, "One model format to another."),
     (solvers, "The solvers and their options."),
     (fit, "The potentials of a model, from data."),

@@ -15,7 +15,7 @@ DEBUG = "EQUIFACTOR_DEBUG"  # the environment variable that asks for the traceba
 
 
 class Exit(IntEnum):
-    """What the process returns; the README and `equifactor solve --help` list them."""
+    """What the process returns; docs/command-line.md and `equifactor solve --help` list them."""
 
     DONE = 0
     UNSOLVED = 1  # under --strict a status that is not solved, or an -o file that is missing an answer

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from equifactor.cli.exit_status import describe, say
 from equifactor.errors import EquifactorError, FormatError, ModelError, OptionError
@@ -66,20 +66,23 @@ class ModelReader:
         self.failed += 1
 
     def _read(self, path: str, evidence: str | None) -> FactorGraph:
-        from equifactor.io import read_evidence, read_graph
+        from equifactor.io import read_graph
 
         graph = read_graph(path, format=self.format)
-        if evidence is None:
-            return graph
-        if "=" in evidence and not _exists(evidence):
-            from equifactor.cli.readable_answer import parse_evidence
+        return graph if evidence is None else graph.condition(given_evidence(graph, evidence, self.sample))
 
-            return graph.condition(parse_evidence(evidence, graph))
-        if evidence != "-" and not _exists(evidence):
-            raise FormatError(
-                f"{evidence}: there is no such file; observations by name are written as in HR=HIGH,CO=LOW"
-            )
-        return graph.condition(read_evidence(evidence, graph, sample=self.sample))
+
+def given_evidence(graph: FactorGraph, evidence: str, sample: int | None = None) -> Mapping[Any, Any]:
+    """What `--evidence` says about a graph: an evidence file, or observations as `HR=HIGH,CO=LOW`."""
+    from equifactor.io import read_evidence
+
+    if "=" in evidence and not _exists(evidence):
+        from equifactor.cli.readable_answer import parse_evidence
+
+        return parse_evidence(evidence, graph)
+    if evidence != "-" and not _exists(evidence):
+        raise FormatError(f"{evidence}: there is no such file; observations by name are written as in HR=HIGH,CO=LOW")
+    return read_evidence(evidence, graph, sample=sample)
 
 
 def _exists(evidence: str) -> bool:

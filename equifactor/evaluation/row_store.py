@@ -59,7 +59,7 @@ class RowStore:
         """The row of a key with its answer, read from the disk."""
         with self.path.open("rb") as handle:
             handle.seek(self._places[key])
-            row = _decoded(json.loads(handle.readline()))
+            row = decoded(json.loads(handle.readline()))
         del row["key"]
         return row
 
@@ -82,7 +82,7 @@ class RowStore:
                 if not line.endswith(b"\n"):
                     break
                 try:
-                    row = _decoded(json.loads(line))
+                    row = decoded(json.loads(line))
                     key = row.pop("key")
                     row.pop(ANSWER, None)
                 except (ValueError, KeyError, AttributeError):
@@ -114,5 +114,6 @@ def _coded(row: Row) -> Row:
     return {k: str(v) if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
 
 
-def _decoded(row: Row) -> Row:
+def decoded(row: Row) -> Row:
+    """A row of a file with its infinite numbers."""
     return {k: float(v) if isinstance(v, str) and v in ("inf", "-inf", "nan") else v for k, v in row.items()}

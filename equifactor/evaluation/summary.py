@@ -19,20 +19,28 @@ def tables(rows: Sequence[Row], task: Task) -> str:
     parts = []
     for solver in dict.fromkeys(row["solver"] for row in rows):
         mine = [row for row in rows if row["solver"] == solver]
-        limit = mine[0]["time_limit"]
-        head = f"{task} by {solver}" + ("" if limit is None else f", {limit:g} s")
-        parts.append(f"{head}\n{_table(mine, _COLUMNS[task])}")
+        cells = table_cells(mine, task)
+        # Family and statuses stay on the left.
+        parts.append(f"{table_title(mine, task)}\n{aligned(cells, right=range(1, len(cells[0]) - 1), rule=True)}")
     return "\n\n".join(parts) + "\n"
 
 
-def _table(rows: Sequence[Row], columns: Sequence[Column]) -> str:
+def table_title(rows: Sequence[Row], task: Task) -> str:
+    """What the table of one solver's rows is called."""
+    limit = rows[0]["time_limit"]
+    return f"{task} by {rows[0]['solver']}" + ("" if limit is None else f", {limit:g} s")
+
+
+def table_cells(rows: Sequence[Row], task: Task) -> list[list[str]]:
+    """The table of one solver: the titles of its columns, then a row per family and one for all."""
+    columns = _COLUMNS[task]
     families = list(dict.fromkeys(row["family"] for row in rows))
     groups = [(name, [row for row in rows if row["family"] == name]) for name in families]
     if len(groups) > 1:
         groups.append(("all", list(rows)))
     cells = [["family", *(name for name, _ in columns)]]
     cells += [[name, *(show(group) for _, show in columns)] for name, group in groups]
-    return aligned(cells, right=range(1, len(columns)), rule=True)  # family and statuses stay on the left
+    return cells
 
 
 def _mean(name: str, form: str = "{:.3g}") -> Callable[[Sequence[Row]], str]:

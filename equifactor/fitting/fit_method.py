@@ -72,7 +72,9 @@ class Fitted:
         return display.terminal_table(f"Fitted by {self.method}", self.facts())
 
     def _repr_html_(self) -> str:
-        return display.html_table(f"Fitted by {self.method}", self.facts())
+        from equifactor.drawing.html_tables import facts_table
+
+        return facts_table(f"Fitted by {self.method}", self.facts())
 
     def facts(self) -> list[tuple[str, str]]:
         """Labels and texts: what a summary shows, the message last."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +13,9 @@ if TYPE_CHECKING:
     from equifactor.graph.factor_graph import FactorGraph
 
 
+_SHOWN_STATES = 6  # of a variable, in HTML
+
+
 def span(values: np.ndarray) -> str:
     """The range of the values as `3` or `2-5`; `none` when there are no values."""
     if len(values) == 0:
@@ -22,7 +24,8 @@ def span(values: np.ndarray) -> str:
     return str(low) if low == high else f"{low}-{high}"
 
 
-def _count(n: int, noun: str) -> str:
+def counted(n: int, noun: str) -> str:
+    """A number and what it counts: `1 factor`, `1,200 variables`."""
     return f"{n:,} {noun}" + ("" if n == 1 else "s")
 
 
@@ -57,13 +60,13 @@ def one_line(graph: FactorGraph) -> str:
     s, held = graph.structure, contents(graph)
     states = span(s.card)
     parts = [
-        _count(s.num_vars, "variable"),
-        _count(s.num_factors, "factor"),
+        counted(s.num_vars, "variable"),
+        counted(s.num_factors, "factor"),
         f"{states} state" + ("" if states == "1" else "s"),
         f"arity {span(s.arity)}",
     ]
     if s.kinds is None:
-        parts.append(_count(held.zeros, "zero") if held.zeros else "no zeros")
+        parts.append(counted(held.zeros, "zero") if held.zeros else "no zeros")
     else:
         parts += [f"{n:,} {kind}" for kind, n in held.kinds.items()]
     if graph.observed is not None:
@@ -99,8 +102,24 @@ def terminal(graph: FactorGraph) -> RenderableType:
 
 
 def html(graph: FactorGraph) -> str:
-    """A small table for notebooks."""
-    return html_table(_title(graph), facts(graph))
+    """What there is, for notebooks, and on a click the variables with their states."""
+    from equifactor.drawing.html_tables import facts_table, folded, rows_table
+
+    s = graph.structure
+    degree = np.bincount(s.scope_vars, minlength=s.num_vars)
+    seen = graph.evidence
+    rows = (
+        (
+            s.variable_name(i),
+            ", ".join(map(str, s.states_of(i)[:_SHOWN_STATES])) + (", .." if s.card[i] > _SHOWN_STATES else ""),
+            s.states_of(i)[seen[i]] if i in seen else "",
+            int(degree[i]),
+        )
+        for i in range(s.num_vars)
+    )
+    titles = ("variable", "states", "observed", "factors")
+    inside = rows_table("", titles, rows, count=s.num_vars, right=[3])
+    return facts_table(_title(graph), facts(graph)) + folded("variables", inside)
 
 
 def terminal_table(title: str, rows: list[tuple[str, str]]) -> RenderableType:
@@ -114,15 +133,6 @@ def terminal_table(title: str, rows: list[tuple[str, str]]) -> RenderableType:
     for label, value in rows:
         table.add_row(plain(label), plain(value))
     return table
-
-
-def html_table(title: str, rows: list[tuple[str, str]]) -> str:
-    """Labels and values as an HTML table."""
-    cells = "".join(
-        f"<tr><th style='text-align:left'>{escape(label)}</th><td style='text-align:right'>{escape(value)}</td></tr>"
-        for label, value in rows
-    )
-    return f"<table><caption>{escape(title)}</caption>{cells}</table>"
 
 
 def _title(graph: FactorGraph) -> str:

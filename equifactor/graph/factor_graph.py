@@ -17,6 +17,7 @@ from equifactor.graph.scores import assignment_log_scores, assignment_of
 from equifactor.graph.structure import MAX_AXES, Structure
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from numpy.typing import ArrayLike
     from rich.console import RenderableType
 
@@ -314,6 +315,16 @@ class FactorGraph:
 
     def __rich__(self) -> RenderableType:
         return display.terminal(self)
+
+    def plot(self, *, ax: Axes | None = None) -> Axes:
+        """Draw the factor graph: variables as discs, factors as squares coloured by kind, a grid as a grid.
+
+        A graph of more than 500 variables that is no grid is too large for that: then the picture says how many
+        variables have how many factors. Needs matplotlib; `ax` are axes to draw into, those of a new figure by default.
+        """
+        from equifactor.drawing.graph_picture import draw_graph
+
+        return draw_graph(self, ax)
 
 
 def _check_values(structure: Structure, log_phi: FloatArray) -> None:

@@ -41,6 +41,19 @@ class Conditional:
         return [texts[start : start + card] for start in range(0, len(texts), card)]
 
 
+def children_of(graph: FactorGraph) -> list[int] | None:
+    """[F] the variable whose conditional distribution each factor is; None where the graph is no Bayesian network."""
+    s = graph.structure
+    if s.num_vars != s.num_factors or (s.kinds is not None and not np.isin(s.kinds.kind, (0, NoisyOr.number)).all()):
+        return None  # Tables of other kinds would be made, which may take long.
+    try:
+        found = conditionals_of(graph, "a drawing", noisy_or=True)
+    except ModelError:
+        return None
+    child_of = {frozenset((c.child, *c.parents)): c.child for c in found}  # Equal scopes would be a cycle.
+    return [child_of[frozenset(s.scope(a).tolist())] for a in range(s.num_factors)]
+
+
 def conditionals_of(graph: FactorGraph, what: str, *, noisy_or: bool = False) -> list[Conditional]:
     """One conditional distribution per variable, in order, where the factors of the graph are such.
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from equifactor.typing import FloatArray
 
 _SHOWN_ROWS = 40  # of a printed table, those that tell most
+_TITLES = ["variable", "nats", "share"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -60,15 +61,21 @@ class Information(Mapping[Any, float]):
         return f"Information(about {self.target}, {len(self)} variables, {self.status})"
 
     def __str__(self) -> str:
-        rows = [["variable", "nats", "share"]]
-        for variable in list(self)[:_SHOWN_ROWS]:
-            share = self[variable] / self.entropy if self.entropy else 0.0
-            rows.append([str(variable), f"{self[variable]:.6f}", f"{share:.1%}"])
         more = len(self) - _SHOWN_ROWS
-        head = f"about {self.target}, entropy {self.entropy:.6f} nats ({self.status})"
-        return "\n".join(
-            [head, aligned(rows, right=[1, 2], rule=True), *([f".. and {more:,} more"] if more > 0 else [])]
-        )
+        table = aligned([_TITLES, *self._cells(_SHOWN_ROWS)], right=[1, 2], rule=True)
+        return "\n".join([self._heading(), table, *([f".. and {more:,} more"] if more > 0 else [])])
+
+    def _repr_html_(self) -> str:
+        from equifactor.drawing.html_tables import MOST_ROWS, rows_table
+
+        return rows_table(self._heading(), _TITLES, self._cells(MOST_ROWS), count=len(self), right=[1, 2])
+
+    def _heading(self) -> str:
+        return f"about {self.target}, entropy {self.entropy:.6f} nats ({self.status})"
+
+    def _cells(self, most: int) -> list[list[str]]:
+        shares = ((v, self[v], self[v] / self.entropy if self.entropy else 0.0) for v in list(self)[:most])
+        return [[str(variable), f"{nats:.6f}", f"{share:.1%}"] for variable, nats, share in shares]
 
 
 def information_about(result: Result, target: Variable, time_limit: float = asking.TIME_LIMIT) -> Information:

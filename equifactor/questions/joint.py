@@ -145,12 +145,21 @@ class Joint:
     def table(self, most: int | None = None) -> str:
         """The combinations and their probabilities as aligned text; all, or the first so many rows of it."""
         count = self.values.size if most is None else min(most, self.values.size)
+        text = aligned(self._cells(count), right=[len(self.numbers)], rule=True)
+        return text if count == self.values.size else f"{text}\n.. and {self.values.size - count:,} more"
+
+    def _cells(self, count: int) -> list[list[str]]:
+        """The titles, and the first so many combinations with their probabilities."""
         at = np.stack(np.unravel_index(np.arange(count), self.values.shape), axis=1).tolist()
         states, p = self.states, self.values.ravel()[:count].tolist()
         rows = [[*(str(own[x]) for own, x in zip(states, row, strict=True)), shown(p[n])] for n, row in enumerate(at)]
-        titles = [*map(str, self.variables), "probability"]
-        text = aligned([titles, *rows], right=[len(self.numbers)], rule=True)
-        return text if count == self.values.size else f"{text}\n.. and {self.values.size - count:,} more"
+        return [[*map(str, self.variables), "probability"], *rows]
+
+    def _repr_html_(self) -> str:
+        from equifactor.drawing.html_tables import MOST_ROWS, rows_table
+
+        titles, *rows = self._cells(min(MOST_ROWS, self.values.size))
+        return rows_table("", titles, rows, count=self.values.size, right=[len(self.numbers)])
 
     def _names(self) -> str:
         return ", ".join(map(str, self.variables))

@@ -76,7 +76,7 @@ def canonical_order(g: ColouredGraph) -> IntArray:
     within a component as BLISS says.
     """
     _, cell, sizes = np.unique(g.colours, return_inverse=True, return_counts=True)
-    edges = _open_edges(g.edges, cell, sizes)
+    edges = open_edges(g.edges, cell, sizes)
     rank = np.zeros(len(cell), np.int64)  # the rank of the component of each node
     place = np.zeros(len(cell), np.int64)  # the place of each node within its component
     if len(edges):
@@ -160,7 +160,7 @@ def _entries_to_keep(graph: FactorGraph, open_node: BoolArray, values: HashArray
     return np.sort(entries[order[np.repeat(keep, count)]])
 
 
-def _open_edges(edges: IntArray, cell: IntArray, sizes: IntArray) -> IntArray:
+def open_edges(edges: IntArray, cell: IntArray, sizes: IntArray) -> IntArray:
     """The edges between colours that are joined in part; where all nodes are joined, the edges say nothing."""
     pair = cell[edges[:, 0]] * len(sizes) + cell[edges[:, 1]]
     found, which, count = np.unique(pair, return_inverse=True, return_counts=True)

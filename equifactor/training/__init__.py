@@ -7,6 +7,7 @@ compiled_batches.py   batches compiled once, filled often       objective.py    
 losses.py             what is minimised                         validate.py           how good a network is
 training_loop.py      epochs, validation, early stopping        run_files.py          the log and the checkpoint
 capture.py            a gradient step as one CUDA graph         processes.py          several processes
+training_log.py       how a run went, epoch by epoch
 """
 
 from __future__ import annotations

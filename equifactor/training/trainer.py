@@ -20,6 +20,7 @@ from equifactor.registry import MODEL_SUFFIX
 from equifactor.result import Task
 from equifactor.torch_device import check_device
 from equifactor.training.data_sources import name_of
+from equifactor.training.training_log import TrainingLog
 from equifactor.training.training_settings import TrainingSettings
 
 if TYPE_CHECKING:
@@ -45,6 +46,18 @@ class Trained:
     path: Path | None
     finished: bool  # False where it was stopped by Ctrl-C or the time limit; --resume goes on.
     is_first: bool = True  # Of several processes this is the one that wrote the files.
+
+    @property
+    def log(self) -> TrainingLog:
+        """The records of all epochs, which show themselves in a notebook and can be drawn."""
+        return TrainingLog(self.history)
+
+    def __str__(self) -> str:
+        where = "" if self.path is None else f", in {self.path}"
+        return f"{self.network.kind} for {self.task}: {self.log}{where}"
+
+    def _repr_html_(self) -> str:
+        return self.log._repr_html_()
 
 
 def train(

@@ -183,9 +183,10 @@ class Plan:
         lowered = f" (in tables: {self.lowering})" if self.lowering else ""
         return f"elimination of {count} variables{lowered}: {self.cost}, {2 * self.entries:.3g} entries of work"
 
-    def __rich__(self) -> RenderableType:
+    def facts(self) -> list[tuple[str, str]]:
+        """Labels and texts: what a summary shows."""
         at_least = "" if self.finished else "at least "
-        rows = [
+        return [
             ("variables", f"{len(self._variables):,}"),
             *([("in tables", self.lowering)] if self.lowering else []),
             ("width", f"{at_least}{self.width}"),
@@ -195,7 +196,14 @@ class Plan:
             ("time, one core", f"{at_least}{self.seconds():.2g} s"),
             ("orders tried", f"{self.found.tries}"),
         ]
-        return display.terminal_table("Elimination plan", rows)
+
+    def __rich__(self) -> RenderableType:
+        return display.terminal_table("Elimination plan", self.facts())
+
+    def _repr_html_(self) -> str:
+        from equifactor.drawing.html_tables import facts_table
+
+        return facts_table("Elimination plan", self.facts())
 
 
 def plan(

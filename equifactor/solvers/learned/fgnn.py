@@ -76,6 +76,7 @@ class FGNN(Network):
     """
 
     config_class = FGNNConfig
+    hidden_axes = ("variables", "larger factors", "fixed", "fixed", "fixed")
 
     def __init__(self, config: FGNNConfig) -> None:
         super().__init__(config)

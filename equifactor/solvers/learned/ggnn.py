@@ -69,6 +69,7 @@ class GGNN(Network):
         self.card, self.channels, self.orient = X, D, config.orient
         self.bipartite, self.arity = config.graph == "bipartite", config.largest_arity
         seen = X**self.arity + (X + 1 if self.bipartite else 2 * X)
+        self.hidden_axes = ("nodes" if self.bipartite else "variables", "fixed", "fixed", "fixed")
         self.mlp1 = mlp((2 * D + seen, H, H, D), nn.ReLU)
         self.gru = nn.GRUCell(D, D)
         self.mlp2 = mlp((D + X, H, H, X), nn.ReLU)

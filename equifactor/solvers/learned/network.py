@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from equifactor.solvers.learned.learned_solver import NeuralSolver
 
 
-HiddenAxis = Literal["edge states", "states", "variables", "factors", "edges", "entries", "unary"]
+HiddenAxis = Literal[
+    "edge states", "states", "variables", "factors", "edges", "entries", "unary", "larger factors", "nodes", "fixed"
+]
 
 
 class NetworkState(NamedTuple):
@@ -60,9 +62,10 @@ class Network(nn.Module, ABC):
 
     config_class: ClassVar[type[NetworkConfig]] = NetworkConfig
     solver_class: ClassVar[type[NeuralSolver]]  # It is set when the solver is registered.
-    # What the rows of each hidden tensor belong to, or None for a number that all graphs of a batch share. Without it a
-    # batch of graphs cannot be divided, and runs until its last one has settled.
-    hidden_axes: ClassVar[tuple[HiddenAxis | None, ...] | None] = None
+    # What the rows of each hidden tensor belong to, or None for a number that all graphs of a batch share; `nodes` are
+    # the variables and, after them, the larger factors, those of two variables and more; `fixed` is what `start` lays
+    # out and no step changes. Without it a batch of graphs cannot be divided, and runs until its last one has settled.
+    hidden_axes: tuple[HiddenAxis | None, ...] | None = None
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()

@@ -76,16 +76,18 @@ class NetworkRun:
             return None
         with torch.inference_mode():
             return tuple(
-                values if axis is None else values[self._rows(axis, graphs)] for axis, values in self._by_axis()
+                values if axis in (None, "fixed") else values[self._rows(axis, graphs)]
+                for axis, values in self._by_axis()
             )
 
     def put(self, graphs: IntArray, part: tuple[Tensor, ...]) -> None:
         """Set what `take` gave for some graphs."""
         with torch.inference_mode():
             msg_fv, *hidden = (
-                new if axis is None else values.index_copy(0, self._rows(axis, graphs), new)
+                values if axis == "fixed" else new if axis is None
+                else values.index_copy(0, self._rows(axis, graphs), new)
                 for (axis, values), new in zip(self._by_axis(), part, strict=True)
-            )
+            )  # fmt: skip
         self.state = self.state._replace(msg_fv=msg_fv, hidden=tuple(hidden))
         self._last = None
 
@@ -101,6 +103,10 @@ class NetworkRun:
             graph = wiring.graph
         elif axis == "unary":
             graph = flat.graph_of_var[flat.var_of_edge[flat.edge_of_edge_state[: wiring.first]]]
+        elif axis in ("larger factors", "nodes"):
+            own = flat.graph_of_var if axis == "nodes" else flat.graph_of_var[:0]
+            factors = [torch.as_tensor(group.factors, device=own.device) for group in wiring.groups]
+            graph = torch.cat([own, *(flat.graph_of_factor[f] for f in factors)])
         elif axis in ("factors", "entries"):
             graph = flat.graph_of_factor if axis == "factors" else flat.graph_of_factor[flat.factor_of_entry]
         else:

@@ -150,6 +150,10 @@ class Reweighting:
             self.sweeps += 1
         return change
 
+    def messages(self) -> FloatArray:
+        """[S] factor-to-variable log messages in flat order, not a copy."""
+        return self.state.msg
+
     @property
     def log_b_v(self) -> FloatArray:
         """[X] sum_a rho_a m_{a->i}, -inf where ruled out."""

@@ -1,0 +1,16 @@
+"""Of a module the reference shows the first paragraph: what follows is for readers of the source."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from griffe import Extension, Module
+
+
+class ModuleSummaries(Extension):
+    """Cuts the docstrings of modules."""
+
+    def on_module(self, *, mod: Module, **kwargs: Any) -> None:
+        """Keep the first paragraph."""
+        if mod.docstring is not None:
+            mod.docstring.value = mod.docstring.value.strip().partition("\n\n")[0]

@@ -1,0 +1,1 @@
+"""How models, plans, answers, comparisons and training logs show themselves: HTML for notebooks, pictures."""

@@ -1,0 +1,25 @@
+"""Which variables are shown first: those whose state is least known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from equifactor.result import Result
+    from equifactor.typing import FloatArray, IntArray
+
+
+def entropies(result: Result) -> FloatArray:
+    """[V] the entropy of each marginal in nats."""
+    assert result.marginals is not None
+    p = result.marginals.values
+    terms = np.where(p > 0, -p * np.log(np.where(p > 0, p, 1.0)), 0.0)
+    return np.add.reduceat(terms, result.marginals.ptr[:-1]) if len(result.marginals) else np.zeros(0)
+
+
+def most_uncertain(result: Result) -> IntArray:
+    """All variables that are not observed, the most uncertain first; equal ones in their order."""
+    free = result.graph.free_vars
+    return free[np.argsort(-entropies(result)[free].round(12), kind="stable")]

@@ -1,0 +1,68 @@
+"""Copies the JavaScript that `equifactor view` needs from npm into equifactor/view/page/vendor.
+
+    python tools/vendor_page.py            # what the lock pins, byte for byte
+    python tools/vendor_page.py --update   # after a change of tools/page/package.json: a new lock first
+
+npm checks what it downloads against the hashes of tools/page/package-lock.json. The lock names no host, so any registry
+or mirror serves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+LOCK = ROOT / "tools" / "page"
+VENDOR = ROOT / "equifactor" / "view" / "page" / "vendor"
+# For each package: the file in it, and its name in vendor/.
+FILES = {
+    "uplot": {
+        "dist/uPlot.iife.min.js": "uPlot.iife.min.js",
+        "dist/uPlot.min.css": "uPlot.min.css",
+        "LICENSE": "uPlot.LICENSE",
+    }
+}
+
+
+def main() -> None:
+    """Fill vendor/ and write its manifest."""
+    parser = argparse.ArgumentParser(description="fill equifactor/view/page/vendor from npm")
+    parser.add_argument("--update", action="store_true", help="make a new lock from tools/page/package.json first")
+    update = parser.parse_args().update
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        for name in ("package.json",) if update else ("package.json", "package-lock.json"):
+            shutil.copy(LOCK / name, work / name)
+        quiet = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+        subprocess.run(["npm", "install" if update else "ci", *quiet], cwd=work, check=True)
+        lock = json.loads((work / "package-lock.json").read_text(encoding="utf-8"))
+        if update:
+            for entry in lock["packages"].values():
+                entry.pop("resolved", None)
+            (LOCK / "package-lock.json").write_text(json.dumps(lock, indent=2) + "\n", encoding="utf-8")
+        VENDOR.mkdir(parents=True, exist_ok=True)
+        for old in VENDOR.iterdir():
+            old.unlink()
+        manifest = [copy_package(work / "node_modules", name, lock) for name in FILES]
+    (VENDOR / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+
+
+def copy_package(modules: Path, name: str, lock: dict[str, dict[str, dict[str, str]]]) -> dict[str, object]:
+    """Copy the files of one package; its entry in the manifest."""
+    entry = lock["packages"][f"node_modules/{name}"]
+    hashes = {}
+    for source, target in FILES[name].items():
+        content = (modules / name / source).read_bytes()
+        (VENDOR / target).write_bytes(content)
+        hashes[target] = hashlib.sha256(content).hexdigest()
+    return {"name": name, "version": entry["version"], "licence": entry["license"], "files": hashes}
+
+
+if __name__ == "__main__":
+    main()
