@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from equifactor.graph.structure import Structure
     from equifactor.typing import FloatArray, IntArray
 
-_MOST_LAYERED = 400  # Layers of more variables take long to find and are too wide to read.
+_MOST_LAYERED = 150  # Layers of more variables take long to find and are too wide to read.
 _MOST_AS_TREE = 2000
 _MOST_PAIRS = 1500  # Up to so many nodes all pairs repel each other; beyond, only near ones do.
 _ROW = 24  # A chain is drawn in rows of so many variables.
 _PIVOTS = 40
+_ROOM = 0.7  # Of layouts by forces, every node has on average a square of this side or more.
 _SWEEPS = 60
 _ROW_HEIGHT = 1.25  # between layers of a network: names stand under the circles
 _random = threading.Lock()  # The random numbers of igraph are one source for the whole process.
@@ -216,9 +217,11 @@ def _start(net: Any, edges: IntArray) -> FloatArray:
 
 
 def _scaled(at: FloatArray, edges: IntArray) -> FloatArray:
-    """The places enlarged so that the usual edge has length 1."""
+    """The places enlarged so that the usual edge has length 1, and more where nodes would lie on each other."""
     length = np.median(np.linalg.norm(at[edges[:, 0]] - at[edges[:, 1]], axis=1)) if len(edges) else 1.0
-    return (at - at.mean(axis=0)) / (length if np.isfinite(length) and length > 1e-9 else 1.0)
+    room = np.sqrt(np.prod(np.maximum(np.ptp(at, axis=0), length)) / len(at)) / _ROOM
+    unit = min(length, room)
+    return (at - at.mean(axis=0)) / (unit if np.isfinite(unit) and unit > 1e-9 else 1.0)
 
 
 def _packed(

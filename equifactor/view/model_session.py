@@ -21,7 +21,7 @@ from equifactor.graph import display
 from equifactor.graph.observations import StateNumbers
 from equifactor.graph.structure import numbered
 from equifactor.io.conditionals import conditionals_of
-from equifactor.registry import parse_solver
+from equifactor.registry import SOLVERS, parse_solver, solver_names
 from equifactor.result import Result, Status, Task
 from equifactor.solvers.elimination.plan import Plan, plan
 from equifactor.view.plain_json import number
@@ -42,6 +42,7 @@ _LARGEST_SHOWN = 4096  # entries of a table
 _MOST_BELIEFS = 2e6  # numbers of a trace that are sent at once
 _KEPT = 5e6  # numbers in all answers that are kept
 _MEMORY = 4.0  # GiB for exact inference, as the solver itself has it
+_MOST_WORK = 5e8  # of planning, about five seconds
 _QUICK = 2.0  # An elimination of more seconds is not what the page begins with.
 _MOST_AS_NETWORK = 5000  # Beyond so many variables nobody looks whether the factors are conditional distributions.
 
@@ -88,6 +89,7 @@ class ModelSession:
         if find_spec("torch") is not None:
             offered += ["fe-net", "fe-nbp"]
         offered += ["trw", "meanfield", *([] if exact else ["auto"])]
+        offered += [name for name in solver_names() if name not in SOLVERS]  # of the user
         return list(dict.fromkeys([*([self._solver] if self._solver else []), *offered]))
 
     @cached_property
@@ -253,7 +255,7 @@ class ModelSession:
         """The plan of elimination given evidence."""
 
         def make() -> Plan:
-            return plan(self._given(evidence), memory_limit=_MEMORY)
+            return plan(self._given(evidence), memory_limit=_MEMORY, most_work=_MOST_WORK)
 
         return self._remember(("plan", _key(evidence)), 4.0 * self.graph.num_vars, make)
 

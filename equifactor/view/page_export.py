@@ -49,11 +49,18 @@ def export(viewer: Viewer, path: str, progress: Progress | None = None) -> None:
     if isinstance(page, ModelSession):
         data = _model_answers(page, progress)
     elif isinstance(page, ResultsFolder):
-        data = {"session": page.session(), "results": page.results()}
+        found = page.results()
+        data = {"session": page.session(), "results": {**found, "models": _without_paths(found["models"])}}
     else:
-        data = {"session": page.session(), "training": page.training()}
-    data["session"] = {**data["session"], "readonly": True, "back": False}
+        data = {"session": page.session(), "training": {"runs": _without_paths(page.training()["runs"])}}
+    title = Path(data["session"]["title"]).name
+    data["session"] = {**data["session"], "title": title, "readonly": True, "back": False}
     write_text(path, one_file(data))
+
+
+def _without_paths(rows: list[Answer]) -> list[Answer]:
+    """Folders of this machine are nothing for those who get the file."""
+    return [{**row, "path": None} for row in rows]
 
 
 def one_file(data: Answer) -> str:

@@ -58,6 +58,9 @@ class PageServer(ThreadingHTTPServer):
             raise OptionError(f"port {port} {why}: choose another one by --port, or leave it out") from None
         self._thread: threading.Thread | None = None
 
+    def __repr__(self) -> str:
+        return f"PageServer({self.url})"
+
     @property
     def url(self) -> str:
         """The address for the browser."""
@@ -157,7 +160,7 @@ class _Handler(BaseHTTPRequestHandler):
 
             bug = f"this is a bug, please report it: {type(error).__name__}: {error}"
             return self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, blame(error) or bug)
-        self._send(HTTPStatus.OK, _TYPES[".json"], text.encode("utf-8", "replace"))
+        self._send(HTTPStatus.OK, _TYPES[".json"], text.encode())
 
     def _file(self, name: str) -> None:
         path = PAGE / name
@@ -172,7 +175,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(HTTPStatus.OK, _TYPES[path.suffix], path.read_bytes())
 
     def _refuse(self, status: HTTPStatus, sentence: str) -> None:
-        self._send(status, _TYPES[".json"], as_json({"error": " ".join(sentence.split())}).encode("utf-8", "replace"))
+        self._send(status, _TYPES[".json"], as_json({"error": " ".join(sentence.split())}).encode())
 
     def _send(self, status: HTTPStatus, kind: str, content: bytes) -> None:
         with contextlib.suppress(OSError):  # The browser may have gone.

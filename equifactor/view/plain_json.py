@@ -10,8 +10,8 @@ import numpy as np
 
 
 def as_json(value: Any) -> str:
-    """The text of an answer; `-inf` is the text "-inf", what is no number is null."""
-    return json.dumps(_plain(value), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    """The text of an answer, in ASCII: names may hold what is no Unicode. -inf is the text "-inf", NaN is null."""
+    return json.dumps(_plain(value), allow_nan=False, separators=(",", ":"))
 
 
 def number(value: float | None) -> float | str | None:

@@ -88,3 +88,10 @@ def test_forces_are_repeatable_and_keep_neighbours_near() -> None:
     assert 0.5 < np.median(lengths) < 2.0
     apart = np.linalg.norm(places.variables[:, None] - places.variables[None], axis=2)
     assert np.median(apart) > 3 * np.median(lengths)
+
+
+def test_dense_graphs_have_room() -> None:
+    places = places_of(of_pairs(40, [(i, j) for i in range(40) for j in range(i)]))
+    assert np.prod(np.ptp(places.variables, axis=0)) > 0.4 * 40
+    two = places_of(of_pairs(5, [(0, 1), (2, 3), (3, 4), (4, 2)]))
+    assert np.ptp(two.variables, axis=0).max() < 8

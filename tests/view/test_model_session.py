@@ -10,6 +10,7 @@ import pytest
 from page_client import HOSTILE, Client
 
 import equifactor as ef
+import equifactor.registry
 from equifactor import FactorGraph
 from equifactor.view.model_session import ModelSession
 from equifactor.view.viewer import Page
@@ -173,3 +174,16 @@ def test_symmetries(client: Client) -> None:
     reply = client.get("symmetries")
     assert reply["complete"]
     assert sorted([*reply["variables"], *reply["factors"]]) == list(range(6))
+
+
+def test_names_that_are_no_unicode(serve: Serve) -> None:
+    graph = FactorGraph({"a\udcff": ["\ud800", "b"], "\x00\n": 2}, [([0, 1], [[1.0, 2.0], [3.0, 4.0]])])
+    client = serve(ModelSession(graph))
+    assert client.get("graph")["variables"]["names"] == ["a\udcff", "\x00\n"]
+    assert client.post("solve", evidence={"1": 1})["status"] == "exact"
+
+
+def test_solvers_of_the_user_are_offered(network: FactorGraph, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(equifactor.registry._REGISTRY, "mine", ef.parse_solver("bp").__class__)
+    assert "mine" in ModelSession(network).solvers
+    assert ModelSession(network, solver="bp(damping=0.3)").solvers[0] == "bp(damping=0.3)"

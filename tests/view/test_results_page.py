@@ -13,8 +13,9 @@ from page_client import Client
 from equifactor import FormatError, solve, write_graph
 from equifactor.generators import ising_grid
 from equifactor.io import write_evidence
+from equifactor.view.page_export import export
 from equifactor.view.results_page import ResultsFolder
-from equifactor.view.viewer import Page
+from equifactor.view.viewer import Page, Viewer
 
 Serve = Callable[[Page], Client]
 
@@ -77,6 +78,14 @@ def test_into_a_model_and_back(serve: Serve, folder: Path) -> None:
     assert client.status("GET", "results")[0] == 404
     assert client.post("back")["mode"] == "results"
     assert client.get("results")["tables"]
+
+
+def test_one_file(folder: Path) -> None:
+    export(Viewer(ResultsFolder(folder)), str(folder / "page.html"))
+    text = (folder / "page.html").read_text(encoding="utf-8")
+    assert '"title":"results","readonly":true' in text
+    assert '"name":"grids/a","path":null' in text
+    assert str(folder) not in text
 
 
 def test_models_that_are_not_known(serve: Serve, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
