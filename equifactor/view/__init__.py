@@ -3,6 +3,7 @@
 opening.py                      what a path is, and the viewer for it
 viewer.py                       which of the pages below is shown, and the questions of the browser
 model_session.py                a model: solvers, evidence, answers by solver and evidence
+model_picture.py                its variables, factors and tables
 graph_layout.py                 where variables and factors are drawn
 message_trace.py                a run of a solver, iteration by iteration
 orbits.py, orbit_search.py      which variables and factors are interchangeable

@@ -16,35 +16,30 @@ from equifactor._solve import solve
 from equifactor._version import __version__
 from equifactor.clock import Clock
 from equifactor.errors import ModelError, OptionError, SolveError, brief
-from equifactor.factors.kinds import kind_name
 from equifactor.graph import display
 from equifactor.graph.observations import StateNumbers
 from equifactor.graph.structure import numbered
-from equifactor.io.conditionals import conditionals_of
 from equifactor.registry import SOLVERS, parse_solver, solver_names
 from equifactor.result import Result, Status, Task
 from equifactor.solvers.elimination.plan import Plan, plan
+from equifactor.view.model_picture import Answer, ModelPicture
 from equifactor.view.plain_json import number
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
     from equifactor.solver import Progress
-    from equifactor.view.graph_layout import Places
     from equifactor.view.message_trace import IterationTrace
     from equifactor.view.orbits import Orbits
 
-Answer = dict[str, Any]
 Question = Mapping[str, Any]
 
 MOST_SECONDS = 30.0
 _SECONDS = 5.0  # where a question names no limit
-_LARGEST_SHOWN = 4096  # entries of a table
 _MOST_BELIEFS = 2e6  # numbers of a trace that are sent at once
 _KEPT = 5e6  # numbers in all answers that are kept
 _MEMORY = 4.0  # GiB for exact inference, as the solver itself has it
 _MOST_WORK = 5e8  # of planning, about five seconds
 _QUICK = 2.0  # An elimination of more seconds is not what the page begins with.
-_MOST_AS_NETWORK = 5000  # Beyond so many variables nobody looks whether the factors are conditional distributions.
 
 
 class SupersededError(Exception):
@@ -67,7 +62,7 @@ class ModelSession:
             evidence: the observations the page begins with, which can be taken back, both by number.
             seed: of solvers and layouts that draw random numbers.
         """
-        self.graph, self.seed = graph, seed
+        self.graph, self.seed, self.picture = graph, seed, ModelPicture(graph, seed)
         self.title = title or graph.name or "model"
         self.evidence = dict(self._checked({} if evidence is None else evidence))
         if solver is not None:
@@ -92,26 +87,6 @@ class ModelSession:
         offered += [name for name in solver_names() if name not in SOLVERS]  # of the user
         return list(dict.fromkeys([*([self._solver] if self._solver else []), *offered]))
 
-    @cached_property
-    def children(self) -> list[int] | None:
-        """[F] the variable whose conditional distribution each factor is; None where it is no Bayesian network."""
-        s = self.graph.structure
-        if s.num_vars != s.num_factors or s.num_vars > _MOST_AS_NETWORK or s.num_vars == 0:
-            return None
-        try:
-            found = conditionals_of(self.graph, "the page", noisy_or=True)
-        except ModelError:
-            return None
-        child_of = {frozenset((c.child, *c.parents)): c.child for c in found}  # Equal scopes would be a cycle.
-        return [child_of[frozenset(s.scope(a).tolist())] for a in range(s.num_factors)]
-
-    @cached_property
-    def places(self) -> Places:
-        """Where everything is drawn."""
-        from equifactor.view.graph_layout import places_of
-
-        return places_of(self.graph, self.children, self.seed)
-
     def session(self) -> Answer:
         """What the page must know first."""
         return {
@@ -119,64 +94,6 @@ class ModelSession:
             "solver": self.solvers[0], "evidence": {str(i): x for i, x in self.evidence.items()},
             "fixed": {str(i): x for i, x in self.graph.evidence.items()}, "summary": display.one_line(self.graph),
         }  # fmt: skip
-
-    def graph_columns(self) -> Answer:
-        """The graph in columns: names, states, places; factors with kinds and scopes."""
-        s, at = self.graph.structure, self.places
-        own = [[str(x) for x in s.states_of(i)] for i in range(s.num_vars)]
-        common = bool(own) and all(names == own[0] for names in own)
-        kinds = np.zeros(s.num_factors, np.int64) if s.kinds is None else s.kinds.kind
-        names = [kind_name(n) for n in range(int(kinds.max(initial=0)) + 1)]
-        return {
-            "columnar": True, "layout": at.kind, "grid": at.grid, "directed": self.children is not None,
-            "variables": {
-                "names": [s.variable_name(i) for i in range(s.num_vars)],
-                "states": {"common": own[0]} if common else own,
-                "x": at.variables[:, 0].round(3), "y": at.variables[:, 1].round(3),
-            },
-            "factors": {
-                "names": [self._factor_name(a) for a in range(s.num_factors)], "kinds": [names[k] for k in kinds],
-                "ptr": s.scope_ptr, "scope": s.scope_vars, "x": at.factors[:, 0].round(3),
-                "y": at.factors[:, 1].round(3), "entries": np.diff(s.table_ptr), "children": self.children,
-            },
-        }  # fmt: skip
-
-    def factor(self, index: Any) -> Answer:
-        """One factor with its table, as natural logarithms in C order, where that is small enough to be read."""
-        s = self.graph.structure
-        try:
-            a = int(index)
-        except (TypeError, ValueError):
-            a = -1
-        if not 0 <= a < s.num_factors:
-            raise OptionError(f"there is no factor {brief(index)}; the model has {numbered(s.num_factors, 'factor')}")
-        kind = kind_name(0 if s.kinds is None else int(s.kinds.kind[a]))
-        shape = s.shape(a)
-        size = float(np.prod(np.array(shape, float)))
-        values = self.graph.log_table(a).ravel() if size <= _LARGEST_SHOWN else None
-        return {
-            "name": self._factor_name(a), "kind": kind, "scope": s.scope(a), "shape": shape, "values": values,
-            "text": self._sentence(a, kind, size, values),
-        }  # fmt: skip
-
-    def _sentence(self, a: int, kind: str, size: float, values: np.ndarray | None) -> str:
-        arity = int(self.graph.structure.arity[a])
-        over = f"over {arity:,} variable{'s' * (arity != 1)}"
-        if kind != "table":
-            return f"{brief(self.graph.factor(a))} {over}."
-        zeros = 0 if values is None else int(np.isneginf(values).sum())
-        child = None if self.children is None else self.graph.structure.variable_name(self.children[a])
-        what = (
-            "A table" if child is None else f"The distribution of {child}" + (" given its parents" if arity > 1 else "")
-        )
-        return f"{what} {over}, {size:,.0f} entries{f', {zeros:,} of them zero' if zeros else ''}."
-
-    def _factor_name(self, a: int) -> str:
-        if self.children is None:
-            return f"factor {a}"
-        s = self.graph.structure
-        parents = [s.variable_name(i) for i in s.scope(a).tolist() if i != self.children[a]]
-        return f"P({s.variable_name(self.children[a])}{' | ' if parents else ''}{', '.join(parents)})"
 
     # ---- answers ----------------------------------------------------------------------------------------
 
@@ -196,7 +113,7 @@ class ModelSession:
             "iterations": result.iterations, "map": None,
             "marginals": None if result.marginals is None else [p.tolist() for p in result.marginals],
             # The distributions of a network sum to 1, so that what is left of the sum is the probability of evidence.
-            "log_evidence": number(log_z) if self.children is not None and log_z is not None else None,
+            "log_evidence": number(log_z) if self.picture.children is not None and log_z is not None else None,
         }  # fmt: skip
 
     def best(self, asked: Question) -> Answer:

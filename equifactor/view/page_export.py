@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from equifactor.clock import Clock
 from equifactor.errors import EquifactorError, FormatError
 from equifactor.io.files import check_writable, write_text
-from equifactor.view.model_session import Answer, ModelSession
+from equifactor.view.model_picture import Answer
+from equifactor.view.model_session import ModelSession
 from equifactor.view.page_server import PAGE
 from equifactor.view.plain_json import as_json
 from equifactor.view.results_page import ResultsFolder
@@ -109,7 +110,7 @@ def _part(name: str) -> str:
 def _model_answers(page: ModelSession, progress: Progress | None) -> dict[str, Any]:
     """What the page asks for at its start, and where time allows what it asks for after a click."""
     session, clock = page.session(), Clock(_SECONDS)
-    data: dict[str, Any] = {"session": session, "graph": page.graph_columns(), "plan": page.plan({})}
+    data: dict[str, Any] = {"session": session, "graph": page.picture.graph_columns(), "plan": page.plan({})}
     start, first = page.evidence, session["solver"]
     others = [name for name in session["solvers"] if name != first]
     sets = _single_changes(page, start) if page.graph.num_vars <= _MOST_VARIABLES else []
@@ -138,7 +139,7 @@ def _model_answers(page: ModelSession, progress: Progress | None) -> dict[str, A
             data["trace_at"][_key(name, evidence)] = rows
     session["solvers"] = [name for name in session["solvers"] if _key(name, start) in data["solve"]]
     count = page.graph.num_factors
-    data["factor"] = {a: page.factor(a) for a in range(count)} if count <= _MOST_FACTORS else {}
+    data["factor"] = {a: page.picture.factor(a) for a in range(count)} if count <= _MOST_FACTORS else {}
     try:
         data["symmetries"] = page.symmetries()
     except EquifactorError:

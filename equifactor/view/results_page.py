@@ -18,7 +18,7 @@ from equifactor.result import Task
 
 if TYPE_CHECKING:
     from equifactor.data import Instance
-    from equifactor.view.model_session import Answer
+    from equifactor.view.model_picture import Answer
 
 RESULTS = "results.json"
 

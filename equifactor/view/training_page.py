@@ -10,7 +10,7 @@ from equifactor._version import __version__
 from equifactor.errors import FormatError, OptionError, brief
 
 if TYPE_CHECKING:
-    from equifactor.view.model_session import Answer
+    from equifactor.view.model_picture import Answer
 
 
 class TrainingLogs:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from equifactor.errors import OptionError
-from equifactor.view.model_session import Answer, ModelSession
+from equifactor.view.model_picture import Answer
+from equifactor.view.model_session import ModelSession
 from equifactor.view.results_page import ResultsFolder
 from equifactor.view.training_page import TrainingLogs
 
@@ -33,7 +34,7 @@ class Viewer:
     def prepare(self) -> None:
         """Do before the first question what would hold up all others: igraph does not share the processor."""
         if isinstance(self.page, ModelSession):
-            _ = self.page.places, self.page.solvers
+            _ = self.page.picture.places, self.page.solvers
 
     def answer(self, verb: str, route: str, asked: Mapping[str, Any]) -> Answer:
         """The answer to a question: `verb` is GET or POST, `route` what follows `api/`.
@@ -85,8 +86,8 @@ def _routes(page: Page, asked: Mapping[str, Any]) -> dict[tuple[str, str], Calla
     if isinstance(page, TrainingLogs):
         return {("GET", "training"): lambda: page.training(asked.get("since", 0))}
     return {
-        ("GET", "graph"): page.graph_columns,
-        ("GET", "factor"): lambda: page.factor(asked.get("index")),
+        ("GET", "graph"): page.picture.graph_columns,
+        ("GET", "factor"): lambda: page.picture.factor(asked.get("index")),
         ("GET", "symmetries"): page.symmetries,
         ("POST", "solve"): lambda: page.solve(asked),
         ("POST", "map"): lambda: page.best(asked),
