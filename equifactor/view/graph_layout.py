@@ -25,6 +25,7 @@ _ROW = 24  # A chain is drawn in rows of so many variables.
 _PIVOTS = 40
 _ROOM = 0.7  # Of layouts by forces, every node has on average a square of this side or more.
 _SWEEPS = 60
+_ROOM = 1.2  # units of area for a node, at least
 _ROW_HEIGHT = 1.25  # between layers of a network: names stand under the circles
 _random = threading.Lock()  # The random numbers of igraph are one source for the whole process.
 
@@ -205,7 +206,10 @@ def _forces(net: Any, edges: IntArray) -> FloatArray:
     steps = 500 if count <= 500 else 150 if not near_only else 60 if count <= 4000 else 30
     heat = max(1.0, np.sqrt(count) / (40 if near_only else 10))
     at = net.layout_fruchterman_reingold(seed=start.tolist(), niter=steps, start_temp=heat, grid=near_only)
-    return _scaled(np.array(at.coords), edges)
+    places = _scaled(np.array(at.coords), edges)
+    # Where everything is near everything, as in random graphs, edges must be longer for the nodes to have room.
+    room = float(np.prod(np.ptp(places, axis=0) + 1.0))
+    return places * max(1.0, float(np.sqrt(_ROOM * count / room)))
 
 
 def _start(net: Any, edges: IntArray) -> FloatArray:

@@ -1,5 +1,6 @@
 /** The answer of the shown solver in four figures, above the tabs. */
 
+import { isExport } from "./api.js";
 import { element, nameOf, refill } from "./dom.js";
 import { formatLog, formatSeconds } from "./format.js";
 import { on, shownRun, state } from "./store.js";
@@ -42,7 +43,11 @@ function statusLine(run, reply) {
     nameOf(run.text, { class: "mono" }),
     " ",
     element("span", { class: `chip ${statusTone(run)}` }, reply.status),
-    element("span", { class: "muted", "data-figure": "milliseconds" }, ` ${formatSeconds(run.seconds)}${rounds}`),
+    element(
+      "span",
+      { class: "muted", "data-figure": "milliseconds" },
+      ` ${formatSeconds(isExport() ? reply.seconds : run.seconds)}${rounds}`,
+    ),
     reply.message && element("div", { class: "muted" }, reply.message),
   ];
 }

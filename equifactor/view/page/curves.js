@@ -9,7 +9,8 @@ const HEIGHT = 210;
 /**
  * @typedef {{label: string, x: number[], y: (number|null)[], colour?: string, points?: boolean}} Series
  * @typedef {{series: Series[], logX?: boolean, logY?: boolean, xLabel: string, yLabel: string, height?: number,
- *   cursor?: () => number, onPick?: (x: number) => void}} CurveOptions `cursor` gives the place of a standing line.
+ *   rangeY?: number[], cursor?: () => number, onPick?: (x: number) => void}} CurveOptions
+ *   `cursor` gives the place of a standing line.
  */
 
 export class Curves {
@@ -61,7 +62,7 @@ export class Curves {
   }
 
   #settings(width) {
-    const { series, logX, logY, xLabel, yLabel, height } = this.options;
+    const { series, logX, logY, rangeY, xLabel, yLabel, height } = this.options;
     const axis = (label, log) => ({
       label,
       labelSize: 18,
@@ -79,7 +80,10 @@ export class Curves {
       padding: [8, 16, 0, 0],
       legend: { show: false },
       cursor: { drag: { setScale: false, x: false, y: false }, points: { size: 7 } },
-      scales: { x: { time: false, distr: logX ? 3 : 1 }, y: { distr: logY ? 3 : 1 } },
+      scales: {
+        x: { time: false, distr: logX ? 3 : 1 },
+        y: { distr: logY ? 3 : 1, ...(rangeY ? { range: rangeY } : {}) },
+      },
       axes: [
         { ...axis(xLabel, logX), size: 30 },
         { ...axis(yLabel, logY), size: 56 },

@@ -214,7 +214,9 @@ function addRing(path, camera, model, v, radius) {
 /** The edges of a chosen factor or variable, and the messages that move most. */
 function drawMessages(context, camera, { model, look }) {
   const edges = state.highlight.slice();
-  if (state.selected?.kind === "factor") {
+  if (edges.length) {
+    // The messages that move stand alone.
+  } else if (state.selected?.kind === "factor") {
     for (const v of model.scopeOf(state.selected.index)) edges.push({ factor: state.selected.index, variable: v });
   } else if (state.selected) {
     for (const f of model.factorsOf(state.selected.index)) {

@@ -1,17 +1,12 @@
 /** The run of a message-passing solver, iteration by iteration, and a second run beside it. */
 
-import { isExport, postJson, storedRuns } from "./api.js";
+import { isExport, postJson } from "./api.js";
 import { Curves } from "./curves.js";
 import { element, fill, nameOf, refill } from "./dom.js";
-import { evidenceBody } from "./evidence.js";
 import { formatDifference } from "./format.js";
-import { mostProbable } from "./paint.js";
 import { Player } from "./player.js";
 import { emit, on, shownTrace, state } from "./store.js";
-
-const ITERATIONS = 200;
-const SETTLED = 1e-3; // a residual below which a run counts as settled
-const DEFAULTS = ["bp", "fe-net"];
+import { beliefSeries, loadTrace, offeredRuns, verdict } from "./traces.js";
 
 /**
  * @param {HTMLElement} panel
@@ -19,7 +14,7 @@ const DEFAULTS = ["bp", "fe-net"];
  * @returns {{opened: () => void, closed: () => void}}
  */
 export function iterationsPanel(panel, stage) {
-  const offered = storedRuns(evidenceBody()) ?? DEFAULTS.filter((name) => state.session.solvers.includes(name));
+  const offered = offeredRuns();
   const first = solverBox("Solver of the run", offered[0] ?? "");
   const second = solverBox("Second solver, optional", offered[1] ?? "");
   const run = element("button", { type: "submit", class: "primary" }, "Run");
@@ -38,9 +33,11 @@ export function iterationsPanel(panel, stage) {
   );
   const body = element("div", {});
   const chooser = element("div", { class: "row wrap" });
+  const belief = element("div", {});
   const moving = element("div", {});
   const player = new Player("iterations", (t) => moveTo(t));
   let curves = null;
+  let beliefCurves = null;
   let wait = 0;
   let stale = true;
   let isOpen = false;
@@ -81,12 +78,10 @@ export function iterationsPanel(panel, stage) {
         y: trace.residuals,
       })),
       cursor: () => state.iteration + 1,
-      onPick: (x) => {
-        player.stop();
-        moveTo(Math.round(x) - 1);
-      },
+      onPick: pick,
     });
-    body.append(chooser, ...traces.map(verdict), moving);
+    body.append(chooser, ...traces.map(verdict), belief, moving);
+    drawBelief();
     moveTo(0);
   }
 
@@ -100,12 +95,40 @@ export function iterationsPanel(panel, stage) {
     if (isOpen) state.colourBy = "iteration";
     player.set(last, state.iteration, `${state.iteration + 1} of ${last + 1}`);
     curves?.moveCursor();
+    beliefCurves?.moveCursor();
     refill(chooser, ...traceChoices(() => moveTo(state.iteration)));
     refill(moving, ...movingParts(own, stage));
     emit("colours");
     emit("highlight");
     clearTimeout(wait);
     wait = setTimeout(() => loadMarginals(own), 140);
+  }
+
+  /** The belief of the chosen variable over all iterations. */
+  function drawBelief() {
+    fill(belief);
+    beliefCurves = null;
+    const variable = state.selected?.kind === "variable" ? state.selected.index : -1;
+    const known = state.traces.filter((trace) => trace.beliefs);
+    if (variable < 0 || !known.length) return;
+    const wins = state.model.stateNames(variable)[known[0].winners[variable]];
+    belief.append(
+      element("h2", { class: "minor" }, "Belief in ", nameOf(state.model.names[variable]), " = ", nameOf(wins)),
+    );
+    beliefCurves = new Curves(belief, {
+      xLabel: "iteration",
+      yLabel: "probability",
+      height: 160,
+      rangeY: [0, 1],
+      series: known.map((trace) => beliefSeries(trace, variable, known[0].winners[variable])),
+      cursor: () => state.iteration + 1,
+      onPick: pick,
+    });
+  }
+
+  function pick(x) {
+    player.stop();
+    moveTo(Math.round(x) - 1);
   }
 
   /** Beliefs in full of the iteration where the slider rests. */
@@ -128,7 +151,8 @@ export function iterationsPanel(panel, stage) {
     player.stop();
     fill(body, element("p", { class: "note" }, "The observations have changed: run it again."));
   });
-  on("theme", () => curves?.draw());
+  on("selection", drawBelief);
+  on("theme", () => [curves, beliefCurves].forEach((drawn) => drawn?.draw()));
   return {
     opened() {
       isOpen = true;
@@ -155,35 +179,6 @@ function solverBox(label, value) {
     autocomplete: "off",
     size: 8,
   });
-}
-
-async function loadTrace(solver) {
-  const evidence = evidenceBody();
-  const trace = { ...(await postJson("api/trace", { solver, evidence, iterations: ITERATIONS })), solver, evidence };
-  trace.iterations = trace.residuals.length;
-  let last = null;
-  try {
-    last = (await postJson("api/trace/at", { solver, evidence, t: trace.iterations - 1 })).marginals;
-  } catch {
-    last = state.runs.find((run) => run.text === solver)?.reply?.marginals ?? state.runs[0]?.reply?.marginals ?? null;
-  }
-  trace.winners = last ? last.map(mostProbable) : new Array(state.model.numVariables).fill(0);
-  return trace;
-}
-
-/** How the run ended, in a sentence. */
-function verdict({ solver, residuals, iterations, cycle }) {
-  const end = residuals.at(-1);
-  let about = ` has not settled after ${iterations} iterations: its last residual is ${formatDifference(end)}.`;
-  if (cycle) {
-    const circle = cycle.period === 1 ? "jumps" : `goes in circles of ${cycle.period} iterations`;
-    about = ` ${circle} from iteration ${cycle.since + 1} on: its messages come back instead of settling.`;
-  } else if (iterations < ITERATIONS && end >= SETTLED) {
-    about = ` ends after ${iterations} iterations; its last residual is ${formatDifference(end)}.`;
-  } else if (end < SETTLED) {
-    about = ` settles: its last residual is ${formatDifference(end)} after ${iterations} iterations.`;
-  }
-  return element("p", { class: "note" }, nameOf(solver, { class: "mono" }), about);
 }
 
 /** Of two runs, which one is on the graph. */

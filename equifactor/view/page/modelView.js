@@ -44,7 +44,10 @@ export async function modelView(content) {
   globalKeys(search);
   stage.show();
   on("evidence", () => solveAll());
-  on("selection", () => state.selected && tabs.open("inspect"));
+  on("selection", (inspect) => {
+    // Beside the iterations a variable is shown as a curve of its own.
+    if (state.selected && inspect && tabs.current() !== "iterations") tabs.open("inspect");
+  });
   globalThis.equifactorStage = stage; // for the tests of the page, which measure frames
   await solveAll();
 }

@@ -68,12 +68,12 @@ export class Stage {
     this.frame ||= requestAnimationFrame(() => this.#draw());
   }
 
-  /** Chooses a node and brings it into view. */
-  goTo(kind, index, closer = true) {
+  /** Chooses a node and brings it into view, from so near that it can be told from others where `closer` says so. */
+  goTo(kind, index, closer = true, inspect = closer) {
     const { model } = state;
     const [x, y] =
       kind === "variable" ? [model.x[index], model.y[index]] : [model.factorX[index], model.factorY[index]];
-    select(kind, index);
+    select(kind, index, inspect);
     this.camera.reveal(x, y, closer ? Math.max(this.camera.scale, 24) : this.camera.scale);
   }
 
@@ -178,7 +178,7 @@ export class Stage {
     this.canvas.classList.remove("dragging");
     if (event.type !== "pointerup" || !held || held.moved > 3) return;
     const node = this.#nodeUnder(event);
-    select(node?.kind ?? null, node?.index);
+    select(node?.kind ?? null, node?.index, true);
   }
 
   #nodeUnder(event) {
@@ -222,7 +222,7 @@ export class Stage {
     const from = selected?.kind === "variable" ? selected.index : selected ? model.scopeOf(selected.index)[0] : -1;
     const to = from < 0 ? this.#middle() : model.variableTowards(from, ...arrow);
     if (to < 0) return;
-    this.goTo("variable", to, false);
+    this.goTo("variable", to, false, true);
     announce(`${model.names[to]}. ${this.paint?.value(to) ?? ""}`);
   }
 

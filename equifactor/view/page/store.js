@@ -57,8 +57,11 @@ export function shownTrace() {
   return state.traces[state.traceShown];
 }
 
-/** Selects a variable or a factor, or nothing. */
-export function select(kind, index) {
+/**
+ * Selects a variable or a factor, or nothing.
+ * @param {boolean} [inspect] whether its own panel should come to the front
+ */
+export function select(kind, index, inspect = false) {
   state.selected = kind === null ? null : { kind, index };
-  emit("selection");
+  emit("selection", inspect);
 }

@@ -4,7 +4,7 @@ import { element } from "./dom.js";
 
 /**
  * @param {{name: string, title: string, panel: HTMLElement, opened?: () => void, closed?: () => void}[]} tabs
- * @returns {{list: HTMLElement, open: (name: string) => void}}
+ * @returns {{list: HTMLElement, open: (name: string) => void, current: () => string}}
  */
 export function makeTabs(tabs) {
   let current = null;
@@ -53,5 +53,5 @@ export function makeTabs(tabs) {
     },
     buttons,
   );
-  return { list, open };
+  return { list, open, current: () => current?.name };
 }
