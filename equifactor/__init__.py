@@ -268,7 +268,12 @@ _MODULE_OF = {
 def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'equifactor' has no attribute {name!r}")
-    module = importlib.import_module(f"equifactor.{_MODULE_OF[name]}")
+    try:
+        module = importlib.import_module(f"equifactor.{_MODULE_OF[name]}")
+    except ModuleNotFoundError as error:
+        from equifactor.optional_packages import explained
+
+        raise explained(error, name) from None
     value = module if name == _MODULE_OF[name] else getattr(module, name)
     globals()[name] = value  # The next access is a plain one.
     return value

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from equifactor.cli.shared_options import example
+from equifactor.errors import MissingPackageError
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
@@ -46,8 +47,14 @@ def demo(
 
     graph = ising_grid(SIZE, SIZE, seed=seed)
     print(f"Spin glass on a {SIZE}x{SIZE} grid (seed {seed}): {graph.num_vars} spins, {graph.num_factors} factors\n")
-    rows = [_measured(graph, spec) for spec in SOLVERS]
+    rows, left_out = [], ""
+    for spec in SOLVERS:
+        try:
+            rows.append(_measured(graph, spec))
+        except MissingPackageError as error:
+            left_out = left_out or f"{error}\n\n"
     print(_table(rows) + "\n")
+    print(left_out, end="")
     print(_drawn(graph, rows, Path(output)))
 
 

@@ -65,6 +65,11 @@ def describe(error: Exception) -> str | None:
     """The sentence for the user, or None for an exception that nobody meant to raise."""
     if isinstance(error, EquifactorError):
         return str(error)
+    if isinstance(error, ModuleNotFoundError):
+        from equifactor.optional_packages import explained
+
+        known = explained(error, "this")
+        return None if known is error else str(known)
     if isinstance(error, MemoryError):
         return "not enough memory for this model: close other programs, or use a smaller model"
     if isinstance(error, RecursionError):

@@ -10,7 +10,7 @@ import typer
 
 from equifactor.cli.exit_status import say
 from equifactor.cli.shared_options import Plugins, example
-from equifactor.errors import FormatError
+from equifactor.errors import FormatError, MissingPackageError
 from equifactor.text_tables import aligned
 
 if TYPE_CHECKING:
@@ -33,13 +33,16 @@ def solvers(
     if name is not None:
         print(_describe(solver_class(name)))
         return
-    classes = []
+    rows = []
     for known in solver_names():
         try:
-            classes.append(solver_class(known))
+            found = solver_class(known)
+        except MissingPackageError as error:
+            rows.append((known, "-", "-", str(error)))
         except FormatError as error:  # a broken package of somebody else must not hide the others
             say(str(error))
-    rows = [(c.name, " ".join(c.tasks), _symmetries(c), c.summary()) for c in classes]
+        else:
+            rows.append((known, " ".join(found.tasks), _symmetries(found), found.summary()))
     print(aligned([("NAME", "TASKS", "SYMMETRIES", ""), *rows]))
 
 

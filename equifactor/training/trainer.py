@@ -82,7 +82,7 @@ def train(
     held: Any = validation if isinstance(validation, (str, Path, int, float, FactorGraph)) else list(validation)
     chosen = _settings(settings, held)
     wanted = _checked_task(task, chosen, resume)
-    check_device(chosen.device)
+    check_device(chosen.device, "train")
     model_file = _model_file(out, resume)
 
     from equifactor.training.data_split import split_data
