@@ -45,6 +45,7 @@ dedupe trees
 audit --solver exact grid.uai --trials 1 --task PR
 solvers
 solvers bp
+doctor
 demo
 """
 SENTENCES = """

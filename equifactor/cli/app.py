@@ -13,6 +13,7 @@ from equifactor.cli import convert_command as convert
 from equifactor.cli import decode_command as decode
 from equifactor.cli import dedupe_command as dedupe
 from equifactor.cli import demo_command as demo
+from equifactor.cli import doctor_command as doctor
 from equifactor.cli import download_command as download
 from equifactor.cli import evaluate_command as evaluate
 from equifactor.cli import fit_command as fit
@@ -55,6 +56,7 @@ for command, about in (
     (audit, "The symmetries of a solver, claimed and measured."),
     (download, "The public UAI models, into a folder."),
     (demo, "Solve and draw a small spin glass."),
+    (doctor, "Whether the installation works."),
 ):
     name = command.__name__.rpartition(".")[2].removesuffix("_command")
     app.command(name, short_help=about, epilog=command.EXAMPLE)(getattr(command, name))

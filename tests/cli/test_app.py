@@ -11,7 +11,8 @@ from equifactor.cli.app import app
 from equifactor.generators import GENERATORS
 
 NAMES = (
-    "solve sample info convert generate solvers fit train model evaluate decode isomorphic dedupe audit download demo"
+    "solve sample info convert generate solvers fit train model evaluate decode isomorphic dedupe audit download demo "
+    "doctor"
 )
 
 
