@@ -159,7 +159,7 @@ def parse_task(task: str) -> Task:
     if name == "MPE":
         return Task.MAP
     if name not in Task.__members__:
-        raise OptionError(f"there is no task {brief(task)}; choose from: {', '.join(Task)}")
+        raise OptionError(f"there is no task {brief(task)}; {choices(str(task), list(Task))}")
     return Task(name)
 
 

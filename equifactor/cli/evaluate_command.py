@@ -13,6 +13,7 @@ import typer
 from equifactor.cli.exit_status import say
 from equifactor.cli.shared_options import Cluster, Plugins, example, names_in
 from equifactor.errors import OptionError
+from equifactor.options import choices
 
 if TYPE_CHECKING:
     from equifactor.data import Instance
@@ -105,7 +106,7 @@ def _of_split(instances: Sequence[Instance], split: str | None) -> list[Instance
         return list(instances)
     splits = {i.split for i in instances if i.split}
     if split not in splits:
-        raise OptionError(f"there is no split {split!r} here; found: {', '.join(sorted(splits)) or 'none'}")
+        raise OptionError(f"there is no split {split!r} here; {choices(split, sorted(splits))}")
     return [i for i in instances if i.split == split]
 
 
