@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from equifactor.cli.completions import model_files, solver_specs, words
 from equifactor.cli.exit_status import Exit, say
 from equifactor.cli.model_reader import ModelReader
 from equifactor.cli.shared_options import EvidencePaths, InputFormat, Plugins, Sample, example
@@ -28,11 +29,22 @@ EXAMPLE = example(
 def audit(
     models: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[MODEL]...", help="Model files; without any, small built-in graphs of many kinds."),
+        typer.Argument(
+            metavar="[MODEL]...",
+            autocompletion=model_files,
+            help="Model files; without any, small built-in graphs of many kinds.",
+        ),
     ] = None,
-    solver: Annotated[str, typer.Option(metavar="SPEC", help="Such as bp, or a trained model file.")] = "auto",
+    solver: Annotated[
+        str, typer.Option(metavar="SPEC", autocompletion=solver_specs, help="Such as bp, or a trained model file.")
+    ] = "auto",
     task: Annotated[
-        str | None, typer.Option(metavar="MAR|PR|MAP", help="Only this task; default all of the solver.")
+        str | None,
+        typer.Option(
+            metavar="MAR|PR|MAP",
+            autocompletion=words("MAR", "PR", "MAP"),
+            help="Only this task; default all of the solver.",
+        ),
     ] = None,
     trials: Annotated[int, typer.Option(metavar="N", min=1, help="Random relabellings per symmetry and model.")] = 3,
     seed: Annotated[int, typer.Option(metavar="N", help="Of the relabellings and of the solver.")] = 0,

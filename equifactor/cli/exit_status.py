@@ -80,8 +80,7 @@ def describe(error: Exception) -> str | None:
     if _is_usage(error):
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "equifactor"
-        sentence = error.format_message().rstrip(".")  # type: ignore[attr-defined]
-        return f"{sentence} (see {command} --help)"
+        return f"{_of_usage(error)} (see {command} --help)"
     return None
 
 
@@ -102,6 +101,16 @@ class _Notes(logging.Handler):
 def _is_usage(error: Exception) -> bool:
     # Duck typing: some releases of typer bring their own copy of click, others import it.
     return hasattr(error, "format_message") and hasattr(error, "exit_code")
+
+
+def _of_usage(error: Exception) -> str:
+    """What is wrong with the words of the command; for an unknown option with the nearest one."""
+    name, known = getattr(error, "option_name", None), getattr(error, "possibilities", None)
+    if not isinstance(name, str) or type(error).__name__ != "NoSuchOption":
+        return str(error.format_message()).rstrip(".")  # type: ignore[attr-defined]
+    from equifactor.options import did_you_mean
+
+    return f"there is no option {name}; {did_you_mean(name, known or ())}".rstrip("; ")
 
 
 def _pipe_closed(error: Exception) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from equifactor.cli.completions import model_files, words
 from equifactor.cli.exit_status import Exit, say
 from equifactor.cli.shared_options import InputFormat, example, names_in
 from equifactor.errors import OptionError
@@ -24,7 +25,12 @@ EXAMPLE = example(
 
 
 def fit(
-    structure: Annotated[str, typer.Argument(metavar="STRUCTURE", help="Model file whose potentials are learned.")],
+    structure: Annotated[
+        str,
+        typer.Argument(
+            metavar="STRUCTURE", autocompletion=model_files, help="Model file whose potentials are learned."
+        ),
+    ],
     data: Annotated[
         str, typer.Argument(metavar="DATA", help=".csv or .tsv file, names in the first line; - is stdin.")
     ],
@@ -32,7 +38,11 @@ def fit(
     method: Annotated[
         str,
         typer.Option(
-            "--method", "-m", metavar="NAME", help="counts, em, likelihood, pseudo-likelihood, max-margin or auto."
+            "--method",
+            "-m",
+            metavar="NAME",
+            autocompletion=words("auto", "counts", "em", "likelihood", "pseudo-likelihood", "max-margin"),
+            help="counts, em, likelihood, pseudo-likelihood, max-margin or auto.",
         ),
     ] = "auto",
     hidden: Annotated[

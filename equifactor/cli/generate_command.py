@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from equifactor.cli.lazy_commands import SuggestingGroup
 from equifactor.cli.shared_options import example
 from equifactor.errors import OptionError
 from equifactor.generators import GENERATORS, ising_grid
@@ -37,6 +38,10 @@ _EXAMPLES = {
 }
 
 app = typer.Typer(
+    name="generate",
+    cls=SuggestingGroup,
+    epilog=EXAMPLE,
+    add_completion=False,
     help="Generate seeded models of one KIND; equifactor generate KIND --help shows its options.",
     no_args_is_help=True,
     rich_markup_mode=None,

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from equifactor.cli.completions import model_files
 from equifactor.cli.exit_status import Exit
 from equifactor.cli.model_reader import ModelReader
 from equifactor.cli.shared_options import EvidencePaths, InputFormat, Sample, Tolerance, example
@@ -19,8 +20,8 @@ EXAMPLE = example(
 
 
 def isomorphic(
-    first: Annotated[str, typer.Argument(metavar="A", help="Model file; - is stdin.")],
-    second: Annotated[str, typer.Argument(metavar="B", help="Model file; - is stdin.")],
+    first: Annotated[str, typer.Argument(metavar="A", autocompletion=model_files, help="Model file; - is stdin.")],
+    second: Annotated[str, typer.Argument(metavar="B", autocompletion=model_files, help="Model file; - is stdin.")],
     mapping: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Write the relabelling that turns A into B, as JSON; - is stdout."),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from equifactor.cli.completions import solvers_by_name
 from equifactor.cli.exit_status import say
 from equifactor.cli.shared_options import Plugins, example
 from equifactor.errors import FormatError, MissingPackageError
@@ -20,7 +21,10 @@ EXAMPLE = example("equifactor solvers", "equifactor solvers bp")
 
 
 def solvers(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Show the options of this solver.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", autocompletion=solvers_by_name, help="Show the options of this solver."),
+    ] = None,
     plugin: Plugins = None,
 ) -> None:
     """List the solvers: name, tasks, symmetries and one line; with NAME, its options.
