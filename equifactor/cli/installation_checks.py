@@ -17,11 +17,13 @@ from equifactor._version import __version__
 from equifactor.optional_packages import EXTRAS, is_installed, missing
 
 REQUIRED = ("numpy", "numba", "igraph", "rich", "typer")
-_PATIENCE = 3.5  # seconds for the solve in a process of its own; a machine without compiled kernels takes longer
+_PATIENCE = 3  # seconds for the small solve; where kernels are not compiled yet it takes longer, and is given up
+_LATE = "it took too long"
+_LIMIT = 60.0  # seconds for a process, on a machine that is busy with other things
 
 # Numba is asked where machine code of kernels goes; a kernel of one line shows that it can compile; the solve is small.
 _TRIAL = """
-import json, time
+import json, signal, time
 import numba
 from numba.core.caching import FunctionCache
 def line(x):
@@ -37,6 +39,8 @@ except RuntimeError:
 print(json.dumps({"cache": folder}), flush=True)
 import equifactor as ef
 graph = ef.generators.ising_grid(4, 4, seed=1)
+if hasattr(signal, "alarm"):
+    signal.alarm(PATIENCE)
 begin = time.perf_counter()
 assert ef.solve(graph, "MAR", "bp(damping=0.5)").marginals is not None
 middle = time.perf_counter()
@@ -112,7 +116,7 @@ def _machine(found: Checkup) -> None:
 
 
 def _kernels(found: Checkup) -> None:
-    told, error = _tried(_TRIAL)
+    told, error = _tried(_TRIAL.replace("PATIENCE", str(_PATIENCE)))
     folder = told.get("cache")
     told["writable"] = folder is not None and _writable(Path(folder))
     found.sections["kernels"] = told
@@ -124,7 +128,7 @@ def _kernels(found: Checkup) -> None:
             "folder that you can write"
         )
     if "compile_seconds" in told and "cold_seconds" not in told:
-        if error == "timeout":
+        if error == _LATE:
             found.notes.append(
                 "kernels are not compiled yet: the first solve of each kind waits for its own, once; "
                 "equifactor doctor --compile makes them all now, in some minutes"
@@ -144,7 +148,7 @@ def _gpu(found: Checkup) -> None:
     found.sections["gpu"] = section
     if not fields or _version("torch") is None:
         return
-    told, error = _tried(_GPU_TRIAL, 3 * _PATIENCE)
+    told, error = _tried(_GPU_TRIAL)
     section |= told
     if told.get("torch_sees") is False:
         found.notes.append(
@@ -194,7 +198,7 @@ def _data(found: Checkup) -> None:
         found.notes.append(f"{FOLDER}: {error}")
 
 
-def _tried(program: str, patience: float = _PATIENCE) -> tuple[dict[str, Any], str]:
+def _tried(program: str) -> tuple[dict[str, Any], str]:
     """What a program printed as JSON lines, and in words how it ended where it did not end well."""
     root = str(Path(__file__).parents[2])  # so that a checkout finds itself
     paths = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
@@ -202,11 +206,13 @@ def _tried(program: str, patience: float = _PATIENCE) -> tuple[dict[str, Any], s
     out, error = "", ""
     try:
         done = subprocess.run(
-            [sys.executable, "-c", program], capture_output=True, text=True, timeout=patience, env=environment
+            [sys.executable, "-c", program], capture_output=True, text=True, timeout=_LIMIT, env=environment
         )
-        out, error = done.stdout, (done.stderr.strip().splitlines() or [""])[-1] if done.returncode else ""
+        out = done.stdout
+        if done.returncode:
+            error = _LATE if done.returncode < 0 else (done.stderr.strip().splitlines() or [""])[-1]
     except subprocess.TimeoutExpired as late:
-        out, error = (late.stdout or b"").decode(), "timeout"
+        out, error = (late.stdout or b"").decode(), _LATE
     told: dict[str, Any] = {}
     for line in out.splitlines():
         with contextlib.suppress(ValueError):

@@ -18,7 +18,7 @@ def trial(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
         "compile_seconds": 0.2, "cache": str(Path.cwd()), "cold_seconds": 0.3, "warm_seconds": 0.001, "error": ""
     }  # fmt: skip
 
-    def tried(program: str, patience: float = 0.0) -> tuple[dict[str, object], str]:
+    def tried(program: str) -> tuple[dict[str, object], str]:
         return {key: value for key, value in told.items() if key != "error"}, str(told["error"])
 
     monkeypatch.setattr(installation_checks, "_tried", tried)
@@ -49,7 +49,7 @@ def test_in_words(command, trial, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_kernels_that_are_not_compiled_yet(command, trial) -> None:
     del trial["cold_seconds"], trial["warm_seconds"]
-    trial |= {"error": "timeout", "cache": None}
+    trial |= {"error": installation_checks._LATE, "cache": None}
     ran = command("doctor")
     assert ran.status == 0
     assert "note: kernels are not compiled yet" in ran.out
