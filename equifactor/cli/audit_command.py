@@ -85,7 +85,7 @@ def audit(
     if failed and not graphs:
         raise typer.Exit(Exit.BAD_INPUT)
     tasks = None if task is None else [parse_task(task)]
-    findings = run(method, graphs, trials=Trials(trials, seed, dtype), tasks=tasks, tolerance=tolerance)
+    findings = run(method, graphs, trials=Trials(trials, seed, dtype), tasks=tasks, tolerance=tolerance, progress=True)
     _report(str(method), findings, as_json)
     if failed:
         raise typer.Exit(Exit.BAD_INPUT)

@@ -40,11 +40,12 @@ def convert(
     """
     from equifactor.clock import Clock, TimeIsUp
     from equifactor.io import check_target, read_graph, write_graph
+    from equifactor.progress import bar
 
     check_target(target, format=target_format)
     before = _identity(target)
     try:
-        with Clock(time_limit).alarm():
+        with bar(target != "-", f"{source} to {target}", time_limit), Clock(time_limit).alarm():
             write_graph(read_graph(source, format=source_format), target, format=target_format)
     except TimeIsUp:
         if _identity(target) != before:  # the alarm rang when all was done

@@ -44,15 +44,19 @@ def demo(
 ) -> None:
     """Solve a seeded 5x5 spin glass with several solvers, compare them with the exact answer, draw it."""
     from equifactor.generators import ising_grid
+    from equifactor.progress import bar
 
     graph = ising_grid(SIZE, SIZE, seed=seed)
     print(f"Spin glass on a {SIZE}x{SIZE} grid (seed {seed}): {graph.num_vars} spins, {graph.num_factors} factors\n")
     rows, left_out = [], ""
-    for spec in SOLVERS:
-        try:
-            rows.append(_measured(graph, spec))
-        except MissingPackageError as error:
-            left_out = left_out or f"{error}\n\n"
+    with bar(True, "solving") as report:
+        for n, spec in enumerate(SOLVERS):
+            if report is not None:
+                report(n, len(SOLVERS), spec)
+            try:
+                rows.append(_measured(graph, spec))
+            except MissingPackageError as error:
+                left_out = left_out or f"{error}\n\n"
     print(_table(rows) + "\n")
     print(left_out, end="")
     print(_drawn(graph, rows, Path(output)))

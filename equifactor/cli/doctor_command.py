@@ -28,10 +28,12 @@ def doctor(
     Exit status 0: it can be used; 1: it cannot, and the last lines say what to do.
     """
     from equifactor.cli.installation_checks import check_up
+    from equifactor.progress import bar
 
     if compile:
         _compile_all()
-    found = check_up()
+    with bar(True, "looking at the installation"):
+        found = check_up()
     print(json.dumps(found.to_dict(), allow_nan=False) if as_json else _as_text(found))
     if found.problems:
         raise typer.Exit(Exit.NO)

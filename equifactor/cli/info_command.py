@@ -28,9 +28,13 @@ def info(
     sample: Sample = None,
 ) -> None:
     """Describe models: variables, factors, cardinalities, arities, zeros, kinds, components, width and memory."""
+    from equifactor.progress import bar
+
     graphs = ModelReader(models, evidence, format, sample)
     for n, (path, graph) in enumerate(graphs):
-        print(_as_json(path, graph) if as_json else ("\n" if n else "") + _as_text(path, graph), flush=True)
+        with bar(True, f"planning {path}"):
+            text = _as_json(path, graph) if as_json else ("\n" if n else "") + _as_text(path, graph)
+        print(text, flush=True)
     if graphs.failed:
         raise typer.Exit(Exit.BAD_INPUT)
 

@@ -38,6 +38,7 @@ def isomorphic(
     is written only when A and B are isomorphic. Names do not count, scale and evidence do.
     """
     from equifactor.io.files import check_writable, write_text
+    from equifactor.progress import bar
     from equifactor.symmetry import isomorphism
 
     if mapping is not None:
@@ -46,7 +47,8 @@ def isomorphic(
     graphs = [graph for _, graph in models]
     if models.failed:
         raise typer.Exit(Exit.BAD_INPUT)
-    r = isomorphism(graphs[0], graphs[1], tolerance)
+    with bar(True, "comparing"):
+        r = isomorphism(graphs[0], graphs[1], tolerance)
     if mapping != "-":
         print("not isomorphic" if r is None else "isomorphic")
     if r is None:
