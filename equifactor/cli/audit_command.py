@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from equifactor.cli.completions import model_files, solver_specs, words
-from equifactor.cli.exit_status import Exit, say
+from equifactor.cli.exit_status import Exit, say, terminal_width
 from equifactor.cli.model_reader import ModelReader
 from equifactor.cli.shared_options import EvidencePaths, InputFormat, Plugins, Sample, example
 from equifactor.errors import ModelError, OptionError
-from equifactor.text_tables import aligned
+from equifactor.text_tables import fitted
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
@@ -138,6 +138,6 @@ def _report(solver: str, findings: list[Finding], as_json: bool) -> None:
         )
         for f in findings
     ]
-    print(aligned([("SYMMETRY", "CLAIMED", "ERROR", "VERDICT", "LARGEST IN"), *rows]))
+    print(fitted([("SYMMETRY", "CLAIMED", "ERROR", "VERDICT", "LARGEST IN"), *rows], terminal_width()))
     for where in dict.fromkeys(v.where for f in findings for v in f.set_aside):
         say(f"{where}: rounding alone moves it (a tie, or an iteration that does not settle), so it decides nothing")

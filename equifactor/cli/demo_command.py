@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from equifactor.cli.exit_status import terminal_width
 from equifactor.cli.shared_options import example
 from equifactor.errors import MissingPackageError
 
@@ -76,7 +77,7 @@ def _measured(graph: FactorGraph, spec: str) -> DemoRow:
 def _table(rows: list[DemoRow]) -> str:
     """One line per solver: errors of the marginals against the first row, ln Z, score of the assignment, time."""
     from equifactor.metrics import kl, max_error
-    from equifactor.text_tables import aligned
+    from equifactor.text_tables import fitted
 
     lines = [["solver", "status", "KL", "max error", "ln Z", "MAP score", "time"]]
     exact = rows[0].mar.marginals
@@ -86,7 +87,7 @@ def _table(rows: list[DemoRow]) -> str:
             errors = [f"{kl(exact, found):.2g}", f"{max_error(exact, found):.2g}"]
         scores = ["-" if n is None else f"{n:.3f}" for n in (row.mar.log_z, row.map.log_score)]
         lines.append([row.solver, str(row.mar.status), *errors, *scores, f"{1000 * row.seconds:.0f} ms"])
-    return aligned(lines, right=range(2, 7), rule=True)
+    return fitted(lines, terminal_width(), right=range(2, 7), rule=True)
 
 
 def _drawn(graph: FactorGraph, rows: list[DemoRow], folder: Path) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equifactor.cli.exit_status import Exit
+from equifactor.cli.exit_status import Exit, terminal_width
 from equifactor.cli.shared_options import example
 from equifactor.text_tables import labelled
 
@@ -65,7 +65,7 @@ def _as_text(found: Checkup) -> str:
     parts = []
     for title, section in found.sections.items():
         rows = _ROWS[title](section) if title in _ROWS else [(name, _shown(value)) for name, value in section.items()]
-        parts.append(labelled(title, rows or [("none", "")]))
+        parts.append(labelled(title, rows or [("none", "")], terminal_width()))
     parts += [f"note: {note}" for note in found.notes]
     parts += [f"problem: {problem}" for problem in found.problems]
     parts.append("equifactor cannot be used here" if found.problems else "equifactor works here")

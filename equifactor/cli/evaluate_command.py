@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from equifactor.cli.completions import public_collections, solver_specs, words
-from equifactor.cli.exit_status import say
+from equifactor.cli.exit_status import say, terminal_width
 from equifactor.cli.shared_options import Cluster, Plugins, example, names_in
 from equifactor.errors import OptionError
 from equifactor.options import choices
@@ -116,7 +116,7 @@ def evaluate(
             cluster=cluster, memory_limit=memory, reuse=reuse, reference=reference,
             reference_limit=reference_limit or None, progress=report,
         )  # fmt: skip
-    print(tables(rows, wanted), end="")
+    print(tables(rows, wanted, terminal_width()), end="")
     say(f"all numbers are in {target}/results.json and results.csv")
 
 

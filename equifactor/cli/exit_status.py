@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from enum import IntEnum
@@ -89,6 +90,13 @@ def say(sentence: str) -> None:
     if sys.stderr is not None:
         with contextlib.suppress(OSError, ValueError):  # nobody may be listening
             print(f"equifactor: {' '.join(sentence.split())}", file=sys.stderr, flush=True)
+
+
+def terminal_width() -> int | None:
+    """The columns of the terminal that stdout is; None where it is a file or a pipe, whose text must not change."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        return None
+    return shutil.get_terminal_size().columns
 
 
 class _Notes(logging.Handler):

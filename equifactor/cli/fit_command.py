@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from equifactor.cli.completions import model_files, words
-from equifactor.cli.exit_status import Exit, say
+from equifactor.cli.exit_status import Exit, say, terminal_width
 from equifactor.cli.shared_options import InputFormat, example, names_in
 from equifactor.errors import OptionError
 
@@ -122,7 +122,7 @@ def _summary(fitted: Fitted, out: str, as_json: bool) -> str:
         from equifactor.text_tables import labelled
 
         *facts, (_, message) = fitted.facts()
-        return f"{labelled(f'{out}: fitted', facts)}\n{message}"
+        return f"{labelled(f'{out}: fitted', facts, terminal_width())}\n{message}"
     values = {
         "model": out, "method": fitted.method, "status": fitted.status.value,
         "message": fitted.message or fitted.status.advice, "rows": fitted.num_rows,

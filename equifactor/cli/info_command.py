@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from equifactor.cli.exit_status import Exit
+from equifactor.cli.exit_status import Exit, terminal_width
 from equifactor.cli.model_reader import ModelReader
 from equifactor.cli.shared_options import EvidencePaths, InputFormat, ModelPaths, Sample, example
 from equifactor.text_tables import labelled
@@ -58,7 +58,7 @@ def _as_text(path: str, graph: FactorGraph) -> str:
     cost = _cost(graph)
     rows = [*facts(graph), ("components", f"{count_components(graph.structure, graph.observed):,}")]
     if isinstance(cost, str):
-        return labelled(path, [*rows, ("exact", cost)])
+        return labelled(path, [*rows, ("exact", cost)], terminal_width())
     if cost.lowering:
         rows.append(("in tables for exact", cost.lowering))
     rows += [
@@ -66,7 +66,7 @@ def _as_text(path: str, graph: FactorGraph) -> str:
         ("largest exact table", f"2^{cost.log2_largest:.1f} entries"),
         ("memory for exact", format_bytes(cost.memory)),
     ]
-    return labelled(path, rows)
+    return labelled(path, rows, terminal_width())
 
 
 def _as_json(path: str, graph: FactorGraph) -> str:

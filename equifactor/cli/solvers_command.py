@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from equifactor.cli.completions import solvers_by_name
-from equifactor.cli.exit_status import say
+from equifactor.cli.exit_status import say, terminal_width
 from equifactor.cli.shared_options import Plugins, example
 from equifactor.errors import FormatError, MissingPackageError
-from equifactor.text_tables import aligned
+from equifactor.text_tables import fitted
 
 if TYPE_CHECKING:
     from equifactor.solver import Solver
@@ -47,7 +47,7 @@ def solvers(
             say(str(error))
         else:
             rows.append((known, " ".join(found.tasks), _symmetries(found), found.summary()))
-    print(aligned([("NAME", "TASKS", "SYMMETRIES", ""), *rows]))
+    print(fitted([("NAME", "TASKS", "SYMMETRIES", ""), *rows], terminal_width()))
 
 
 def _symmetries(cls: type[Solver]) -> str:
@@ -70,7 +70,7 @@ def _describe(cls: type[Solver]) -> str:
     ]
     if not rows:
         return f"{head}It has no options."
-    return head + aligned([("OPTION", "TYPE", "DEFAULT", "RANGE", ""), *rows])
+    return head + fitted([("OPTION", "TYPE", "DEFAULT", "RANGE", ""), *rows], terminal_width())
 
 
 def _kind(hint: Any) -> str:

@@ -9,30 +9,30 @@ from collections.abc import Callable, Sequence
 from equifactor.evaluation.row_store import Row
 from equifactor.metrics import summarize
 from equifactor.result import Task
-from equifactor.text_tables import aligned
+from equifactor.text_tables import fitted
 
 Column = tuple[str, Callable[[Sequence[Row]], str]]
 
 
-def tables(rows: Sequence[Row], task: Task) -> str:
-    """The text of all tables, the solvers in the order of their first rows."""
+def tables(rows: Sequence[Row], task: Task, width: int | None = None) -> str:
+    """The text of all tables, the solvers in the order of their first rows, for a terminal of a width if any."""
     parts = []
     for solver in dict.fromkeys(row["solver"] for row in rows):
         mine = [row for row in rows if row["solver"] == solver]
         limit = mine[0]["time_limit"]
         head = f"{task} by {solver}" + ("" if limit is None else f", {limit:g} s")
-        parts.append(f"{head}\n{_table(mine, _COLUMNS[task])}")
+        parts.append(f"{head}\n{_table(mine, _COLUMNS[task], width)}")
     return "\n\n".join(parts) + "\n"
 
 
-def _table(rows: Sequence[Row], columns: Sequence[Column]) -> str:
+def _table(rows: Sequence[Row], columns: Sequence[Column], width: int | None) -> str:
     families = list(dict.fromkeys(row["family"] for row in rows))
     groups = [(name, [row for row in rows if row["family"] == name]) for name in families]
     if len(groups) > 1:
         groups.append(("all", list(rows)))
     cells = [["family", *(name for name, _ in columns)]]
     cells += [[name, *(show(group) for _, show in columns)] for name, group in groups]
-    return aligned(cells, right=range(1, len(columns)), rule=True)  # family and statuses stay on the left
+    return fitted(cells, width, right=range(1, len(columns)), rule=True)  # family and statuses stay on the left
 
 
 def _mean(name: str, form: str = "{:.3g}") -> Callable[[Sequence[Row]], str]:

@@ -140,7 +140,7 @@ def build(kind: str, settings: dict[str, Any] | None = None, *, seed: int | None
     """A network of a kind with its starting weights; the same seed gives the same weights."""
     cls = find_network(kind)
     if cls is None:
-        raise OptionError(f"there is no model kind {kind!r}; {choices(kind, network_kinds())}")
+        raise OptionError(f"there is no model kind {kind!r}; {choices(kind, list(network_kinds()))}")
     known = [f.name for f in dataclasses.fields(cls.config_class)]
     for name in settings or {}:
         if name not in known:
