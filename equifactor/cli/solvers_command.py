@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import textwrap
 import typing
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -60,8 +61,12 @@ def _symmetries(cls: type[Solver]) -> str:
 
 def _describe(cls: type[Solver]) -> str:
     """The text of the class, then one row per option."""
-    text = "\n".join(line.removeprefix("    ") for line in (cls.__doc__ or "").strip().splitlines())
-    head = f"{cls.name}: {text}\n\nTasks: {' '.join(cls.tasks)}\nSymmetries: {_symmetries(cls)}\n"
+    lines = [line.removeprefix("    ") for line in (cls.__doc__ or "").strip().splitlines()]
+    text = f"{cls.name}: " + "\n".join(lines)
+    width = terminal_width()
+    if width is not None:
+        text = "\n\n".join(textwrap.fill(part, width) for part in text.split("\n\n"))
+    head = f"{text}\n\nTasks: {' '.join(cls.tasks)}\nSymmetries: {_symmetries(cls)}\n"
     head += f"Takes: {cls.takes}\n\n" if cls.takes else "\n"
     hints = typing.get_type_hints(cls)
     rows = [
