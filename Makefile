@@ -1,5 +1,5 @@
 # Every target makes .venv and installs by itself when needed; nothing has to be activated.
-#   make demo   make test   make test-slow   make lint   make format   make bench   make docs   make wheel-test   make clean
+#   make demo   make test   make test-slow   make lint   make format   make bench   make docs   make wheel-test   make wheel-check   make clean
 # Another interpreter: make PYTHON=python3.12 test      More for pytest: make test ARGS="-k uai"
 
 PYTHON ?= python3
@@ -11,12 +11,13 @@ WHEEL_VENV := .venv-wheel
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.installed-docs
+QUIET := --quiet --disable-pip-version-check
 BENCHMARKS := $(filter-out _% compare,$(patsubst benchmarks/%.py,%,$(wildcard benchmarks/*.py)))
 # One thread per test process: the processes already fill the cores.
 PYTEST := OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow lint format bench docs wheel-test clean
+.PHONY: help install demo test test-slow lint format bench docs wheel-test wheel-check clean
 
 help:
 	@sed -n '2,3s/^# *//p' Makefile
@@ -27,7 +28,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info[:2] <= (3, 13) else "equifactor needs Python 3.11 to 3.13, found " + sys.version.split()[0] + ": try make PYTHON=python3.12")'
 	@echo "Installing into $(VENV): a minute, longer where packages must be downloaded" >&2
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]" -c constraints.txt
+	@$(BIN)/python -m pip install $(QUIET) -e ".[dev]" -c constraints.txt
 	@touch $@
 
 demo: $(STAMP)
@@ -59,14 +60,25 @@ $(DOCS_STAMP): $(STAMP)
 docs: $(DOCS_STAMP)
 	@NO_MKDOCS_2_WARNING=1 OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python -m mkdocs build --strict
 
-# The wheel is what users get: it is built from a clean folder, installed into an environment of its own and used outside
-# of the repository.
+# The wheel is what users get: it is built, installed into an environment of its own and used outside of the repository,
+# first without torch, then with it. `wheel-check` is quick: it compiles few kernels, and borrows torch from $(VENV).
 wheel-test:
 	@rm -rf build dist $(WHEEL_VENV)
 	@$(PYTHON) -m venv $(WHEEL_VENV)
-	@$(WHEEL_VENV)/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
-	@$(WHEEL_VENV)/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl -c constraints.txt
-	@.ci/try-installed $(abspath $(WHEEL_VENV))/bin
+	@$(WHEEL_VENV)/bin/python -m pip wheel $(QUIET) --no-deps --wheel-dir dist .
+	@$(WHEEL_VENV)/bin/python -m pip install $(QUIET) dist/*.whl -c constraints.txt
+	@.ci/try-installed $(abspath $(WHEEL_VENV))/bin full
+	@wheel=$$(echo dist/*.whl) && $(WHEEL_VENV)/bin/python -m pip install $(QUIET) "$$wheel[learned]" -c constraints.txt
+	@.ci/try-installed $(abspath $(WHEEL_VENV))/bin learned
+
+wheel-check: $(STAMP)
+	@rm -rf build dist $(WHEEL_VENV)
+	@$(PYTHON) -m venv --without-pip $(WHEEL_VENV)
+	@$(BIN)/python -m pip wheel $(QUIET) --no-deps --wheel-dir dist .
+	@$(BIN)/python -m pip --python $(WHEEL_VENV)/bin/python install $(QUIET) --no-compile dist/*.whl -c constraints.txt
+	@.ci/try-installed $(abspath $(WHEEL_VENV))/bin quick
+	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > $$(echo $(WHEEL_VENV)/lib/python3.*/site-packages)/learned.pth
+	@.ci/try-installed $(abspath $(WHEEL_VENV))/bin learned
 
 clean:
 	rm -rf $(VENV) $(WHEEL_VENV) build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-output

@@ -10,6 +10,7 @@ neither torch nor anything else that it does not use.
 """
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 from equifactor._version import __version__
@@ -279,8 +280,12 @@ _MODULE_OF = {
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
-        raise AttributeError(f"module 'equifactor' has no attribute {name!r}")
-    module = importlib.import_module(f"equifactor.{_MODULE_OF[name]}")
+        # With name and obj the interpreter adds the nearest name.
+        raise AttributeError(f"module 'equifactor' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
+    try:
+        module = importlib.import_module(f"equifactor.{_MODULE_OF[name]}")
+    except ModuleNotFoundError as error:
+        raise importlib.import_module("equifactor.optional_packages").explained(error, name) from None
     value = module if name == _MODULE_OF[name] else getattr(module, name)
     globals()[name] = value  # The next access is a plain one.
     return value

@@ -82,7 +82,7 @@ def sample(
         graph = graph.condition(evidence)
     clock = Clock(time_limit)
     try:
-        with clock.catch_interrupt(), bar(progress, "samples") as report:
+        with clock.catch_interrupt(), bar(progress, "samples", time_limit) as report:
             context = SolveContext(clock=clock, seed=seed, progress=report)
             drawn = _drawn(graph, int(n), method, context)
     except MemoryError:

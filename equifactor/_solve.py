@@ -111,7 +111,7 @@ def solve(
         graphs = _given(graphs, evidence, several=not isinstance(graph, FactorGraph))
 
     clock, label = Clock(time_limit), str(method)
-    with clock.catch_interrupt(), _progress_bar(progress, label) as report:
+    with clock.catch_interrupt(), _progress_bar(progress, label, time_limit) as report:
         context = SolveContext(clock=clock, seed=seed, device=device, dtype=dtype, progress=report)
         try:
             estimates = estimates_of(method, graphs, wanted, context)
@@ -159,7 +159,7 @@ def parse_task(task: str) -> Task:
     if name == "MPE":
         return Task.MAP
     if name not in Task.__members__:
-        raise OptionError(f"there is no task {brief(task)}; choose from: {', '.join(Task)}")
+        raise OptionError(f"there is no task {brief(task)}; {choices(str(task), list(Task))}")
     return Task(name)
 
 
@@ -260,7 +260,7 @@ def _unknown_argument(solver: str | Solver, unknown: dict[str, object]) -> Optio
     )
 
 
-def _progress_bar(progress: Progress | bool, title: str) -> Any:
+def _progress_bar(progress: Progress | bool, title: str, time_limit: float | None) -> Any:
     from equifactor import progress as bars
 
-    return bars.bar(progress, title)
+    return bars.bar(progress, title, time_limit)

@@ -86,7 +86,7 @@ def solve_many(
         _check_agreement(graph, states)
     room = _Room(graph, asked, len(sets))
     clock = Clock(time_limit)
-    with clock.catch_interrupt(), bar(progress, "evidence sets") as report:
+    with clock.catch_interrupt(), bar(progress, "evidence sets", time_limit) as report:
         context = SolveContext(clock=clock, seed=seed, progress=report)
         rows = None if states is None else _one_plan(graph, states, method)
         if rows is not None:

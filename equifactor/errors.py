@@ -32,6 +32,10 @@ class OptionError(EquifactorError):
     """An unknown solver, task, option or value; the text lists the valid ones."""
 
 
+class MissingPackageError(OptionError):
+    """Something needs a package that is not installed; the text says how to install it."""
+
+
 class SolveError(EquifactorError):
     """There is no answer: `solve(.., strict=True)` did not end solved, or a `Result` lacks what it is asked for."""
 

@@ -7,8 +7,8 @@ settings is written `bp(damping=0.5, iterations=50)`.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import functools
+import itertools
 import re
 import types
 import typing
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from equifactor.solver import Solver
 
 _ARGUMENT = re.compile(r"""(?:"[^"]*"|'[^']*'|[^,])+""")  # This reaches to the next comma outside of quotes.
+_COMPARED_NAMES = 10_000  # A longer list is not looked through for names like a wrong one.
 _QUOTED = re.compile(r""""[^"]*"|'[^']*'""")
 
 
@@ -100,11 +101,18 @@ def format_solver(solver: Solver) -> str:
     return solver.name + (f"({', '.join(changed)})" if changed else "")
 
 
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The question `did you mean damping? ` in a message about an unknown word; empty where no known one is near."""
+    import difflib
+
+    by_case = {name.casefold(): name for name in itertools.islice(known, _COMPARED_NAMES)}
+    close = difflib.get_close_matches(word.casefold(), by_case, n=1)
+    return f"did you mean {by_case[close[0]]}? " if close else ""
+
+
 def choices(word: str, known: Sequence[str]) -> str:
     """The end of a message about an unknown word: the nearest known one, and all of them."""
-    close = difflib.get_close_matches(word.lower(), known, n=1)
-    hint = f"did you mean {close[0]}? " if close else ""
-    return f"{hint}choose from: {', '.join(known) or '(none)'}"
+    return f"{did_you_mean(word, known)}choose from: {', '.join(known) or '(none)'}"
 
 
 # ---- checks ---------------------------------------------------------------------------------------------
@@ -129,7 +137,12 @@ def check_options(settings: Any) -> None:
                 value = int(value)
                 object.__setattr__(settings, f.name, value)
             else:
-                raise OptionError(f"{where} must be {_describe(hint)}, found {format_value(value)}")
+                words = [
+                    str(word) for m in _members(hint) if typing.get_origin(m) is Literal for word in typing.get_args(m)
+                ]
+                near = did_you_mean(value, words).rstrip() if isinstance(value, str) else ""
+                end = f"; {near}" if near else ""
+                raise OptionError(f"{where} must be {_describe(hint)}, found {format_value(value)}{end}")
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             _check_range(where, value, f.metadata)
 

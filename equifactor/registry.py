@@ -129,9 +129,9 @@ def solver_class(name: str) -> type[Solver]:
     try:
         found: type[Solver] = getattr(importlib.import_module(module), cls)
     except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        raise OptionError(f"{name} needs PyTorch, which is not installed: pip install torch") from None
+        from equifactor.optional_packages import explained
+
+        raise explained(error, name) from None
     return found
 
 

@@ -9,6 +9,8 @@ import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+_NARROWEST = 16  # columns that a wrapped cell needs to be read
+
 
 def aligned(rows: Sequence[Sequence[Any]], *, right: Collection[int] = (), rule: bool = False) -> str:
     """Columns two blanks apart, nothing wrapped, so that the text can be read, cut and searched.
@@ -29,14 +31,38 @@ def aligned(rows: Sequence[Sequence[Any]], *, right: Collection[int] = (), rule:
     return "\n".join(lines)
 
 
+def fitted(rows: Sequence[Sequence[Any]], width: int | None, *, right: Collection[int] = (), rule: bool = False) -> str:
+    """The same for a terminal of so many columns (None for no limit): nothing is wider, and words stay whole.
+
+    Where the lines are too long, the last column is wrapped; where that leaves no room for it, every row becomes a
+    block of lines, one for each column.
+    """
+    text = aligned(rows, right=right, rule=rule)
+    if width is None or max(map(len, text.splitlines())) <= width:
+        return text
+    cells = [[str(cell) for cell in row] for row in rows]
+    start = sum(2 + max(map(len, column)) for column in list(zip(*cells, strict=True))[:-1])
+    if width - start >= _NARROWEST and len(cells[0]) - 1 not in right:
+        wrapped: list[Sequence[str]] = []
+        for *others, last in cells:
+            first, *more = textwrap.wrap(last, width - start) or [""]
+            wrapped += [[*others, first], *([*([""] * len(others)), line] for line in more)]
+        return aligned(wrapped, right=right, rule=rule)
+    titles, *records = cells
+    return "\n".join(labelled(row[0], list(zip(titles[1:], row[1:], strict=True)), width) for row in records)
+
+
 def shown(p: float) -> str:
     """A probability as tables show it: six digits behind the point, or two of a small one."""
     return f"{p:.6f}" if p == 0 or p >= 1e-4 else f"{p:.2e}"
 
 
-def labelled(title: str, rows: Sequence[tuple[str, Any]]) -> str:
-    """A line with the title, and below it one indented line for each label and value."""
-    return f"{title}\n{textwrap.indent(aligned(rows), '  ')}"
+def labelled(title: str, rows: Sequence[tuple[str, Any]], width: int | None = None) -> str:
+    """A line with the title, and below it one indented line for each label and value, wrapped to a width if any."""
+    text = aligned(rows)
+    if width is not None and width - 4 - max(len(label) for label, _ in rows) >= _NARROWEST:
+        text = fitted(rows, width - 2)
+    return f"{title}\n{textwrap.indent(text, '  ')}"
 
 
 def markdown(rows: Sequence[Sequence[Any]]) -> str:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from equifactor.errors import OptionError
+from equifactor.optional_packages import needed
 
 
-def check_device(device: str) -> None:
-    """Raise `OptionError` when torch is missing or has no such device."""
-    try:
-        import torch
-    except ImportError:
-        raise OptionError("this engine needs PyTorch, which is not installed: pip install torch") from None
+def check_device(device: str, function: str = "the torch engine") -> None:
+    """Raise `OptionError` when torch, which `function` needs, is missing or has no such device."""
+    torch = needed("torch", function)
     try:
         kind = torch.device(device).type
         index = torch.device(device).index

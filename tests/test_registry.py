@@ -93,7 +93,7 @@ def test_missing_torch_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
         raise ModuleNotFoundError("No module named 'torch'", name="torch")
 
     monkeypatch.setattr(registry.importlib, "import_module", fail)
-    with pytest.raises(OptionError, match="fe-net needs PyTorch"):
+    with pytest.raises(OptionError, match=r'fe-net needs torch: pip install "equifactor\[learned\]"'):
         solver_class("fe-net")
 
 

@@ -57,7 +57,7 @@ def test_mpe_is_map(pair: FactorGraph) -> None:
 @pytest.mark.parametrize(
     ("kwargs", "fragment"),
     [
-        ({"task": "MAX"}, "no task 'MAX'; choose from: MAR, PR, MAP"),
+        ({"task": "MAX"}, "no task 'MAX'; did you mean MAR. choose from: MAR, PR, MAP"),
         ({"time_limit": -1}, "time limit"),
         ({"time_limit": float("nan")}, "time limit"),
         ({"time_limit": "1"}, "the time limit must be a number of seconds >= 0, found '1'"),

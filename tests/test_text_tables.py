@@ -1,4 +1,4 @@
-from equifactor.text_tables import aligned, labelled, latex, markdown
+from equifactor.text_tables import aligned, fitted, labelled, latex, markdown
 
 ROWS = [("name", "error"), ("bp", 0.25), ("fe-net", 1)]
 
@@ -26,3 +26,33 @@ def test_latex_with_groups_of_rows() -> None:
     want = r"\begin{tabular}{lr} \hline name & error \\ \hline \multicolumn{2}{l}{small} \\ \hline bp & 0.25 \\"
     want += r" \hline \multicolumn{2}{l}{large} \\ \hline fe-net & 1 \\ \hline \end{tabular}"
     assert text.split() == want.split()
+
+
+LONG = [("NAME", "TASKS", ""), ("bp", "MAR", "belief propagation on the messages of a graph"), ("exact", "all", "sums")]
+
+
+def test_a_wide_terminal_or_a_file_changes_nothing() -> None:
+    assert fitted(LONG, None) == fitted(LONG, 200) == aligned(LONG)
+
+
+def test_the_last_column_is_wrapped() -> None:
+    assert fitted(LONG, 34).splitlines() == [
+        "NAME   TASKS",
+        "bp     MAR    belief propagation",
+        "              on the messages of a",
+        "              graph",
+        "exact  all    sums",
+    ]
+
+
+def test_rows_become_blocks_where_nothing_can_be_wrapped() -> None:
+    numbers = [("family", "KL", "seconds"), ("grids", "0.25", "1.5"), ("trees", "0", "0.5")]
+    assert (
+        fitted(numbers, 16, right=[1, 2])
+        == "grids\n  KL       0.25\n  seconds  1.5\ntrees\n  KL       0\n  seconds  0.5"
+    )
+
+
+def test_labels_on_a_narrow_terminal() -> None:
+    assert labelled("x", [("cost", "one two three four five")], 24) == "x\n  cost  one two three\n        four five"
+    assert labelled("x", [("cost", "one two three four")], 16) == "x\n  cost  one two three four"

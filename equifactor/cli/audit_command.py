@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from equifactor.cli.exit_status import Exit, say
+from equifactor.cli.completions import model_files, solver_specs, words
+from equifactor.cli.exit_status import Exit, say, terminal_width
 from equifactor.cli.model_reader import ModelReader
 from equifactor.cli.shared_options import EvidencePaths, InputFormat, Plugins, Sample, example
 from equifactor.errors import ModelError, OptionError
-from equifactor.text_tables import aligned
+from equifactor.text_tables import fitted
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
@@ -28,11 +29,22 @@ EXAMPLE = example(
 def audit(
     models: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[MODEL]...", help="Model files; without any, small built-in graphs of many kinds."),
+        typer.Argument(
+            metavar="[MODEL]...",
+            autocompletion=model_files,
+            help="Model files; without any, small built-in graphs of many kinds.",
+        ),
     ] = None,
-    solver: Annotated[str, typer.Option(metavar="SPEC", help="Such as bp, or a trained model file.")] = "auto",
+    solver: Annotated[
+        str, typer.Option(metavar="SPEC", autocompletion=solver_specs, help="Such as bp, or a trained model file.")
+    ] = "auto",
     task: Annotated[
-        str | None, typer.Option(metavar="MAR|PR|MAP", help="Only this task; default all of the solver.")
+        str | None,
+        typer.Option(
+            metavar="MAR|PR|MAP",
+            autocompletion=words("MAR", "PR", "MAP"),
+            help="Only this task; default all of the solver.",
+        ),
     ] = None,
     trials: Annotated[int, typer.Option(metavar="N", min=1, help="Random relabellings per symmetry and model.")] = 3,
     seed: Annotated[int, typer.Option(metavar="N", help="Of the relabellings and of the solver.")] = 0,
@@ -73,7 +85,7 @@ def audit(
     if failed and not graphs:
         raise typer.Exit(Exit.BAD_INPUT)
     tasks = None if task is None else [parse_task(task)]
-    findings = run(method, graphs, trials=Trials(trials, seed, dtype), tasks=tasks, tolerance=tolerance)
+    findings = run(method, graphs, trials=Trials(trials, seed, dtype), tasks=tasks, tolerance=tolerance, progress=True)
     _report(str(method), findings, as_json)
     if failed:
         raise typer.Exit(Exit.BAD_INPUT)
@@ -126,6 +138,6 @@ def _report(solver: str, findings: list[Finding], as_json: bool) -> None:
         )
         for f in findings
     ]
-    print(aligned([("SYMMETRY", "CLAIMED", "ERROR", "VERDICT", "LARGEST IN"), *rows]))
+    print(fitted([("SYMMETRY", "CLAIMED", "ERROR", "VERDICT", "LARGEST IN"), *rows], terminal_width()))
     for where in dict.fromkeys(v.where for f in findings for v in f.set_aside):
         say(f"{where}: rounding alone moves it (a tie, or an iteration that does not settle), so it decides nothing")

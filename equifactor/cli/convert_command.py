@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from equifactor.cli.completions import format_names, model_files
 from equifactor.cli.exit_status import Exit, say
 from equifactor.cli.shared_options import example
 
@@ -18,13 +19,15 @@ EXAMPLE = example(
 
 
 def convert(
-    source: Annotated[str, typer.Argument(metavar="IN", help="Model file; - is stdin.")],
+    source: Annotated[str, typer.Argument(metavar="IN", autocompletion=model_files, help="Model file; - is stdin.")],
     target: Annotated[str, typer.Argument(metavar="OUT", help="File to write; - is stdout.")],
     source_format: Annotated[
-        str | None, typer.Option("--from", metavar="NAME", help="Format of IN; default by suffix.")
+        str | None,
+        typer.Option("--from", metavar="NAME", autocompletion=format_names, help="Format of IN; default by suffix."),
     ] = None,
     target_format: Annotated[
-        str | None, typer.Option("--to", metavar="NAME", help="Format of OUT; default by suffix.")
+        str | None,
+        typer.Option("--to", metavar="NAME", autocompletion=format_names, help="Format of OUT; default by suffix."),
     ] = None,
     time_limit: Annotated[
         float | None,
@@ -37,11 +40,12 @@ def convert(
     """
     from equifactor.clock import Clock, TimeIsUp
     from equifactor.io import check_target, read_graph, write_graph
+    from equifactor.progress import bar
 
     check_target(target, format=target_format)
     before = _identity(target)
     try:
-        with Clock(time_limit).alarm():
+        with bar(target != "-", f"{source} to {target}", time_limit), Clock(time_limit).alarm():
             write_graph(read_graph(source, format=source_format), target, format=target_format)
     except TimeIsUp:
         if _identity(target) != before:  # the alarm rang when all was done

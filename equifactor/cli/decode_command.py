@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from equifactor.cli.completions import codes, decoding_methods
 from equifactor.cli.exit_status import Exit, say
 from equifactor.cli.shared_options import example
 from equifactor.errors import OptionError
@@ -23,7 +24,12 @@ EXAMPLE = example(
 
 def decode(
     code: Annotated[
-        str, typer.Argument(metavar="CODE", help="A .dem, .stim, .alist or .npz file, also .gz, .xz; or bb72, bb144.")
+        str,
+        typer.Argument(
+            metavar="CODE",
+            autocompletion=codes,
+            help="A .dem, .stim, .alist or .npz file, also .gz, .xz; or bb72, bb144.",
+        ),
     ],
     shots: Annotated[
         str | None,
@@ -34,7 +40,12 @@ def decode(
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of the shots that are drawn.")] = 0,
     method: Annotated[
-        str, typer.Option(metavar="SPEC", help='Such as min-sum, bp-osd or "relay(solutions=3)"; docs/decoding.md.')
+        str,
+        typer.Option(
+            metavar="SPEC",
+            autocompletion=decoding_methods,
+            help='Such as min-sum, bp-osd or "relay(solutions=3)"; docs/decoding.md.',
+        ),
     ] = "relay",
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FILE", help="Flips of observables, one row per shot; - is stdout.")

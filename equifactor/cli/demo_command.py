@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from equifactor.cli.exit_status import terminal_width
 from equifactor.cli.shared_options import example
+from equifactor.errors import MissingPackageError
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
@@ -43,11 +45,21 @@ def demo(
 ) -> None:
     """Solve a seeded 5x5 spin glass with several solvers, compare them with the exact answer, draw it."""
     from equifactor.generators import ising_grid
+    from equifactor.progress import bar
 
     graph = ising_grid(SIZE, SIZE, seed=seed)
     print(f"Spin glass on a {SIZE}x{SIZE} grid (seed {seed}): {graph.num_vars} spins, {graph.num_factors} factors\n")
-    rows = [_measured(graph, spec) for spec in SOLVERS]
+    rows, left_out = [], ""
+    with bar(True, "solving") as report:
+        for n, spec in enumerate(SOLVERS):
+            if report is not None:
+                report(n, len(SOLVERS), spec)
+            try:
+                rows.append(_measured(graph, spec))
+            except MissingPackageError as error:
+                left_out = left_out or f"{error}\n\n"
     print(_table(rows) + "\n")
+    print(left_out, end="")
     print(_drawn(graph, rows, Path(output)))
 
 
@@ -65,7 +77,7 @@ def _measured(graph: FactorGraph, spec: str) -> DemoRow:
 def _table(rows: list[DemoRow]) -> str:
     """One line per solver: errors of the marginals against the first row, ln Z, score of the assignment, time."""
     from equifactor.metrics import kl, max_error
-    from equifactor.text_tables import aligned
+    from equifactor.text_tables import fitted
 
     lines = [["solver", "status", "KL", "max error", "ln Z", "MAP score", "time"]]
     exact = rows[0].mar.marginals
@@ -75,7 +87,7 @@ def _table(rows: list[DemoRow]) -> str:
             errors = [f"{kl(exact, found):.2g}", f"{max_error(exact, found):.2g}"]
         scores = ["-" if n is None else f"{n:.3f}" for n in (row.mar.log_z, row.map.log_score)]
         lines.append([row.solver, str(row.mar.status), *errors, *scores, f"{1000 * row.seconds:.0f} ms"])
-    return aligned(lines, right=range(2, 7), rule=True)
+    return fitted(lines, terminal_width(), right=range(2, 7), rule=True)
 
 
 def _drawn(graph: FactorGraph, rows: list[DemoRow], folder: Path) -> str:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from equifactor.cli.completions import public_collections
 from equifactor.cli.exit_status import say
 from equifactor.cli.shared_options import example, names_in
 from equifactor.errors import OptionError
@@ -19,7 +20,10 @@ def download(
         str | None, typer.Argument(metavar="FOLDER", help="Where to put them; made when missing.")
     ] = None,
     collection: Annotated[
-        str | None, typer.Option(metavar="NAME,..", help="Only these, such as Grids or MAR; default all.")
+        str | None,
+        typer.Option(
+            metavar="NAME,..", autocompletion=public_collections, help="Only these, such as Grids or MAR; default all."
+        ),
     ] = None,
     show: Annotated[bool, typer.Option("--list", help="List the collections and fetch nothing.")] = False,
 ) -> None:

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from equifactor.cli.exit_status import say
+from equifactor.cli.completions import public_collections, solver_specs, words
+from equifactor.cli.exit_status import say, terminal_width
 from equifactor.cli.shared_options import Cluster, Plugins, example, names_in
 from equifactor.errors import OptionError
+from equifactor.options import choices
 
 if TYPE_CHECKING:
     from equifactor.data import Instance
@@ -32,19 +34,37 @@ def evaluate(
     ] = None,
     collection: Annotated[
         str | None,
-        typer.Option(metavar="NAME,..", help="Only these collections of the folder, such as MAR or Grids,DBN."),
+        typer.Option(
+            metavar="NAME,..",
+            autocompletion=public_collections,
+            help="Only these collections of the folder, such as MAR or Grids,DBN.",
+        ),
     ] = None,
-    task: Annotated[str, typer.Option(metavar="MAR|PR|MAP", help="What is asked of the solvers.")] = "MAR",
+    task: Annotated[
+        str,
+        typer.Option(
+            metavar="MAR|PR|MAP", autocompletion=words("MAR", "PR", "MAP"), help="What is asked of the solvers."
+        ),
+    ] = "MAR",
     solver: Annotated[
         list[str] | None,
-        typer.Option(metavar="SPEC", help="Such as bp; give it several times to compare. Default auto."),
+        typer.Option(
+            metavar="SPEC",
+            autocompletion=solver_specs,
+            help="Such as bp; give it several times to compare. Default auto.",
+        ),
     ] = None,
     time_limit: Annotated[
         float, typer.Option(metavar="S", help="Seconds per model and solver; 0 for no limit.")
     ] = 20.0,
     jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Processes at once; times want a core for each.")] = 1,
     cluster: Cluster = None,
-    split: Annotated[str | None, typer.Option(metavar="train|test", help="Only this part of the collections.")] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(
+            metavar="train|test", autocompletion=words("train", "test"), help="Only this part of the collections."
+        ),
+    ] = None,
     limit: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Only the first N models of each family.")
     ] = None,
@@ -96,7 +116,7 @@ def evaluate(
             cluster=cluster, memory_limit=memory, reuse=reuse, reference=reference,
             reference_limit=reference_limit or None, progress=report,
         )  # fmt: skip
-    print(tables(rows, wanted), end="")
+    print(tables(rows, wanted, terminal_width()), end="")
     say(f"all numbers are in {target}/results.json and results.csv")
 
 
@@ -105,7 +125,7 @@ def _of_split(instances: Sequence[Instance], split: str | None) -> list[Instance
         return list(instances)
     splits = {i.split for i in instances if i.split}
     if split not in splits:
-        raise OptionError(f"there is no split {split!r} here; found: {', '.join(sorted(splits)) or 'none'}")
+        raise OptionError(f"there is no split {split!r} here; {choices(split, sorted(splits))}")
     return [i for i in instances if i.split == split]
 
 

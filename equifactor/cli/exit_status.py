@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from enum import IntEnum
@@ -65,6 +66,11 @@ def describe(error: Exception) -> str | None:
     """The sentence for the user, or None for an exception that nobody meant to raise."""
     if isinstance(error, EquifactorError):
         return str(error)
+    if isinstance(error, ModuleNotFoundError):
+        from equifactor.optional_packages import explained
+
+        known = explained(error, "this")
+        return None if known is error else str(known)
     if isinstance(error, MemoryError):
         return "not enough memory for this model: close other programs, or use a smaller model"
     if isinstance(error, RecursionError):
@@ -75,8 +81,7 @@ def describe(error: Exception) -> str | None:
     if _is_usage(error):
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "equifactor"
-        sentence = error.format_message().rstrip(".")  # type: ignore[attr-defined]
-        return f"{sentence} (see {command} --help)"
+        return f"{_of_usage(error)} (see {command} --help)"
     return None
 
 
@@ -85,6 +90,13 @@ def say(sentence: str) -> None:
     if sys.stderr is not None:
         with contextlib.suppress(OSError, ValueError):  # nobody may be listening
             print(f"equifactor: {' '.join(sentence.split())}", file=sys.stderr, flush=True)
+
+
+def terminal_width() -> int | None:
+    """The columns of the terminal that stdout is; None where it is a file or a pipe, whose text must not change."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        return None
+    return shutil.get_terminal_size().columns
 
 
 class _Notes(logging.Handler):
@@ -97,6 +109,16 @@ class _Notes(logging.Handler):
 def _is_usage(error: Exception) -> bool:
     # Duck typing: some releases of typer bring their own copy of click, others import it.
     return hasattr(error, "format_message") and hasattr(error, "exit_code")
+
+
+def _of_usage(error: Exception) -> str:
+    """What is wrong with the words of the command; for an unknown option with the nearest one."""
+    name, known = getattr(error, "option_name", None), getattr(error, "possibilities", None)
+    if not isinstance(name, str) or type(error).__name__ != "NoSuchOption":
+        return str(error.format_message()).rstrip(".")  # type: ignore[attr-defined]
+    from equifactor.options import did_you_mean
+
+    return f"there is no option {name}; {did_you_mean(name, known or ())}".rstrip("; ")
 
 
 def _pipe_closed(error: Exception) -> bool:

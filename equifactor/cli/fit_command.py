@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equifactor.cli.exit_status import Exit, say
+from equifactor.cli.completions import model_files, words
+from equifactor.cli.exit_status import Exit, say, terminal_width
 from equifactor.cli.shared_options import InputFormat, example, names_in
 from equifactor.errors import OptionError
 
@@ -24,7 +25,12 @@ EXAMPLE = example(
 
 
 def fit(
-    structure: Annotated[str, typer.Argument(metavar="STRUCTURE", help="Model file whose potentials are learned.")],
+    structure: Annotated[
+        str,
+        typer.Argument(
+            metavar="STRUCTURE", autocompletion=model_files, help="Model file whose potentials are learned."
+        ),
+    ],
     data: Annotated[
         str, typer.Argument(metavar="DATA", help=".csv or .tsv file, names in the first line; - is stdin.")
     ],
@@ -32,7 +38,11 @@ def fit(
     method: Annotated[
         str,
         typer.Option(
-            "--method", "-m", metavar="NAME", help="counts, em, likelihood, pseudo-likelihood, max-margin or auto."
+            "--method",
+            "-m",
+            metavar="NAME",
+            autocompletion=words("auto", "counts", "em", "likelihood", "pseudo-likelihood", "max-margin"),
+            help="counts, em, likelihood, pseudo-likelihood, max-margin or auto.",
         ),
     ] = "auto",
     hidden: Annotated[
@@ -112,7 +122,7 @@ def _summary(fitted: Fitted, out: str, as_json: bool) -> str:
         from equifactor.text_tables import labelled
 
         *facts, (_, message) = fitted.facts()
-        return f"{labelled(f'{out}: fitted', facts)}\n{message}"
+        return f"{labelled(f'{out}: fitted', facts, terminal_width())}\n{message}"
     values = {
         "model": out, "method": fitted.method, "status": fitted.status.value,
         "message": fitted.message or fitted.status.advice, "rows": fitted.num_rows,

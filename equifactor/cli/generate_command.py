@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from equifactor.cli.lazy_commands import SuggestingGroup
 from equifactor.cli.shared_options import example
 from equifactor.errors import OptionError
 from equifactor.generators import GENERATORS, ising_grid
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
+    from equifactor.solver import Progress
 
 EXAMPLE = example("equifactor generate ising --rows 5 --cols 5 --seed 3 -o grid.uai")
 
@@ -37,6 +39,10 @@ _EXAMPLES = {
 }
 
 app = typer.Typer(
+    name="generate",
+    cls=SuggestingGroup,
+    epilog=EXAMPLE,
+    add_completion=False,
     help="Generate seeded models of one KIND; equifactor generate KIND --help shows its options.",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -52,7 +58,9 @@ _FORMAT = Annotated[
 ]
 
 
-def write_models(graphs: FactorGraph | list[FactorGraph], kind: str, output: str, format: str | None) -> None:
+def write_models(
+    graphs: FactorGraph | list[FactorGraph], kind: str, output: str, format: str | None, report: Progress | None = None
+) -> None:
     """Write one graph to a file or stdout, several to `KIND_000.uai`, `KIND_001.uai`, .. in a folder."""
     from equifactor.io import write_graph
     from equifactor.io.files import make_folder
@@ -67,6 +75,8 @@ def write_models(graphs: FactorGraph | list[FactorGraph], kind: str, output: str
     digits = max(3, len(str(len(graphs) - 1)))
     for n, graph in enumerate(graphs):
         write_graph(graph, folder / f"{kind}_{n:0{digits}}.{suffix}", format=format)
+        if report is not None:
+            report(n + 1, len(graphs), "")
 
 
 def _command(kind: str, generator: Callable[..., Any]) -> Callable[..., None]:
@@ -74,11 +84,13 @@ def _command(kind: str, generator: Callable[..., Any]) -> Callable[..., None]:
 
     def run(**given: Any) -> None:
         from equifactor.io import check_target
+        from equifactor.progress import bar
 
         output, format = given.pop("output"), given.pop("format")
         if given.get("count") is None:
             check_target(output, format=format)
-        write_models(generator(**given), kind, output, format)
+        with bar(output != "-", f"generating {kind}") as report:
+            write_models(generator(**given), kind, output, format, report)
 
     parameters = [_parameter(p, hint) for p, hint in _arguments(generator)]
     parameters.append(_keyword("output", _OUTPUT, "-"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from equifactor.cli.exit_status import Exit
+from equifactor.cli.exit_status import Exit, terminal_width
 from equifactor.cli.model_reader import ModelReader
 from equifactor.cli.shared_options import EvidencePaths, InputFormat, ModelPaths, Sample, example
 from equifactor.text_tables import labelled
@@ -28,9 +28,13 @@ def info(
     sample: Sample = None,
 ) -> None:
     """Describe models: variables, factors, cardinalities, arities, zeros, kinds, components, width and memory."""
+    from equifactor.progress import bar
+
     graphs = ModelReader(models, evidence, format, sample)
     for n, (path, graph) in enumerate(graphs):
-        print(_as_json(path, graph) if as_json else ("\n" if n else "") + _as_text(path, graph), flush=True)
+        with bar(True, f"planning {path}"):
+            text = _as_json(path, graph) if as_json else ("\n" if n else "") + _as_text(path, graph)
+        print(text, flush=True)
     if graphs.failed:
         raise typer.Exit(Exit.BAD_INPUT)
 
@@ -54,7 +58,7 @@ def _as_text(path: str, graph: FactorGraph) -> str:
     cost = _cost(graph)
     rows = [*facts(graph), ("components", f"{count_components(graph.structure, graph.observed):,}")]
     if isinstance(cost, str):
-        return labelled(path, [*rows, ("exact", cost)])
+        return labelled(path, [*rows, ("exact", cost)], terminal_width())
     if cost.lowering:
         rows.append(("in tables for exact", cost.lowering))
     rows += [
@@ -62,7 +66,7 @@ def _as_text(path: str, graph: FactorGraph) -> str:
         ("largest exact table", f"2^{cost.log2_largest:.1f} entries"),
         ("memory for exact", format_bytes(cost.memory)),
     ]
-    return labelled(path, rows)
+    return labelled(path, rows, terminal_width())
 
 
 def _as_json(path: str, graph: FactorGraph) -> str:

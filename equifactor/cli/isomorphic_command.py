@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from equifactor.cli.completions import model_files
 from equifactor.cli.exit_status import Exit
 from equifactor.cli.model_reader import ModelReader
 from equifactor.cli.shared_options import EvidencePaths, InputFormat, Sample, Tolerance, example
@@ -19,8 +20,8 @@ EXAMPLE = example(
 
 
 def isomorphic(
-    first: Annotated[str, typer.Argument(metavar="A", help="Model file; - is stdin.")],
-    second: Annotated[str, typer.Argument(metavar="B", help="Model file; - is stdin.")],
+    first: Annotated[str, typer.Argument(metavar="A", autocompletion=model_files, help="Model file; - is stdin.")],
+    second: Annotated[str, typer.Argument(metavar="B", autocompletion=model_files, help="Model file; - is stdin.")],
     mapping: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Write the relabelling that turns A into B, as JSON; - is stdout."),
@@ -37,6 +38,7 @@ def isomorphic(
     is written only when A and B are isomorphic. Names do not count, scale and evidence do.
     """
     from equifactor.io.files import check_writable, write_text
+    from equifactor.progress import bar
     from equifactor.symmetry import isomorphism
 
     if mapping is not None:
@@ -45,7 +47,8 @@ def isomorphic(
     graphs = [graph for _, graph in models]
     if models.failed:
         raise typer.Exit(Exit.BAD_INPUT)
-    r = isomorphism(graphs[0], graphs[1], tolerance)
+    with bar(True, "comparing"):
+        r = isomorphism(graphs[0], graphs[1], tolerance)
     if mapping != "-":
         print("not isomorphic" if r is None else "isomorphic")
     if r is None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from equifactor.cli.completions import trained_models
 from equifactor.cli.shared_options import Plugins, example
 from equifactor.text_tables import labelled
 
@@ -18,7 +19,9 @@ EXAMPLE = example("equifactor model mine.safetensors")
 
 
 def model(
-    files: Annotated[list[str], typer.Argument(metavar="FILE", help="Model files (.safetensors).")],
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE", autocompletion=trained_models, help="Model files (.safetensors).")
+    ],
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line and file.")] = False,
     plugin: Plugins = None,
 ) -> None:

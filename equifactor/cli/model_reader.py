@@ -67,8 +67,10 @@ class ModelReader:
 
     def _read(self, path: str, evidence: str | None) -> FactorGraph:
         from equifactor.io import read_graph
+        from equifactor.progress import bar
 
-        graph = read_graph(path, format=self.format)
+        with bar(True, f"reading {path}"):
+            graph = read_graph(path, format=self.format)
         return graph if evidence is None else graph.condition(given_evidence(graph, evidence, self.sample))
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from equifactor.cli.completions import model_files, words
 from equifactor.cli.exit_status import Exit, say
 from equifactor.cli.model_reader import ModelReader
 from equifactor.cli.shared_options import EvidencePaths, InputFormat, Plugins, Sample, example
@@ -22,12 +23,22 @@ EXAMPLE = example(
 
 
 def sample(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model file, as for equifactor solve; - is stdin.")],
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL", autocompletion=model_files, help="A model file, as for equifactor solve; - is stdin."
+        ),
+    ],
     count: Annotated[int, typer.Option("--count", "-n", metavar="N", min=0, help="How many samples.")] = 1000,
     evidence: EvidencePaths = None,
     seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same samples.")] = 0,
     solver: Annotated[
-        str, typer.Option(metavar="SPEC", help="auto, exact to have exact samples or none, or blocks for chains.")
+        str,
+        typer.Option(
+            metavar="SPEC",
+            autocompletion=words("auto", "exact", "blocks"),
+            help="auto, exact to have exact samples or none, or blocks for chains.",
+        ),
     ] = "auto",
     time_limit: Annotated[float | None, typer.Option(metavar="S", help="Seconds; then fewer samples come.")] = None,
     output: Annotated[

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from equifactor.cli.completions import format_names, model_files
+
 
 def _load_plugins(files: list[str] | None) -> list[str] | None:
     """Make the solvers of the files known before the command looks at a solver."""
@@ -21,6 +23,7 @@ ModelPaths = Annotated[
     list[str],
     typer.Argument(
         metavar="MODEL",
+        autocompletion=model_files,
         help="Model files, by suffix .uai .lg .fg .cnf .wcsp .cfn .bif .xmlbif .net .xdsl, also .gz, .xz; - is stdin.",
     ),
 ]
@@ -42,6 +45,7 @@ InputFormat = Annotated[
     typer.Option(
         "--format",
         metavar="NAME",
+        autocompletion=format_names,
         help="Format of the models: uai, lg, fg, cnf, wcsp, bif, xmlbif, net, xdsl or cfn; default by suffix.",
     ),
 ]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from equifactor.cli.answer_writer import AnswerWriter
+from equifactor.cli.completions import solver_specs, words
 from equifactor.cli.exit_status import Exit, say
 from equifactor.cli.model_reader import ModelReader
 from equifactor.cli.shared_options import EvidencePaths, InputFormat, ModelPaths, Plugins, Sample, example
@@ -35,18 +36,33 @@ def solve(
     models: ModelPaths,
     evidence: EvidencePaths = None,
     task: Annotated[
-        str, typer.Option(metavar="MAR|PR|MAP", help="Marginals, ln Z, or the most probable assignment.")
+        str,
+        typer.Option(
+            metavar="MAR|PR|MAP",
+            autocompletion=words("MAR", "PR", "MAP"),
+            help="Marginals, ln Z, or the most probable assignment.",
+        ),
     ] = "MAR",
     solver: Annotated[
-        str, typer.Option(metavar="SPEC", help='Such as bp or "bp(damping=0.5)"; see equifactor solvers.')
+        str,
+        typer.Option(
+            metavar="SPEC", autocompletion=solver_specs, help='Such as bp or "bp(damping=0.5)"; see equifactor solvers.'
+        ),
     ] = "auto",
     time_limit: Annotated[
         float | None,
         typer.Option(metavar="S", help="Seconds per model; then the best answer so far is given."),
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Of solvers that draw random numbers.")] = 0,
-    device: Annotated[str, typer.Option(metavar="D", help="cpu, cuda or cuda:0.")] = "cpu",
-    dtype: Annotated[str, typer.Option(metavar="TYPE", help="float64 or float32, of the torch engine.")] = "float64",
+    device: Annotated[
+        str, typer.Option(metavar="D", autocompletion=words("cpu", "cuda"), help="cpu, cuda or cuda:0.")
+    ] = "cpu",
+    dtype: Annotated[
+        str,
+        typer.Option(
+            metavar="TYPE", autocompletion=words("float64", "float32"), help="float64 or float32, of the torch engine."
+        ),
+    ] = "float64",
     output: Annotated[
         str | None, typer.Option("--output", "-o", metavar="FILE", help="Write here instead of to stdout.")
     ] = None,

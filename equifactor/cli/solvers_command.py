@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import textwrap
 import typing
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equifactor.cli.exit_status import say
+from equifactor.cli.completions import solvers_by_name
+from equifactor.cli.exit_status import say, terminal_width
 from equifactor.cli.shared_options import Plugins, example
-from equifactor.errors import FormatError
-from equifactor.text_tables import aligned
+from equifactor.errors import FormatError, MissingPackageError
+from equifactor.text_tables import fitted
 
 if TYPE_CHECKING:
     from equifactor.solver import Solver
@@ -20,7 +22,10 @@ EXAMPLE = example("equifactor solvers", "equifactor solvers bp")
 
 
 def solvers(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Show the options of this solver.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", autocompletion=solvers_by_name, help="Show the options of this solver."),
+    ] = None,
     plugin: Plugins = None,
 ) -> None:
     """List the solvers: name, tasks, symmetries and one line; with NAME, its options.
@@ -33,14 +38,17 @@ def solvers(
     if name is not None:
         print(_describe(solver_class(name)))
         return
-    classes = []
+    rows = []
     for known in solver_names():
         try:
-            classes.append(solver_class(known))
+            found = solver_class(known)
+        except MissingPackageError as error:
+            rows.append((known, "-", "-", str(error)))
         except FormatError as error:  # a broken package of somebody else must not hide the others
             say(str(error))
-    rows = [(c.name, " ".join(c.tasks), _symmetries(c), c.summary()) for c in classes]
-    print(aligned([("NAME", "TASKS", "SYMMETRIES", ""), *rows]))
+        else:
+            rows.append((known, " ".join(found.tasks), _symmetries(found), found.summary()))
+    print(fitted([("NAME", "TASKS", "SYMMETRIES", ""), *rows], terminal_width()))
 
 
 def _symmetries(cls: type[Solver]) -> str:
@@ -53,8 +61,12 @@ def _symmetries(cls: type[Solver]) -> str:
 
 def _describe(cls: type[Solver]) -> str:
     """The text of the class, then one row per option."""
-    text = "\n".join(line.removeprefix("    ") for line in (cls.__doc__ or "").strip().splitlines())
-    head = f"{cls.name}: {text}\n\nTasks: {' '.join(cls.tasks)}\nSymmetries: {_symmetries(cls)}\n"
+    lines = [line.removeprefix("    ") for line in (cls.__doc__ or "").strip().splitlines()]
+    text = f"{cls.name}: " + "\n".join(lines)
+    width = terminal_width()
+    if width is not None:
+        text = "\n\n".join(textwrap.fill(part, width) for part in text.split("\n\n"))
+    head = f"{text}\n\nTasks: {' '.join(cls.tasks)}\nSymmetries: {_symmetries(cls)}\n"
     head += f"Takes: {cls.takes}\n\n" if cls.takes else "\n"
     hints = typing.get_type_hints(cls)
     rows = [
@@ -63,7 +75,7 @@ def _describe(cls: type[Solver]) -> str:
     ]
     if not rows:
         return f"{head}It has no options."
-    return head + aligned([("OPTION", "TYPE", "DEFAULT", "RANGE", ""), *rows])
+    return head + fitted([("OPTION", "TYPE", "DEFAULT", "RANGE", ""), *rows], terminal_width())
 
 
 def _kind(hint: Any) -> str:

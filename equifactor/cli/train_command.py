@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from equifactor.cli.completions import network_kinds, trained_models, words
 from equifactor.cli.exit_status import Exit
 from equifactor.cli.shared_options import Plugins, example
 from equifactor.clock import Clock
@@ -23,7 +24,12 @@ EXAMPLE = example('equifactor train fe-nbp --task MAR --data "ising(4x4, n=200)"
 
 def _run(
     kind: Annotated[
-        str, typer.Argument(metavar="KIND", help="fe-nbp, fe-gnn, fe-net, or a baseline: bpnn, nebp, ggnn, fgnn.")
+        str,
+        typer.Argument(
+            metavar="KIND",
+            autocompletion=network_kinds,
+            help="fe-nbp, fe-gnn, fe-net, or a baseline: bpnn, nebp, ggnn, fgnn.",
+        ),
     ],
     data: Annotated[
         list[str],
@@ -37,13 +43,18 @@ def _run(
     out: Annotated[
         str, typer.Option("--out", "-o", metavar="FILE", help="Model file; the log and the checkpoint go beside it.")
     ],
-    task: Annotated[str, typer.Option("--task", "-t", metavar="TASK", help="MAR or MAP.")] = "MAR",
+    task: Annotated[
+        str, typer.Option("--task", "-t", metavar="TASK", autocompletion=words("MAR", "MAP"), help="MAR or MAP.")
+    ] = "MAR",
     network: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A setting of the network; may be repeated."),
     ] = None,
     start: Annotated[
-        str | None, typer.Option("--start", metavar="FILE", help="Start from the weights of this model file.")
+        str | None,
+        typer.Option(
+            "--start", metavar="FILE", autocompletion=trained_models, help="Start from the weights of this model file."
+        ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint beside FILE.")] = False,
     plugin: Plugins = None,

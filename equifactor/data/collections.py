@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import re
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from equifactor.errors import FormatError, OptionError
 from equifactor.io.files import split_name
+from equifactor.options import choices
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
@@ -107,9 +107,7 @@ def collection(folder: str | Path | None = None, name: str | Sequence[str] | Non
     wanted = set()
     for part in [name] if isinstance(name, str) else name:
         if part.lower() not in known:
-            close = difflib.get_close_matches(part.lower(), known, n=1)
-            hint = f"did you mean {known[close[0]]}? " if close else ""
-            raise OptionError(f"there is no collection {part!r}; {hint}choose from: {', '.join(known.values())}")
+            raise OptionError(f"there is no collection {part!r}; {choices(part, list(known.values()))}")
         wanted.add(known[part.lower()])
     return [i for i in instances if i.collection in wanted]
 

@@ -20,6 +20,7 @@ from equifactor.data.collections import INDEX, Instance, collection
 from equifactor.data.fetch import Fetcher, temporary_file
 from equifactor.errors import EquifactorError, FormatError, OptionError
 from equifactor.io.files import make_folder, read_chunks, write_bytes, write_text
+from equifactor.options import choices
 from equifactor.progress import bar
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def _chosen(names: Sequence[str] | None) -> list[dict[str, Any]]:
     by_name = {k.lower(): k for k in known}
     for name in names:
         if name.lower() not in by_name:
-            raise OptionError(f"there is no collection {name!r}; choose from: {', '.join(known)}")
+            raise OptionError(f"there is no collection {name!r}; {choices(name, known)}")
     wanted = {by_name[n.lower()] for n in names}
     return [r for r in records if r["collection"] in wanted]
 

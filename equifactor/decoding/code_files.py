@@ -11,6 +11,7 @@ from equifactor.decoding.bicycle import BICYCLES, bicycle_code
 from equifactor.decoding.dem_text import parse_dem
 from equifactor.decoding.error_model import ErrorModel
 from equifactor.errors import FormatError, OptionError
+from equifactor.options import did_you_mean
 
 if TYPE_CHECKING:
     from equifactor.io.files import PathLike
@@ -50,7 +51,8 @@ def _of_file(path: PathLike, basis: str | None, prior: float | None) -> ErrorMod
             raise OptionError(f"{where}: give the prior of an error on a qubit")
         return bicycle_code(str(path), prior)
     if suffix not in SUFFIXES:
-        raise FormatError(f"{where}: the suffix does not say what code this is; known are {', '.join(SUFFIXES)}")
+        near = did_you_mean(str(path), BICYCLES)
+        raise FormatError(f"{where}: the suffix does not say what code this is; {near}known are {', '.join(SUFFIXES)}")
     if suffix == ".npz":
         _refuse_basis(basis, where)
         return _of_arrays(path, where, prior)

@@ -36,7 +36,7 @@ class GpuEngine:
     """Decodes by belief propagation, up to 16,384 shots at a time; lanes of finished shots take new ones."""
 
     def __init__(self, problem: DecodingProblem, method: DecodingMethod, device: str) -> None:
-        check_device(device)
+        check_device(device, "decoding on a GPU")
         import torch
 
         if importlib.util.find_spec("triton") is None:

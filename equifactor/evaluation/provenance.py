@@ -37,9 +37,9 @@ def provenance() -> dict[str, Any]:
         "code": code(),
         "commit": _commit(),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "processor": _processor(),
+        "processor": processor(),
         "cores": os.cpu_count(),
-        "memory_gib": _memory(),
+        "memory_gib": memory_gib(),
         "system": platform.platform(),
         "python": platform.python_version(),
         **{name: _version(name) for name in ("numpy", "numba", "torch")},
@@ -70,7 +70,8 @@ def _commit() -> str | None:
     return None
 
 
-def _processor() -> str:
+def processor() -> str:
+    """The name of the processor."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
             if line.startswith("model name"):
@@ -78,7 +79,8 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def _memory() -> float | None:
+def memory_gib() -> float | None:
+    """The memory of the machine, where the system tells it."""
     with contextlib.suppress(AttributeError, ValueError, OSError):
         return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
     return None

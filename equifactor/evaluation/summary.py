@@ -9,19 +9,19 @@ from collections.abc import Callable, Sequence
 from equifactor.evaluation.row_store import Row
 from equifactor.metrics import summarize
 from equifactor.result import Task
-from equifactor.text_tables import aligned
+from equifactor.text_tables import fitted
 
 Column = tuple[str, Callable[[Sequence[Row]], str]]
 
 
-def tables(rows: Sequence[Row], task: Task) -> str:
-    """The text of all tables, the solvers in the order of their first rows."""
+def tables(rows: Sequence[Row], task: Task, width: int | None = None) -> str:
+    """The text of all tables, the solvers in the order of their first rows, for a terminal of a width if any."""
     parts = []
     for solver in dict.fromkeys(row["solver"] for row in rows):
         mine = [row for row in rows if row["solver"] == solver]
         cells = table_cells(mine, task)
         # Family and statuses stay on the left.
-        parts.append(f"{table_title(mine, task)}\n{aligned(cells, right=range(1, len(cells[0]) - 1), rule=True)}")
+        parts.append(f"{table_title(mine, task)}\n{fitted(cells, width, right=range(1, len(cells[0]) - 1), rule=True)}")
     return "\n\n".join(parts) + "\n"
 
 

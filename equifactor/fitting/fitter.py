@@ -89,7 +89,7 @@ def fit(
     rows, held_out = _split(graph, table, validation, seed)
     frozen = frozenset(factor_number(a, graph.num_factors) for a in _listed(fixed, "fixed"))
     wanted = parse_method(_choose(graph, rows, frozen) if method == "auto" else method, settings)
-    with clock.catch_interrupt(), bar(progress, f"fit by {wanted.name}") as report:
+    with clock.catch_interrupt(), bar(progress, f"fit by {wanted.name}", time_limit) as report:
         context = FitContext(
             clock=clock, seed=int(seed), validation=held_out, tied=_ties(graph, tied, frozen), fixed=frozen,
             checkpoint=checkpoint, progress=report,

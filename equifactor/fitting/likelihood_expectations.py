@@ -9,6 +9,7 @@ import numpy as np
 from equifactor.errors import ModelError, SolveError
 from equifactor.fitting.expected_blocks import BlockExpectation
 from equifactor.graph.lowered_graph import lower
+from equifactor.optional_packages import needed
 from equifactor.solvers.elimination.exact_batch import plan_structure
 from equifactor.solvers.elimination.factor_sums import FactorSums
 
@@ -78,6 +79,7 @@ class _BetheExpectation:
     """Settled belief propagation: factor beliefs and the Bethe estimate of ln Z, whose gradient they are."""
 
     def __init__(self, graph: FactorGraph, table: DataTable, reason: str) -> None:
+        needed("torch", "likelihood beyond memory_limit (pseudo-likelihood needs no more memory)")
         from equifactor.crf.bp_sums import BPEngine
 
         rows = table.merged

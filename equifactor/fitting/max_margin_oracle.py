@@ -9,6 +9,7 @@ import numpy as np
 from equifactor._solve import solve
 from equifactor.errors import ModelError, SolveError
 from equifactor.graph.factor_graph import FactorGraph
+from equifactor.optional_packages import is_installed
 from equifactor.result import Task
 from equifactor.solvers.elimination.plan import plan
 
@@ -49,11 +50,11 @@ class MarginOracle:
         steps = plan(self.graph, memory_limit=memory_limit, task=Task.MAP)
         if not steps.fits(memory_limit, Task.MAP):
             self.note = f" Exact MAP needs {steps.cost}; {solver} was used, and margins are as good as its answers."
-        elif s.kinds is None:
+        elif s.kinds is None and is_installed("torch"):
             from equifactor.solvers.elimination.exact_batch_torch import TorchBatch
 
             self.batch = TorchBatch(steps)
-        else:  # Lowering depends on the values, so that every row is a graph of its own.
+        else:  # Lowering depends on the values, so that every row is a graph of its own; without torch they all are.
             self.solver = f"exact(memory_limit={memory_limit!r})"
 
     def plane(self, theta: FloatArray, clock: Clock) -> tuple[FloatArray, float] | None:

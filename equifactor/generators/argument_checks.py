@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from equifactor.errors import OptionError
+from equifactor.options import did_you_mean
 
 MAX_ENTRIES = 2**30  # table entries that one call may ask for: 8 GiB of float64; more is likely a typing error
 
@@ -50,7 +51,8 @@ def real(name: str, value: object, low: float = 0.0, high: float = math.inf) -> 
 def choice(name: str, value: object, valid: tuple[str, ...]) -> None:
     """Refuse a value that is not one of the `valid` words."""
     if value not in valid:
-        raise OptionError(f"{name} must be one of {', '.join(valid)}, found {value!r}")
+        near = did_you_mean(str(value), valid).rstrip()
+        raise OptionError(f"{name} must be one of {', '.join(valid)}, found {value!r}{near and f'; {near}'}")
 
 
 def number_of_graphs(count: int | None) -> int:

@@ -20,6 +20,7 @@ import numpy as np
 from equifactor.errors import ModelError
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.marginals import Marginals
+from equifactor.optional_packages import needed
 
 if TYPE_CHECKING:
     import torch
@@ -167,6 +168,7 @@ class FlatGraph(Generic[Array]):
 
     def to(self, device: str = "cpu", dtype: str = "float64") -> FlatGraph[torch.Tensor]:
         """The same graph as torch tensors; potentials in `dtype`, indices in int64."""
+        needed("torch", "FlatGraph.to")
         import torch
 
         def tensor(values: Any) -> torch.Tensor:

@@ -5,7 +5,6 @@ Everything that does not fit raises a `ModelError` that says what was expected a
 
 from __future__ import annotations
 
-import difflib
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
@@ -17,6 +16,7 @@ import numpy as np
 
 from equifactor.errors import ModelError, brief
 from equifactor.graph.structure import numbered
+from equifactor.options import did_you_mean
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     StateNames = list[Sequence[str] | None] | None
 
 _SHOWN_NAMES = 8  # how many valid names an error lists
-_COMPARED_NAMES = 20_000  # how many are compared with a wrong one, which takes about a second
 _OTHER_KINDS = {"U": "text", "S": "text", "T": "text", "c": "complex numbers", "M": "dates", "m": "time spans"}
 
 
@@ -105,10 +104,11 @@ def variable_number(variable: Variable, index: Mapping[str, int], num_vars: int)
     """The number of a variable given by number, or by a name in `index`."""
     if isinstance(variable, str):
         if variable not in index:
-            by_case = {name.casefold(): name for name in islice(index, _COMPARED_NAMES)}
-            close = difflib.get_close_matches(variable.casefold(), by_case, n=1)
-            hint = f"did you mean {by_case[close[0]]}? " if close else ""
-            have = f"{hint}the names are: {listed(index)}" if index else "the variables have no names"
+            have = (
+                f"{did_you_mean(variable, index)}the names are: {listed(index)}"
+                if index
+                else "the variables have no names"
+            )
             raise ModelError(f"there is no variable {variable!r}; {have}")
         return index[variable]
     if not _is_whole(variable):

@@ -16,6 +16,7 @@ import numpy as np
 from equifactor.errors import ModelError, brief
 from equifactor.graph.inputs import as_numbers, listed, variable_number
 from equifactor.graph.structure import Structure, numbered
+from equifactor.options import did_you_mean
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -100,7 +101,8 @@ def state_number(structure: Structure, variable: int, state: object) -> int:
                 f"variable {label} has no state {state!r}; its states have no names, and {have}", variable=variable
             )
         if state not in names:
-            raise ModelError(f"variable {label} has no state {state!r}; {have}", variable=variable)
+            near = did_you_mean(state, names)
+            raise ModelError(f"variable {label} has no state {state!r}; {near}{have}", variable=variable)
         return names.index(state)
     if isinstance(state, (bool, np.bool_)):
         if names and str(bool(state)) in names:

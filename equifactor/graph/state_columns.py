@@ -11,6 +11,7 @@ import numpy as np
 from equifactor.errors import FormatError, ModelError, brief
 from equifactor.graph.inputs import listed
 from equifactor.graph.observations import is_missing, state_number
+from equifactor.options import did_you_mean
 
 if TYPE_CHECKING:
     from equifactor.graph.structure import Structure
@@ -122,8 +123,10 @@ def _state_in_file(s: Structure, variable: int, text: str) -> int:
     equal = [] if number is None else [k for k, name in enumerate(names) if _whole(name) == number]
     if len(equal) == 1:  # 1.0 is how programs write the state called 1 beside missing values
         return equal[0]
+    near = did_you_mean(text, names)
     raise ModelError(
-        f"variable {s.variable_name(variable)} has no state {text!r}; its states are {listed(names)}", variable=variable
+        f"variable {s.variable_name(variable)} has no state {text!r}; {near}its states are {listed(names)}",
+        variable=variable,
     )
 
 

@@ -25,6 +25,7 @@ from equifactor.graph.inputs import as_list, as_numbers
 from equifactor.interop.labels import state_names, variable_names
 from equifactor.interop.plain_factors import PlainFactor, merged_scopes
 from equifactor.optional_packages import needed
+from equifactor.options import choices
 
 if TYPE_CHECKING:
     from equifactor.typing import FloatArray
@@ -218,7 +219,7 @@ def to_networkx(graph: FactorGraph, kind: str = "bipartite") -> Any:
     """
     nx = needed("networkx", "to_networkx")
     if kind not in KINDS_OF_NETWORKX:
-        raise OptionError(f"there is no kind {kind!r} of graphs for networkx; kinds: {', '.join(KINDS_OF_NETWORKX)}")
+        raise OptionError(f"there is no kind {kind!r} of graphs for networkx; {choices(str(kind), KINDS_OF_NETWORKX)}")
     made = nx.Graph() if graph.name is None else nx.Graph(name=graph.name)
     s = graph.structure
     labels: list[Any] = list(range(graph.num_vars) if s.variable_names is None else s.variable_names)

@@ -19,6 +19,7 @@ from equifactor.interop.labels import are_numbers, names_elsewhere, state_names,
 from equifactor.interop.plain_factors import PlainFactor, linear, plain_factors
 from equifactor.io.conditionals import conditionals_of
 from equifactor.optional_packages import needed
+from equifactor.options import choices
 
 if TYPE_CHECKING:
     from equifactor.typing import FloatArray
@@ -167,7 +168,7 @@ def to_pgmpy(graph: FactorGraph, kind: str) -> Any:
         return _markov(graph)
     if kind == "factor-graph":
         return _factor_graph(graph)
-    raise OptionError(f"there is no kind {kind!r} of pgmpy's models; kinds: {', '.join(KINDS_OF_PGMPY)}")
+    raise OptionError(f"there is no kind {kind!r} of pgmpy's models; {choices(str(kind), KINDS_OF_PGMPY)}")
 
 
 def _bayesian(graph: FactorGraph) -> Any:

@@ -16,6 +16,7 @@ from equifactor.interop.distributions import check_distribution
 from equifactor.interop.plain_factors import linear, merged_scopes, plain_factors
 from equifactor.io.conditionals import conditionals_of, names_of
 from equifactor.optional_packages import needed
+from equifactor.options import choices
 
 if TYPE_CHECKING:
     from equifactor.typing import FloatArray
@@ -77,7 +78,7 @@ def to_pyagrum(graph: FactorGraph, kind: str) -> Any:
         return _bayes_net(graph)
     if kind == "markov":
         return _random_field(graph)
-    raise OptionError(f"there is no kind {kind!r} of pyAgrum's models; kinds: {', '.join(KINDS_OF_PYAGRUM)}")
+    raise OptionError(f"there is no kind {kind!r} of pyAgrum's models; {choices(str(kind), KINDS_OF_PYAGRUM)}")
 
 
 def _bayes_net(graph: FactorGraph) -> Any:

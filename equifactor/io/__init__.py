@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 from equifactor.errors import FormatError, ModelError, OptionError
 from equifactor.io.evidence import read_evidence, write_evidence
 from equifactor.io.files import PathLike, check_writable, split_name
+from equifactor.options import choices
 
 if TYPE_CHECKING:
     from equifactor.graph.factor_graph import FactorGraph
@@ -118,7 +119,7 @@ def _format_of(path: PathLike, name: str | None) -> Format | None:
     if name is not None:
         key = name.lower().lstrip(".")
         if key not in FORMATS:
-            raise OptionError(f"there is no format {name!r}; known formats: {', '.join(FORMATS)}")
+            raise OptionError(f"there is no format {name!r}; {choices(name, list(FORMATS))}")
         return FORMATS[key]
     _, suffix = split_name(path)
     return next((f for f in FORMATS.values() if suffix in f.suffixes), None)

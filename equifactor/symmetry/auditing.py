@@ -12,9 +12,10 @@ import numpy as np
 
 from equifactor.errors import OptionError
 from equifactor.graph.factor_graph import as_graphs
+from equifactor.progress import bar
 from equifactor.registry import parse_solver
 from equifactor.result import Task
-from equifactor.solver import Solver, Symmetry
+from equifactor.solver import Progress, Solver, Symmetry
 from equifactor.symmetry.comparable_answers import Dtype, GraphFunction, ask
 from equifactor.symmetry.relabelled_graph import relabel
 from equifactor.symmetry.relabelling import KINDS, Relabelling, check_kinds
@@ -201,6 +202,7 @@ def audit(
     claims: Collection[Symmetry] | Symmetry | None = None,
     tasks: Sequence[Task] | None = None,
     tolerance: float | None = None,
+    progress: Progress | bool = False,
 ) -> list[Finding]:
     """Hold the claims of a solver against measurement, on all graphs together; one row per symmetry.
 
@@ -212,6 +214,7 @@ def audit(
         claims: the symmetries that should hold; by default those that a solver declares, and all for a function.
         tasks: what a solver is asked for, by default everything it can do.
         tolerance: the error up to which a claim holds, by default 1e-8 in float64 and 1e-3 in float32.
+        progress: True for a bar on stderr, or a callable `(done, total, note)`.
 
     A graph and task on which rounding alone moves the answer by more than the tolerance, before or after the
     relabelling (`rounding_error`; a tie, or an iteration that does not settle), decide nothing: the violation is set
@@ -225,13 +228,17 @@ def audit(
     claimed = check_kinds(claims)
     counted: dict[Symmetry, list[Violation]] = {kind: [] for kind in wanted}
     aside: dict[Symmetry, list[Violation]] = {kind: [] for kind in wanted}
-    for graph, task in _cases(method, graphs, tasks):
-        for v in violations(method, graph, task, wanted, trials):
-            unstable = v.error > limit and any(
-                rounding_error(method, g, task, trials) > limit
-                for g in (graph, relabel(graph, Relabelling.random(graph, v.kind, trials.seed + v.trial)))
-            )
-            (aside if unstable else counted)[v.kind].append(v)
+    cases = list(_cases(method, graphs, tasks))
+    with bar(progress, "auditing") as report:
+        for n, (graph, task) in enumerate(cases):
+            for v in violations(method, graph, task, wanted, trials):
+                unstable = v.error > limit and any(
+                    rounding_error(method, g, task, trials) > limit
+                    for g in (graph, relabel(graph, Relabelling.random(graph, v.kind, trials.seed + v.trial)))
+                )
+                (aside if unstable else counted)[v.kind].append(v)
+            if report is not None:
+                report(n + 1, len(cases), "")
     return [
         Finding(
             max(counted[kind], key=lambda v: v.error, default=Violation(kind)),

@@ -12,6 +12,7 @@ import numpy as np
 from equifactor.errors import ModelError, OptionError
 from equifactor.graph.marginals import Marginals
 from equifactor.graph.pointers import place_in_row, ptr_of, row_of
+from equifactor.options import choices
 from equifactor.solver import ALL_SYMMETRIES, Symmetry
 
 if TYPE_CHECKING:
@@ -212,8 +213,8 @@ def check_kinds(kinds: Collection[str] | str) -> tuple[Symmetry, ...]:
     """The kinds of symmetry in the order of the paper; raises `OptionError` for an unknown one."""
     wanted = {kinds} if isinstance(kinds, str) else set(kinds)
     if not wanted <= ALL_SYMMETRIES:
-        unknown = sorted(map(repr, wanted - ALL_SYMMETRIES))[0]
-        raise OptionError(f"there is no symmetry {unknown}; choose from: {', '.join(KINDS)}")
+        unknown = min(wanted - ALL_SYMMETRIES, key=repr)
+        raise OptionError(f"there is no symmetry {unknown!r}; {choices(str(unknown), KINDS)}")
     return tuple(kind for kind in KINDS if kind in wanted)
 
 

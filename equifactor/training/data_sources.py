@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from equifactor.errors import EquifactorError, OptionError
 from equifactor.graph.factor_graph import FactorGraph
-from equifactor.options import parse_value
+from equifactor.options import choices, did_you_mean, parse_value
 
 if TYPE_CHECKING:
     from equifactor.data import Instance
@@ -94,7 +94,7 @@ def _generate(kind: str, arguments: str, seed: int) -> tuple[list[FactorGraph], 
     from equifactor.generators import GENERATORS
 
     if kind not in GENERATORS:
-        raise OptionError(f"there is no generator {kind!r}; choose from: {', '.join(GENERATORS)}")
+        raise OptionError(f"there is no generator {kind!r}; {choices(kind, list(GENERATORS))}")
     generator = GENERATORS[kind]
     known = [p for p in inspect.signature(generator).parameters if p != "count"]
     options: dict[str, Any] = {"n": 1000, "seed": seed}
@@ -104,7 +104,9 @@ def _generate(kind: str, arguments: str, seed: int) -> tuple[list[FactorGraph], 
         if size:
             options |= {"rows": int(size[1]), "cols": int(size[2])}
         elif not equals or (key != "n" and key not in known):
-            raise OptionError(f"{kind} has no option {key!r}; it takes 4x4, n=1000, {', '.join(known)}")
+            raise OptionError(
+                f"{kind} has no option {key!r}; {did_you_mean(key, known)}it takes 4x4, n=1000, {', '.join(known)}"
+            )
         else:
             bounds = re.fullmatch(r"(\d+)-(\d+)", value)
             options[key] = (int(bounds[1]), int(bounds[2])) if bounds else parse_value(value)

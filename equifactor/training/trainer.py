@@ -15,6 +15,7 @@ from equifactor.clock import Clock
 from equifactor.errors import OptionError, SolveError
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.io.files import check_writable
+from equifactor.options import choices
 from equifactor.progress import bar
 from equifactor.registry import MODEL_SUFFIX
 from equifactor.result import Task
@@ -95,7 +96,7 @@ def train(
     held: Any = validation if isinstance(validation, (str, Path, int, float, FactorGraph)) else list(validation)
     chosen = _settings(settings, held)
     wanted = _checked_task(task, chosen, resume)
-    check_device(chosen.device)
+    check_device(chosen.device, "train")
     model_file = _model_file(out, resume)
 
     from equifactor.training.data_split import split_data
@@ -129,7 +130,7 @@ def _settings(given: dict[str, Any], validation: Any) -> TrainingSettings:
     known = [f.name for f in dataclasses.fields(TrainingSettings)]
     for name in given:
         if name not in known:
-            raise OptionError(f"training has no setting {name!r}; choose from: {', '.join(known)}")
+            raise OptionError(f"training has no setting {name!r}; {choices(name, known)}")
     return TrainingSettings(**given, validation=name_of(validation))
 
 

@@ -11,8 +11,8 @@ from equifactor.cli.app import app
 from equifactor.generators import GENERATORS
 
 NAMES = (
-    "solve sample info convert generate solvers fit train model evaluate decode isomorphic dedupe audit download "
-    "demo view compare"
+    "solve sample info convert generate solvers fit train model evaluate decode isomorphic dedupe audit download demo "
+    "doctor view compare"
 )
 
 
@@ -61,3 +61,26 @@ def test_wrong_usage_exits_2(command, arguments: list[str]) -> None:
     assert ran.status == 2
     assert ran.err.startswith("equifactor: ")
     assert "--help)" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["slove"], "there is no command 'slove'; did you mean solve? choose from: solve"),
+        (["generate", "isng"], "there is no command 'isng'; did you mean ising? choose from: ising"),
+        (["solve", "--slover", "bp"], "there is no option --slover; did you mean --solver? (see equifactor"),
+        (["solve", "--xyzzy"], "there is no option --xyzzy (see"),
+        (["solve", "x.uai", "--solver", "bpp"], "did you mean bp?"),
+        (["solve", "x.uai", "--solver", "bp(dampin=1)"], "did you mean damping?"),
+        (["solve", "x.uai", "--solver", "bp(schedule=residal)"], "did you mean residual?"),
+        (["convert", "x.uai", "y", "--to", "wscp"], "did you mean wcsp?"),
+        (["train", "fe-nte", "--data", "ising(3x3)", "-o", "x.safetensors"], "did you mean fe-net?"),
+        (["train", "fe-net", "--data", "isnig(3x3)", "-o", "x.safetensors"], "did you mean ising?"),
+        (["download", "x", "--collection", "Grid"], "did you mean Grids?"),
+        (["decode", "bb72", "--sample", "5", "--method", "bp-ods"], "did you mean bp-osd?"),
+    ],
+)  # fmt: skip
+def test_the_nearest_name_is_named(command, arguments: list[str], words: str) -> None:
+    ran = command(*arguments)
+    assert ran.status == 2
+    assert words in ran.err

@@ -76,7 +76,7 @@ def test_one_meaning(graph: FactorGraph, variable: str, state: Any, number: int)
     [
         ("history", True, "variable history has no state True; its states are TRUE, FALSE, give one of these"),
         ("history", np.False_, "variable history has no state False; its states are TRUE, FALSE"),
-        ("history", "true", "variable history has no state 'true'; its states are TRUE, FALSE"),
+        ("history", "true", "variable history has no state 'true'; did you mean TRUE. its states are TRUE, FALSE"),
         ("history", 1, "state 1 of variable history can be read as a name or as a place counted from 0; its states"),
         ("history", np.int64(0), "its states are TRUE, FALSE, give one of these as text"),
         ("bit", True, "variable bit has no state True; its states are 0, 1"),

@@ -71,7 +71,7 @@ def test_pairwise_multiplies_equal_scopes_and_keeps_evidence() -> None:
 def test_a_wide_factor_is_not_pairwise() -> None:
     with pytest.raises(ef.ModelError, match='factor 0 has 3; kind="bipartite" holds any'):
         ef.to_networkx(ef.FactorGraph([2] * 3, [([0, 1, 2], ef.Parity())]), "pairwise")
-    with pytest.raises(ef.OptionError, match="kinds: bipartite, pairwise"):
+    with pytest.raises(ef.OptionError, match="choose from: bipartite, pairwise"):
         ef.to_networkx(ef.FactorGraph([2]), "moral")
 
 

@@ -198,7 +198,7 @@ def test_dispatch_by_content_and_by_name(tmp_path):
         read_graph(path)
     with pytest.raises(FormatError, match="which format to write; known formats"):
         write_graph(GRAPH, path)
-    with pytest.raises(OptionError, match="no format 'xml'; known formats: uai, lg, fg"):
+    with pytest.raises(OptionError, match="no format 'xml'; did you mean xmlbif\\? choose from: uai, lg, fg"):
         read_graph(path, format="xml")
 
 

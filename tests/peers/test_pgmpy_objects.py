@@ -187,7 +187,7 @@ def test_no_bayesian_network() -> None:
         ef.to_pgmpy(g, "bayesian")
     with pytest.raises(ef.ModelError, match="holds no evidence"):
         ef.to_pgmpy(ef.from_pgmpy(lawn()).condition({"rain": "no"}), "bayesian")
-    with pytest.raises(ef.OptionError, match="kinds: bayesian, markov, factor-graph"):
+    with pytest.raises(ef.OptionError, match="choose from: bayesian, markov, factor-graph"):
         ef.to_pgmpy(g, "junction")
 
 

@@ -156,5 +156,5 @@ def test_what_is_refused() -> None:
         ef.to_pyagrum(g, "markov")
     with pytest.raises(ef.ModelError, match="1 factors for 30 variables"):
         ef.to_pyagrum(ef.FactorGraph([2] * 30, [([0], [0.5, 0.5])]), "bayesian")
-    with pytest.raises(ef.OptionError, match="kinds: bayesian, markov"):
+    with pytest.raises(ef.OptionError, match="choose from: bayesian, markov"):
         ef.to_pyagrum(g, "factor-graph")

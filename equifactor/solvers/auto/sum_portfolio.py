@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.optional_packages import is_installed
 from equifactor.result import Estimate, Status, Task
 from equifactor.solvers.auto.table_forms import has_kinds, run_any_kind, table_forms
 
@@ -40,7 +41,7 @@ def estimates(graphs: Sequence[FactorGraph], task: Task, context: SolveContext) 
     """
     from equifactor.registry import parse_solver
 
-    learned = task is Task.MAR and _fits(graphs, context)
+    learned = task is Task.MAR and is_installed("torch") and _fits(graphs, context)
     part = replace(context, clock=context.clock.part(_BP_SHARE)) if learned else context
     if len(graphs) == 1:
         found = [best_of_runs(graphs[0], task, part)]

@@ -14,6 +14,7 @@ from equifactor.graph.reduction import without_observed
 from equifactor.result import Task
 from equifactor.solvers.elimination.plan import Plan, format_bytes, plan
 from equifactor.solvers.elimination.program import read_only
+from equifactor.torch_device import check_device
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
@@ -102,6 +103,7 @@ def batch_sums(
     """Probabilities [n, X] (zero without `marginals`) and log_z [n], chunk after chunk; ends early at the deadline."""
     clock = clock or Clock()
     if device != "cpu":
+        check_device(device, "exact on a GPU")
         from equifactor.solvers.elimination.exact_batch_torch import TorchBatch
 
         engine = TorchBatch(steps)

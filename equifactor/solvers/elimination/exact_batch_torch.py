@@ -15,7 +15,6 @@ from torch import Tensor
 
 from equifactor.numerics.tensors.segments import finite, logsumexp
 from equifactor.solvers.elimination.orders import Order
-from equifactor.torch_device import check_device
 
 if TYPE_CHECKING:
     from equifactor.solvers.elimination.plan import Plan
@@ -81,7 +80,6 @@ class TorchBatch:
 
     def sums(self, log_phi: FloatArray, device: str, dtype: str) -> tuple[FloatArray, FloatArray]:
         """Probabilities [n, x] and log_z [n] of the graphs with tables [n, t], counted on a device."""
-        check_device(device)
         phi = torch.as_tensor(log_phi, dtype=getattr(torch, dtype)).to(device).T.contiguous()
         answer = self.run(phi)
         return answer.states.T.double().cpu().numpy(), answer.log_z.double().cpu().numpy()

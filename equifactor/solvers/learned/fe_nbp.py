@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from equifactor.errors import OptionError
-from equifactor.options import option
+from equifactor.options import choices, option
 from equifactor.registry import register
 from equifactor.solvers.learned.layers import GraphNorm, logit, mlp, settling, squash, zero_
 from equifactor.solvers.learned.learned_solver import NeuralBP
@@ -38,7 +38,7 @@ class FENBPConfig(NetworkConfig):
         super().__post_init__()
         for name in self.features.split("+"):
             if name not in FEATURES:
-                raise OptionError(f"fe-nbp: there is no feature {name!r}; choose from: {', '.join(FEATURES)}")
+                raise OptionError(f"fe-nbp: there is no feature {name!r}; {choices(name, list(FEATURES))}")
 
 
 class FENBP(Network):

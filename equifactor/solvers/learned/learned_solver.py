@@ -20,7 +20,7 @@ from equifactor.options import option
 from equifactor.result import Estimate, Status, Task
 from equifactor.solver import Ending, IterativeSolver, SolveContext
 from equifactor.solvers.elimination.impossibility import zero_or_lost
-from equifactor.solvers.learned.model_card import card_of_file
+from equifactor.solvers.learned.model_card import WEIGHTS, card_of_file
 from equifactor.solvers.learned.model_files import load_network
 from equifactor.solvers.learned.network import Network, NetworkConfig, build
 from equifactor.solvers.learned.network_run import NetworkRun
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 # Edges and table entries of graphs that run together on a CPU. Larger ones alone pay for the calls of torch, and means
 # over one graph are cheaper than over several: with two 10 x 10 grids, fe-nbp takes 1.4 times as long as one by one.
 _BATCH_SIZE = 2.0**10
-WEIGHTS = Path(__file__).parent / "weights"  # The trained models that come with the package are in this folder.
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from equifactor._version import __version__
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1  # The version of the card; a reader refuses newer ones.
 KEY = "equifactor"
+WEIGHTS = Path(__file__).parent / "weights"  # The trained models that come with the package are in this folder.
 
 
 @dataclass(frozen=True, kw_only=True)

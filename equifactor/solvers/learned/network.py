@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from equifactor.errors import ModelError, OptionError
-from equifactor.options import check_options, option
+from equifactor.options import check_options, choices, option
 from equifactor.registry import is_solver, solver_class, solver_names
 from equifactor.solvers.learned.wiring import Flat, Wiring, wire
 from equifactor.typing import Semiring
@@ -143,11 +143,11 @@ def build(kind: str, settings: dict[str, Any] | None = None, *, seed: int | None
     """A network of a kind with its starting weights; the same seed gives the same weights."""
     cls = find_network(kind)
     if cls is None:
-        raise OptionError(f"there is no model kind {kind!r}; choose from: {', '.join(network_kinds())}")
+        raise OptionError(f"there is no model kind {kind!r}; {choices(kind, list(network_kinds()))}")
     known = [f.name for f in dataclasses.fields(cls.config_class)]
     for name in settings or {}:
         if name not in known:
-            raise OptionError(f"{kind} has no setting {name!r}; choose from: {', '.join(known)}")
+            raise OptionError(f"{kind} has no setting {name!r}; {choices(name, known)}")
     config = cls.config_class(**(settings or {}))
     with torch.random.fork_rng(devices=[], enabled=seed is not None):
         if seed is not None:

@@ -24,7 +24,7 @@ class TorchEngine:
     """Parallel schedule, sum or max semiring."""
 
     def __init__(self, flat: FlatGraph[np.ndarray], settings: BpSettings, context: SolveContext) -> None:
-        check_device(context.device)
+        check_device(context.device, "bp on the torch engine")
         if settings.schedule != "parallel":
             raise OptionError(
                 f"schedule {settings.schedule} runs on the numba engine only (device cpu, dtype float64); "

@@ -272,7 +272,11 @@ def test_mixed_cardinalities_are_refused_in_one_sentence() -> None:
 @pytest.mark.parametrize(
     ("kind", "settings", "words"),
     [
-        ("fe-abc", {}, "there is no model kind 'fe-abc'; choose from: bpnn, fe-gnn, fe-nbp, fe-net"),
+        (
+            "fe-abc",
+            {},
+            "there is no model kind 'fe-abc'; did you mean fe-nbp. choose from: bpnn, fe-gnn, fe-nbp, fe-net",
+        ),
         ("fe-nbp", {"layers": 2}, "fe-nbp has no setting 'layers'; choose from: steps, hidden"),
         ("fe-nbp", {"hidden": 0}, "fe-nbp: hidden must be at least 1"),
         ("fe-nbp", {"features": "old+young"}, "there is no feature 'young'"),

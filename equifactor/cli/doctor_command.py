@@ -1,0 +1,106 @@
+"""`equifactor doctor`: whether the installation works, and what would make it better."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from equifactor.cli.exit_status import Exit, terminal_width
+from equifactor.cli.shared_options import example
+from equifactor.text_tables import labelled
+
+if TYPE_CHECKING:
+    from equifactor.cli.installation_checks import Checkup
+
+EXAMPLE = example("equifactor doctor")
+
+
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    compile: Annotated[
+        bool, typer.Option("--compile", help="First compile the kernels of all solvers, so that no solve waits for it.")
+    ] = False,
+) -> None:
+    """Look at the installation: packages, processor, kernels and their cache, GPU, weights, plugins, data folders.
+
+    Exit status 0: it can be used; 1: it cannot, and the last lines say what to do.
+    """
+    from equifactor.cli.installation_checks import check_up
+    from equifactor.progress import bar
+
+    if compile:
+        _compile_all()
+    with bar(True, "looking at the installation"):
+        found = check_up()
+    print(json.dumps(found.to_dict(), allow_nan=False) if as_json else _as_text(found))
+    if found.problems:
+        raise typer.Exit(Exit.NO)
+
+
+def _compile_all() -> None:
+    """Let every solver that needs no torch answer a small grid, for every task."""
+    from equifactor._solve import solve
+    from equifactor.errors import OptionError
+    from equifactor.generators import ising_grid
+    from equifactor.progress import bar
+    from equifactor.registry import SOLVERS, solver_class
+
+    graph = ising_grid(4, 4, seed=1)
+    with bar(True, "compiling") as report:
+        for n, name in enumerate(SOLVERS):
+            if report is not None:
+                report(n, len(SOLVERS), name)
+            if ".learned." in SOLVERS[name]:
+                continue
+            for task in solver_class(name).tasks:
+                try:
+                    solve(graph, task, name, time_limit=1.0)
+                except OptionError:  # toulbar2 is a package of its own
+                    break
+
+
+def _as_text(found: Checkup) -> str:
+    parts = []
+    for title, section in found.sections.items():
+        rows = _ROWS[title](section) if title in _ROWS else [(name, _shown(value)) for name, value in section.items()]
+        parts.append(labelled(title, rows or [("none", "")], terminal_width()))
+    parts += [f"note: {note}" for note in found.notes]
+    parts += [f"problem: {problem}" for problem in found.problems]
+    parts.append("equifactor cannot be used here" if found.problems else "equifactor works here")
+    return "\n".join(parts)
+
+
+def _shown(value: Any) -> str:
+    return "none" if value is None else ", ".join(value) if isinstance(value, list) else str(value)
+
+
+def _extras(section: dict[str, Any]) -> list[tuple[str, str]]:
+    absent = 'not installed: pip install "equifactor[{extra}]"'
+    return [(name, row["version"] or absent.format(**row)) for name, row in section.items()]
+
+
+def _kernels(section: dict[str, Any]) -> list[tuple[str, str]]:
+    names = {"compile_seconds": "compile a line", "cold_seconds": "first small solve", "warm_seconds": "the next one"}
+    times = [(name, f"{1000 * section[key]:.3g} ms") for key, name in names.items() if key in section]
+    access = "" if section["writable"] else " (cannot be written)"
+    return [*times, ("cache", f"{section.get('cache')}{access}")]
+
+
+def _gpu(section: dict[str, Any]) -> list[tuple[str, str]]:
+    rows = [
+        (f"cuda:{n}", f"{d['name']}, {d['memory']}, driver {d['driver']}") for n, d in enumerate(section["devices"])
+    ]
+    if "triton_seconds" in section:
+        rows.append(("Triton", f"kernels run, the first after {section['triton_seconds']:.2g} s"))
+    return rows
+
+
+def _weights(section: dict[str, Any]) -> list[tuple[str, str]]:
+    return [
+        (name, f"{row['kind']} for {row['task']}, {row['parameters']:,} parameters") for name, row in section.items()
+    ]
+
+
+_ROWS = {"extras": _extras, "kernels": _kernels, "gpu": _gpu, "weights": _weights}

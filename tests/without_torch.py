@@ -1,0 +1,114 @@
+"""A program that uses the package where torch, safetensors and jaxtyping cannot be imported; it prints what it met.
+
+Run in an empty folder. Every classical solver, format and command has to work; what needs torch says so in a sentence.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import sys
+from importlib.abc import MetaPathFinder
+
+BLOCKED = ("torch", "safetensors", "jaxtyping")
+
+
+class _Blocker(MetaPathFinder):
+    def find_spec(self, name: str, path: object, target: object = None) -> None:
+        if name.partition(".")[0] in BLOCKED:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+for _name in BLOCKED:
+    sys.modules[_name] = None  # type: ignore[assignment]  # what `find_spec` of the standard library understands
+sys.meta_path.insert(0, _Blocker())
+
+import equifactor as ef  # noqa: E402
+from equifactor.cli import main  # noqa: E402
+from equifactor.errors import MissingPackageError  # noqa: E402
+
+COMMANDS = """
+generate ising --rows 3 --cols 3 --seed 1 -o grid.uai
+generate tree --num-vars 6 --card 2-3 --count 2 -o trees
+solve grid.uai --task PR
+solve grid.uai --json --strict
+info grid.uai
+convert grid.uai grid.fg.gz
+sample grid.uai -n 20 -o grid.csv
+fit grid.uai grid.csv -o fitted.uai
+fit grid.uai grid.csv --method max-margin --set iterations=2 -o margin.uai
+decode bb72 --prior 0.02 --sample 20 --seed 1
+isomorphic grid.uai grid.fg.gz --tolerance 1e-9
+dedupe trees
+audit --solver exact grid.uai --trials 1 --task PR
+solvers
+solvers bp
+doctor
+demo
+"""
+SENTENCES = """
+solve grid.uai --solver fe-net
+solve grid.uai --solver bp(engine=torch)
+solve grid.uai --device cuda --solver exact
+train fe-nbp --data ising(3x3,n=4) --out mine.safetensors
+solvers fe-nbp
+"""
+
+
+def _run(line: str) -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        status = main(line.split())
+    return int(status), out.getvalue(), err.getvalue()
+
+
+def _names() -> dict[str, str]:
+    """The public names that need torch, with what they say."""
+    found = {}
+    for name in ef.__all__:
+        try:
+            getattr(ef, name)
+        except MissingPackageError as error:
+            found[name] = str(error)
+    return found
+
+
+def _solvers() -> dict[str, dict[str, str]]:
+    """The status of every solver and task on a small grid, or the sentence that the solver says."""
+    graph, found = ef.generators.ising_grid(3, 3, seed=1), {}
+    for name in ef.solver_names():
+        try:
+            solver = ef.parse_solver(name)
+            found[name] = {
+                str(task): str(ef.solve(graph, task, solver, time_limit=0.2).status) for task in solver.tasks
+            }
+        except MissingPackageError as error:
+            found[name] = {"error": str(error)}
+        except ef.OptionError as error:  # toulbar2
+            found[name] = {"skipped": str(error)}
+    return found
+
+
+def _formats() -> list[str]:
+    """The formats through which a network passes."""
+    network = ef.FactorGraph(
+        {"a": ["x", "y"], "b": ["u", "v"]}, [(["a"], [0.25, 0.75]), (["a", "b"], [[0.5, 0.5]] * 2)]
+    )
+    passed = []
+    for suffix in ("uai", "lg", "fg", "cnf", "wcsp", "cfn", "bif", "xmlbif", "net", "xdsl"):
+        ef.write_graph(network, f"network.{suffix}")
+        again = ef.solve(ef.read_graph(f"network.{suffix}"), "MAR").marginals
+        passed += [suffix] if again is not None else []
+    return passed
+
+
+if __name__ == "__main__":
+    report = {
+        "names": _names(),
+        "solvers": _solvers(),
+        "formats": _formats(),
+        "commands": {line: _run(line) for line in COMMANDS.strip().splitlines()},
+        "sentences": {line: _run(line) for line in SENTENCES.strip().splitlines()},
+    }
+    print(json.dumps(report))
