@@ -19,7 +19,10 @@ from equifactor.errors import OptionError
 from equifactor.options import parse_value
 from equifactor.training.training_settings import TrainingSettings
 
-EXAMPLE = example('equifactor train fe-nbp --task MAR --data "ising(4x4, n=200)" --epochs 3 --out mine.safetensors')
+EXAMPLE = example(
+    'equifactor train fe-nbp --task MAR --data "ising(4x4, n=200)" --epochs 3 --out mine.safetensors',
+    "equifactor train fe-nbp --task DECODE --data bb72:0.06 --set steps=1 --set shots=32 --set pairs=2 --out mine.json",
+)
 
 
 def _run(
@@ -37,14 +40,17 @@ def _run(
             "--data",
             metavar="DATA",
             help='A folder of models (FOLDER:Grids,DBN:train for collections and a split), or a generator: "ising(4x4, '
-            'n=1000)". May be repeated.',
+            'n=1000)"; for DECODE a code, as CODE:PRIOR or CIRCUIT.stim:BASIS. May be repeated.',
         ),
     ],
     out: Annotated[
         str, typer.Option("--out", "-o", metavar="FILE", help="Model file; the log and the checkpoint go beside it.")
     ],
     task: Annotated[
-        str, typer.Option("--task", "-t", metavar="TASK", autocompletion=words("MAR", "MAP"), help="MAR or MAP.")
+        str,
+        typer.Option(
+            "--task", "-t", metavar="TASK", autocompletion=words("MAR", "MAP", "DECODE"), help="MAR, MAP or DECODE."
+        ),
     ] = "MAR",
     network: Annotated[
         list[str] | None,
@@ -60,6 +66,12 @@ def _run(
     plugin: Plugins = None,
     **settings: Any,
 ) -> None:
+    if task.upper() == "DECODE":
+        from equifactor.cli.decoder_training import train_decoder
+
+        if start is not None or resume:
+            raise OptionError("--start and --resume are for networks of MAR and MAP; --task DECODE starts anew")
+        return train_decoder(kind, data, out, _network_settings(kind, network or []), settings)
     from equifactor.training.trainer import train as run_training
 
     before = Clock.interrupts

@@ -12,6 +12,7 @@ lane_engine.py, lane_kernels.py    the engine for the CPU, with check_rules.py a
 gpu_engine.py, gpu_kernels.py      the engine for GPUs, with gpu_lanes.py
 ordered_statistics.py              what is left to do where belief propagation does not converge; osd_kernels.py
 error_sampling.py, shot_files.py   shots that are drawn, and shots in files
+learned_memory.py                  the network of fe-nbp, with memory_kernels.py; memory_training.py trains it
 optimal_engine.py                  errors that are proven to be the likeliest, by the solvers of MAP
 bicycle.py                         quantum codes to try things on
 codewords.py                       words of classical codes over noisy channels
@@ -32,6 +33,8 @@ from equifactor.decoding.decoder import Decoder
 from equifactor.decoding.decoding_result import DecodingResult
 from equifactor.decoding.error_model import ErrorModel
 from equifactor.decoding.error_sampling import LogicalErrorRate, ShotSampler
+from equifactor.decoding.learned_memory import MemoryNetwork
+from equifactor.decoding.memory_training import MemoryTraining, train_memories
 from equifactor.decoding.methods import METHODS, DecodingMethod
 
 __all__ = [
@@ -43,11 +46,14 @@ __all__ = [
     "ErasureChannel",
     "ErrorModel",
     "LogicalErrorRate",
+    "MemoryNetwork",
+    "MemoryTraining",
     "ShotSampler",
     "WordDecoder",
     "WordErrors",
     "bicycle_code",
     "sinter_decoders",
+    "train_memories",
     "word_error_rates",
 ]
 

@@ -1,0 +1,65 @@
+"""`equifactor train fe-nbp --task DECODE`: weights for a decoder, from codes instead of models."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from equifactor.errors import OptionError
+from equifactor.options import check_names, format_value
+
+if TYPE_CHECKING:
+    from equifactor.decoding import ErrorModel
+
+_USED = ("seed", "device", "time_limit")  # of the settings of a training run, those that mean something here
+
+
+def train_decoder(kind: str, data: list[str], out: str, own: dict[str, Any], settings: dict[str, Any]) -> None:
+    """Train the network of a decoder and write its weights.
+
+    Args:
+        kind: only fe-nbp can be trained to decode.
+        data: codes, each as CODE, CODE:PRIOR or CIRCUIT.stim:BASIS.
+        out: the file of weights.
+        own: what `--set` says: settings of `MemoryTraining`, or `iterations` and `leg_iterations` of the decoder.
+        settings: of the run; only the seed, the device and the time limit are used.
+    """
+    from equifactor.decoding.memory_training import MemoryTraining, train_memories
+    from equifactor.decoding.methods import FENBPDecoding
+    from equifactor.training.training_settings import TrainingSettings
+
+    if kind != "fe-nbp":
+        raise OptionError(
+            f"only fe-nbp can be trained to decode, not {kind}: `equifactor train fe-nbp --task DECODE ..`"
+        )
+    usual = {f.name: f.default for f in dataclasses.fields(TrainingSettings)}
+    for name, value in settings.items():
+        if name not in _USED and value != usual[name]:
+            raise OptionError(
+                f"--{name.replace('_', '-')} {format_value(value)} has no meaning for --task DECODE; "
+                "its own settings go by --set, such as --set steps=100"
+            )
+    of_method = {name: own.pop(name) for name in ("iterations", "leg_iterations") if name in own}
+    known = [f.name for f in dataclasses.fields(MemoryTraining) if f.name != "seed"]
+    check_names("decoding", own, [*known, "iterations", "leg_iterations"])
+    network = train_memories(
+        [code_of(text) for text in data], FENBPDecoding(**of_method),
+        MemoryTraining(seed=settings["seed"], **own),
+        device=settings["device"], time_limit=settings["time_limit"], progress=True,
+    )  # fmt: skip
+    network.save(out)
+    first, best = network.card["validation"][0][1], min(cost for _, cost in network.card["validation"])
+    print(f"{out}: validation cost {first:.4g} untrained, {best:.4g} now; use it by --method fe-nbp(weights={out})")
+
+
+def code_of(text: str) -> ErrorModel:
+    """The code that a text names: a file or `bb72`, with the prior of its errors or the basis of its circuit."""
+    from equifactor.decoding.code_files import read_code
+
+    name, colon, more = text.rpartition(":")
+    if colon and more in ("X", "Z"):
+        return read_code(name, basis=more)
+    try:
+        return read_code(name, prior=float(more)) if colon else read_code(text)
+    except ValueError:
+        return read_code(text)

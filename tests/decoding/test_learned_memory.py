@@ -1,0 +1,152 @@
+"""The network that chooses memories: its definition, its symmetries, its files and its training."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from equifactor.decoding import Decoder, ErrorModel, MemoryNetwork, MemoryTraining, bicycle_code, train_memories
+from equifactor.decoding.gpu_lanes import draws
+from equifactor.decoding.learned_memory import FEATURES, SOFT
+from equifactor.decoding.methods import FENBPDecoding
+from equifactor.errors import FormatError, OptionError
+
+
+def loud_network(seed: int = 1) -> MemoryNetwork:
+    """One whose hidden units are heard."""
+    network = MemoryNetwork.untrained(4, seed=seed)
+    network.weights[:-1, -1] = np.random.default_rng(seed).normal(size=4) * 0.1
+    return network
+
+
+def small_code(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    checks = (rng.random((12, 24)) < 0.2).astype(np.uint8)
+    checks[0, checks.sum(axis=0) == 0] = 1
+    checks[:, 0] = np.eye(12, dtype=np.uint8)[0]
+    return checks[np.flatnonzero(checks.any(axis=1))], rng.uniform(0.02, 0.2, 24)
+
+
+def decode_slowly(decoder: Decoder, network: MemoryNetwork, syndrome: np.ndarray) -> tuple[np.ndarray, int]:
+    """One shot of one run by the definition, with dense matrices."""
+    problem, method = decoder.problem, decoder.method
+    checks = np.zeros((problem.num_checks, problem.num_bits), bool)
+    checks[np.repeat(np.arange(problem.num_checks), np.diff(problem.check_ptr)), problem.bit_of_edge] = True
+    ones = checks.astype(int)
+    ratio, degree = problem.ratio, problem.degrees
+    side = np.where(ratio < 0, -1.0, 1.0)
+    drawn = draws(method, problem.num_bits)
+    message, prior, gamma = np.zeros(checks.shape), ratio.copy(), np.full(len(ratio), method.memory)
+    posterior = ratio * decoder.engine.checks.tilt
+    done = 0
+    for leg in range(method.legs + 1):
+        if leg:
+            unmet = (checks & ((ones @ (posterior < 0)) % 2 != syndrome)[:, None]).sum(axis=0) / degree
+            squashed = [side * x / (SOFT + np.abs(x)) for x in (ratio, posterior, prior)]
+            rest = [unmet, 1 / degree, 2 * drawn[:, leg - 1] - 1, np.full(len(ratio), 1 / leg)]
+            gamma = network(np.stack([*squashed, *rest], axis=-1))
+            prior = ratio + gamma * (posterior - ratio)
+        for _ in range(method.leg_iterations if leg else method.iterations):
+            received = np.where(checks, posterior - message, np.inf)
+            negative = checks & (received < 0)
+            odd = (negative.sum(axis=1) % 2 != syndrome)[:, None] ^ negative
+            size = np.sort(np.abs(received), axis=1)
+            least = np.where(np.abs(received) == size[:, :1], size[:, 1:2], size[:, :1])
+            message = np.where(checks, np.where(odd, -1.0, 1.0) * np.minimum(least, 1e9), 0.0)
+            posterior = prior + message.sum(axis=0)
+            prior = ratio + gamma * (posterior - ratio)
+            done += 1
+            if ((ones @ (posterior < 0)) % 2 == syndrome).all():
+                return posterior < 0, done
+    return posterior < 0, done
+
+
+def test_the_kernels_do_what_the_definition_says(tmp_path: Path) -> None:
+    network = loud_network()
+    network.save(tmp_path / "net.json")
+    checks, priors = small_code()
+    settings = {"iterations": 3, "legs": 4, "leg_iterations": 4, "weights": str(tmp_path / "net.json")}
+    decoder = Decoder(checks, priors, method="fe-nbp", **settings)
+    shots = (np.random.default_rng(1).random((60, 24)) < priors) @ checks.T % 2 == 1
+    found = decoder.decode(shots, corrections=True)
+    late = 0
+    for n, shot in enumerate(shots[:, decoder.problem.detector_of_check]):
+        if not shot.any():
+            continue
+        errors, iterations = decode_slowly(decoder, network, shot)
+        late += iterations > settings["iterations"]
+        assert iterations == found.iterations[n]
+        np.testing.assert_array_equal(found.corrections[n, decoder.problem.error_of_bit], errors)
+    assert late > 5  # the network had a say
+
+
+def test_bits_and_checks_may_change_places(tmp_path: Path) -> None:
+    """Without draws, which go with the numbers of bits, nothing depends on these numbers."""
+    network = loud_network(2)
+    network.weights[:, FEATURES.index("draw")] = 0.0
+    network.save(tmp_path / "net.json")
+    checks, priors = small_code(3)
+    rng = np.random.default_rng(2)
+    rows, columns = rng.permutation(len(checks)), rng.permutation(24)
+    shots = (rng.random((200, 24)) < priors) @ checks.T % 2 == 1
+    answers = []
+    for matrix, p, seen in ((checks, priors, shots), (checks[rows][:, columns], priors[columns], shots[:, rows])):
+        decoder = Decoder(
+            matrix, p, method="fe-nbp(iterations=3, legs=2, leg_iterations=4)", weights=str(tmp_path / "net.json")
+        )
+        tilt = np.ones(decoder.problem.num_bits, np.float32)
+        decoder.engine.checks = decoder.engine.checks._replace(tilt=tilt)
+        answers.append(decoder.decode(seen, corrections=True))
+    same = (answers[0].corrections[:, columns] == answers[1].corrections).all(axis=1)
+    late = answers[0].iterations > 3
+    assert late.sum() > 10  # the network had a say
+    assert same[late].mean() > 0.9  # sums in another order round differently
+    assert same[~late].all()
+
+
+def test_a_run_without_restarts_converges_more_often_than_plain_min_sum() -> None:
+    model = bicycle_code("bb72", 0.06)
+    plain = Decoder(model, method="min-sum(iterations=200)").logical_error_rate(400, seed=1)
+    learned = Decoder(model, method="fe-nbp(legs=9)").logical_error_rate(400, seed=1)
+    assert learned.result.converged.mean() > plain.result.converged.mean()
+
+
+def test_training_never_returns_what_is_worse_in_validation() -> None:
+    model = bicycle_code("bb72", 0.07)
+    settings = MemoryTraining(hidden=1, steps=2, pairs=2, shots=32, legs=2, validate=1, seed=3)
+    first, second = (train_memories([model], FENBPDecoding(leg_iterations=10), settings) for _ in range(2))
+    np.testing.assert_array_equal(first.weights, second.weights)
+    costs = dict(first.card["validation"])
+    assert sorted(costs) == [0, 1, 2]
+    assert first.card["settings"]["seed"] == 3
+
+
+def test_what_cannot_be_learned_from_is_refused() -> None:
+    with pytest.raises(OptionError, match="at least one code"):
+        train_memories([])
+    quiet = ErrorModel.of_matrices([[1, 1]], 1e-9, None)
+    with pytest.raises(OptionError, match="left open"):
+        train_memories([quiet], settings=MemoryTraining(shots=4))
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "[]", "{}", '{"card": {}, "weights": [[1, 2]]}', '{"card": 3, "weights": [[1]]}', "\xff"],
+)
+def test_files_that_are_none_are_refused(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "net.json"
+    path.write_bytes(content.encode("latin-1"))
+    with pytest.raises(FormatError, match=r"net\.json"):
+        MemoryNetwork.load(str(path))
+
+
+def test_weights_come_back_and_missing_ones_are_named(tmp_path: Path) -> None:
+    network = loud_network()
+    network.save(tmp_path / "net.json")
+    np.testing.assert_allclose(MemoryNetwork.load(str(tmp_path / "net.json")).weights, network.weights, rtol=1e-5)
+    assert json.loads((tmp_path / "net.json").read_text())["card"] == {}
+    with pytest.raises(OptionError, match=r"shipped: fe-nbp"):
+        Decoder([[1, 1]], 0.1, method="fe-nbp(weights=nowhere.json)")
