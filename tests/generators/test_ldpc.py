@@ -21,6 +21,7 @@ def test_encoded_words_satisfy_every_check() -> None:
     assert not (words @ code.parity.T % 2).any()
     assert len(np.unique(words, axis=0)) == 50
     np.testing.assert_array_equal(code.encode(messages[3]), words[3])
+    np.testing.assert_array_equal(words[:, code.message_bits], messages)
 
 
 def test_codewords_and_only_they_have_positive_probability() -> None:
