@@ -4,7 +4,11 @@
 `structured_messages` gives all outgoing log messages of a factor from all incoming ones, in the log domain: right for
 any range, with true zeros, and with the factor's own constants, so that the sum (or the maximum) over the states of any
 slot of received plus sent is that of the whole factor. `update_structured` is what belief propagation needs: normalised
-messages, and linear numbers where they do. A new kind adds a branch to each of the three functions here.
+messages, and linear numbers where they do. A new kind adds a branch to `_messages`, `_maximum` and, where there are
+linear numbers, `update_structured`.
+
+The two functions that hold the code of all kinds are compiled apart from the kernels that need them, which find their
+addresses in `KindRows`.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numba import types
 
 from equifactor.factors.chain_kernels import (
     WIDEST_VALUE,
@@ -37,9 +42,10 @@ from equifactor.factors.sparse_kernels import SparseBoxes, sparse_boxes, sparse_
 from equifactor.factors.sparse_table import SparseTable
 from equifactor.factors.truncated_linear import TruncatedLinear
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, kinds_of, layout_of
+from equifactor.numerics.by_address import Separate
 from equifactor.numerics.factor_messages import NEG_INF, normalize_max, receive
 from equifactor.numerics.fastmath import MIN_EXP, get, put
-from equifactor.numerics.jit import fast_kernel
+from equifactor.numerics.jit import fast_kernel, inlined
 from equifactor.typing import IntArray
 
 if TYPE_CHECKING:
@@ -60,10 +66,15 @@ class KindRows(NamedTuple):
     num_tables: int  # factors before this one are tables,
     first_slot: int  # and slots before this one are theirs,
     first_state: int  # and edge states before this one
+    messages_at: int  # where the code of `structured_messages` is for the semiring in use, 0 where it is not asked for,
+    maximum_at: int  # and that of `structured_maximum`, 0 for sums
 
 
-def kind_rows_of(flat: FlatGraph[np.ndarray]) -> tuple | None:
-    """The fields of the `KindRows` of a compiled batch for a kernel; None where all factors are tables."""
+def kind_rows_of(flat: FlatGraph[np.ndarray], is_max: bool | None) -> tuple | None:
+    """The fields of the `KindRows` of a compiled batch for a kernel; None where all factors are tables.
+
+    `is_max` is the semiring in which the kernel asks for messages, None where it asks for none.
+    """
     kinds = kinds_of(flat)
     if kinds is None:
         return None
@@ -84,23 +95,27 @@ def kind_rows_of(flat: FlatGraph[np.ndarray]) -> tuple | None:
         found = sparse_boxes(layout.factors, layout.slots, which, kinds.word_ptr, kinds.words)
         flat.cache["boxes"] = which, tuple(found)
     boxes = flat.cache["boxes"][1]
-    return (kinds.kind, kinds.word_ptr, kinds.words, places, boxes, num_tables, first_slot, first_state)
+    messages_at = 0 if is_max is None else (_MAX_MESSAGES if is_max else _SUM_MESSAGES).address()
+    maximum_at = _MAXIMUM.address() if is_max else 0
+    numbers = (num_tables, first_slot, first_state, messages_at, maximum_at)
+    return (kinds.kind, kinds.word_ptr, kinds.words, places, boxes, *numbers)
 
 
 @fast_kernel
-def structured_messages(factors, slots, log_phi, rows, p, q, out, is_max):
-    """Fill `out` [S] at the slots of factor p, which is no table, with its log messages, not normalised.
+def _sum_messages(factors, slots, log_phi, rows, p, q, out):
+    """`structured_messages` of sums."""
+    _messages(factors, slots, log_phi, rows, p, q, out, False)
 
-    Args:
-        factors: [F+1, 2] as in `Layout`.
-        slots: [E, 4] as in `Layout`.
-        log_phi: [T] the log values of all factors.
-        rows: the fields of `KindRows`.
-        p: the factor.
-        q: [S] incoming log messages, below infinity; those of the factor's slots are read.
-        out: [S] as said.
-        is_max: the semiring.
-    """
+
+@fast_kernel
+def _max_messages(factors, slots, log_phi, rows, p, q, out):
+    """`structured_messages` of maxima."""
+    _messages(factors, slots, log_phi, rows, p, q, out, True)
+
+
+@inlined
+def _messages(factors, slots, log_phi, rows, p, q, out, is_max):
+    """`structured_messages`; the semiring is known when a kernel is compiled."""
     rows = KindRows(*rows)
     first, last, start = factors[p, SLOT], factors[p + 1, SLOT], factors[p, ENTRY]
     m, k, word = slots[first, MSG], last - first, rows.word_ptr[p]
@@ -126,38 +141,29 @@ def structured_messages(factors, slots, log_phi, rows, p, q, out, is_max):
         sparse_messages(factors, slots, p, log_phi, words, word, SparseBoxes(*rows.boxes), q, out, is_max)
 
 
-@fast_kernel
-def structured_maximum(factors, slots, log_phi, rows, p, q, out, chosen):
-    """The maximum over all assignments of factor p of its log value and q [S], never too low; its states in chosen [k].
+_INTS, _FLOATS = types.Array(types.int64, 1, "C"), types.Array(types.float64, 1, "C")
+_COLUMNS = types.Array(types.int64, 2, "C", readonly=True)
+_ROWS = types.Tuple([_INTS] * 4 + [types.UniTuple(_INTS, len(SparseBoxes._fields))] + [types.int64] * 5)
+_GIVEN = (_COLUMNS, _COLUMNS, types.Array(types.float64, 1, "C", readonly=True), _ROWS, types.int64, _FLOATS, _FLOATS)
+_SUM_MESSAGES = Separate(_sum_messages, types.none(*_GIVEN))
+_MAX_MESSAGES = Separate(_max_messages, types.none(*_GIVEN))
+_call_messages = _SUM_MESSAGES.call
 
-    Where several are best, the first in the order of a table, but for noisy-ors and sparse tables.
+
+@inlined
+def structured_messages(factors, slots, log_phi, rows, p, q, out):
+    """Fill `out` [S] at the slots of factor p, which is no table, with its log messages, not normalised.
+
+    Args:
+        factors: [F+1, 2] as in `Layout`.
+        slots: [E, 4] as in `Layout`.
+        log_phi: [T] the log values of all factors.
+        rows: the fields of `KindRows`, which say in which semiring.
+        p: the factor.
+        q: [S] incoming log messages, below infinity; those of the factor's slots are read.
+        out: [S] as said.
     """
-    rows = KindRows(*rows)
-    first, last, start = factors[p, SLOT], factors[p + 1, SLOT], factors[p, ENTRY]
-    m, k, word = slots[first, MSG], last - first, rows.word_ptr[p]
-    kind, words = rows.kind[p], rows.words
-    if kind == NOISY_OR:
-        return noisy_or_maximum(m, k, log_phi, start, words, word, q, chosen)[0]
-    if kind == SPARSE:
-        return sparse_maximum(factors, slots, p, log_phi, words, word, SparseBoxes(*rows.boxes), q, chosen)
-    if kind in (PARITY, CLAUSE, COUNT):
-        return _chain_maximum(kind, m, k, log_phi, start, words, word, q, chosen)
-    best = NEG_INF
-    m1, d0 = slots[first + 1, MSG], slots[first, CARD]
-    structured_messages(factors, slots, log_phi, rows, p, q, out, True)
-    for x in range(d0):
-        if q[m + x] + out[m + x] > best:
-            best = q[m + x] + out[m + x]
-            chosen[0] = x
-    top = NEG_INF
-    for y in range(slots[first + 1, CARD]):
-        one, two = log_phi[start], log_phi[start + 1]
-        a, b = words[word + chosen[0]], words[word + d0 + y]
-        value = (one if a == b else two) if kind == POTTS else max(one * abs(a - b), two)
-        if value + q[m1 + y] > top:
-            top = value + q[m1 + y]
-            chosen[1] = y
-    return best
+    _call_messages(rows[8], (factors, slots, log_phi, rows, p, q, out))
 
 
 @fast_kernel
@@ -189,11 +195,55 @@ def _chain_maximum(kind, m, k, log_phi, start, words, word, q, chosen):
 
 
 @fast_kernel
+def _maximum(factors, slots, log_phi, rows, p, q, out, chosen):
+    """`structured_maximum`."""
+    rows = KindRows(*rows)
+    first, last, start = factors[p, SLOT], factors[p + 1, SLOT], factors[p, ENTRY]
+    m, k, word = slots[first, MSG], last - first, rows.word_ptr[p]
+    kind, words = rows.kind[p], rows.words
+    if kind == NOISY_OR:
+        return noisy_or_maximum(m, k, log_phi, start, words, word, q, chosen)[0]
+    if kind == SPARSE:
+        return sparse_maximum(factors, slots, p, log_phi, words, word, SparseBoxes(*rows.boxes), q, chosen)
+    if kind in (PARITY, CLAUSE, COUNT):
+        return _chain_maximum(kind, m, k, log_phi, start, words, word, q, chosen)
+    best = NEG_INF
+    m1, d0 = slots[first + 1, MSG], slots[first, CARD]
+    structured_messages(factors, slots, log_phi, rows, p, q, out)
+    for x in range(d0):
+        if q[m + x] + out[m + x] > best:
+            best = q[m + x] + out[m + x]
+            chosen[0] = x
+    top = NEG_INF
+    for y in range(slots[first + 1, CARD]):
+        one, two = log_phi[start], log_phi[start + 1]
+        a, b = words[word + chosen[0]], words[word + d0 + y]
+        value = (one if a == b else two) if kind == POTTS else max(one * abs(a - b), two)
+        if value + q[m1 + y] > top:
+            top = value + q[m1 + y]
+            chosen[1] = y
+    return best
+
+
+_MAXIMUM = Separate(_maximum, types.float64(*_GIVEN, _INTS))
+_call_maximum = _MAXIMUM.call
+
+
+@inlined
+def structured_maximum(factors, slots, log_phi, rows, p, q, out, chosen):
+    """The maximum over all assignments of factor p of its log value and q [S], never too low; its states in chosen [k].
+
+    Where several are best, the first in the order of a table, but for noisy-ors and sparse tables.
+    """
+    return _call_maximum(rows[9], (factors, slots, log_phi, rows, p, q, out, chosen))
+
+
+@fast_kernel
 def structured_reduction(factors, slots, log_phi, rows, p, q, out, chosen, is_max):
     """The log-sum-exp (or the maximum, never too low) over all assignments of factor p of its log value and q [S]."""
     if is_max:
         return structured_maximum(factors, slots, log_phi, rows, p, q, out, chosen)
-    structured_messages(factors, slots, log_phi, rows, p, q, out, False)
+    structured_messages(factors, slots, log_phi, rows, p, q, out)
     total = NEG_INF
     s = factors[p, SLOT]
     for x in range(slots[s, MSG], slots[s, MSG] + slots[s, CARD]):
@@ -228,7 +278,7 @@ def update_structured(factors, slots, log_phi, rows, p, msg, total, zeros, q, ou
             clause_sums(m, k, log_phi[start], kind_rows.words, word, q, out)
             to_logs(m, m + 2 * k, out)
             return
-    structured_messages(factors, slots, log_phi, rows, p, q, out, is_max)
+    structured_messages(factors, slots, log_phi, rows, p, q, out)
     for s in range(first, last):
         normalize_max(slots[s, MSG], slots[s, CARD], out)
         if not is_max:

@@ -101,14 +101,15 @@ def receive_all(slots, first, last, msg, total, zeros, q):
 
 
 @inlined
-def update_factor(factors, slots, log_phi, phi, wide, p, msg, total, zeros, q, out, at, before):
-    """Fill `out` at the slots of factor p with its log messages; without `phi`, in the max semiring.
+def update_factor(factors, slots, log_phi, phi, maxima, wide, p, msg, total, zeros, q, out, at, before):
+    """Fill `out` at the slots of factor p with its log messages.
 
-    Which semiring it is, is decided when a kernel is compiled.
+    Which semiring it is, is decided when a kernel is compiled: `phi` is None for maxima, and `maxima` None for sums.
+    There are two of them since Numba leaves out what a test for None rules out only where the value is None.
     """
-    if phi is None:
+    if maxima is not None:
         update_max(factors, slots, log_phi, p, msg, total, zeros, q, out, at, before)
-    else:
+    if phi is not None:
         update_sum(factors, slots, log_phi, phi, wide, p, msg, total, zeros, q, out, at, before)
 
 

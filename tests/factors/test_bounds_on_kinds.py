@@ -182,7 +182,7 @@ def test_conditional_values_are_those_of_the_tables():
     rng = np.random.default_rng(3)
     for graph in possible_graphs(30):
         flat, states = ef.compile(graph), all_states(graph)
-        layout, rows = layout_of(flat), kind_rows_of(flat)
+        layout, rows = layout_of(flat), kind_rows_of(flat, None)
         if graph.observed is not None or flat.num_vars != graph.num_vars:
             continue
         chosen = np.ascontiguousarray(states[rng.integers(len(states))])

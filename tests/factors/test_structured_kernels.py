@@ -66,14 +66,14 @@ def test_messages_are_those_of_the_table(kind, is_max):
         for trial in range(150):
             card, graph = one_factor(rng, kind)
             flat = ef.compile(graph)
-            layout, rows = layout_of(flat), kind_rows_of(flat)
+            layout, rows = layout_of(flat), kind_rows_of(flat, is_max)
             width = (0.3, 1.0, 30.0, 1000.0, 1e4)[trial % 5]
             q = incoming(rng, card, width)
             sent, total = table_messages(graph.log_table(0), q, is_max)
             values = np.concatenate(q)
             out = np.full_like(values, np.nan)
             args = layout.factors, layout.slots, flat.log_phi, rows, 0, values, out
-            structured_messages(*args, is_max)
+            structured_messages(*args)
             agree(out, np.concatenate(sent), width)
             chosen = np.full(len(card), -1)
             agree(structured_reduction(*args, chosen, is_max), total, width)
@@ -91,7 +91,7 @@ def test_updates_are_normalised_messages_of_the_table(kind, is_max):
         for trial in range(100):
             card, graph = one_factor(rng, kind)
             flat = ef.compile(graph)
-            layout, rows = layout_of(flat), kind_rows_of(flat)
+            layout, rows = layout_of(flat), kind_rows_of(flat, is_max)
             width = (0.3, 1.0, 30.0, 1000.0, 1e4)[trial % 5]
             q = incoming(rng, card, width)
             sent, _ = table_messages(graph.log_table(0), q, is_max)
@@ -115,7 +115,7 @@ def test_the_best_causes_of_a_long_noisy_or_are_found():
         factor = ef.NoisyOr(rng.choice([0.0, 0.01]), rng.random(arity - 1) ** 0.1)
         graph = ef.FactorGraph([2] * arity, [(range(arity), factor)])
         flat = ef.compile(graph)
-        layout, rows = layout_of(flat), kind_rows_of(flat)
+        layout, rows = layout_of(flat), kind_rows_of(flat, True)
         rare = rng.random(arity) * rng.choice([0.1, 1.0, 5.0])
         q = [np.array([0.0, -v]) for v in rare]  # being active costs every cause something
         q[0] = np.array([-5.0 * trial, 0.0])
@@ -123,7 +123,7 @@ def test_the_best_causes_of_a_long_noisy_or_are_found():
         values = np.concatenate(q)
         out, chosen = np.empty_like(values), np.empty(arity, np.int64)
         args = layout.factors, layout.slots, flat.log_phi, rows, 0, values, out
-        structured_messages(*args, True)
+        structured_messages(*args)
         agree(out, np.concatenate(sent), 1.0)
         agree(structured_maximum(*args, chosen), total, 1.0)
 

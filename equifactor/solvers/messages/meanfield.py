@@ -104,7 +104,7 @@ class ProductField:
         self.flat = flat
         layout = layout_of(flat)
         self.layout, self.around = plain(layout), plain(slots_around(layout))
-        self.kinds = kind_rows_of(flat)
+        self.kinds = kind_rows_of(flat, None)
         kinds = kinds_of(flat)
         self.sums = None if kinds is None else plain(field_sums(layout, kinds, flat.log_phi))
         # A noisy-or is zero where its effect has no cause, which none of its numbers shows.

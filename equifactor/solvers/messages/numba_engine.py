@@ -31,7 +31,7 @@ class NumbaEngine:
         self.settings = settings
         self.is_max = settings.semiring == "max"
         self.layout = layout_of(flat)
-        self.kinds = kind_rows_of(flat)
+        self.kinds = kind_rows_of(flat, self.is_max)
         self.tables, phi = tables_of(flat)
         self.phi = None if self.is_max else phi
         self.state = message_state(first_messages(flat, self.layout, self.is_max), self.layout)
@@ -47,21 +47,24 @@ class NumbaEngine:
     def sweep(self, count: int) -> FloatArray:
         """Update every message `count` times; [G] change of the last sweep, infinite when there is no tolerance."""
         change = np.zeros(self.flat.num_graphs)
-        s, phi, kinds = self.settings, self.phi, self.kinds
+        s, kinds = self.settings, self.kinds
+        phi, maxima = self.phi, True if self.is_max else None
         layout, tables, state = plain(self.layout), plain(self.tables), plain(self.state)
         if s.schedule == "parallel":
             check = s.tolerance > 0
             lanes = None if self.lanes is None else plain(self.lanes)
-            sweep_parallel(count, layout, tables, lanes, kinds, state, s.damping, self.floor, change, check)
+            sweep_parallel(count, layout, tables, lanes, maxima, kinds, state, s.damping, self.floor, change, check)
             return change if check else np.full_like(change, np.inf)
         queue = None if self.queue is None else plain(self.queue)
         for _ in range(count):
             change[:] = 0.0
             if queue is not None:
-                sweep_residual(layout, tables, phi, kinds, state, s.damping, self.floor, queue, s.tolerance, change)
+                sweep_residual(
+                    layout, tables, phi, maxima, kinds, state, s.damping, self.floor, queue, s.tolerance, change
+                )
             else:
                 order = self._next_order()
-                sweep_in_order(layout, tables, phi, kinds, None, state, s.damping, self.floor, order, change)
+                sweep_in_order(layout, tables, phi, maxima, kinds, None, state, s.damping, self.floor, order, change)
         return change
 
     def _next_order(self) -> IntArray:
@@ -111,7 +114,7 @@ def answers_of(flat: FlatGraph[np.ndarray], msg: FloatArray, is_max: bool) -> Bp
         return BpAnswers(p, states, none, upper_bound_of(flat, msg))
     # sum_a ln Z_a + sum_i (1 - d_i) ln Z_i per graph, as in `tensors.bethe_log_z`
     msg_vf = variable_to_factor(layout.edges, msg, total, zeros)
-    log_z_a = reduce_tables(plain(layout), kind_rows_of(flat), flat.log_phi, msg_vf, False)
+    log_z_a = reduce_tables(plain(layout), kind_rows_of(flat, False), flat.log_phi, msg_vf, False)
     degree = np.diff(layout.neighbour_ptr)
     no_i, no_a = np.isneginf(log_z_i), np.isneginf(log_z_a)
     log_z = flat.sum_per_graph(layout.graph_of_factor, np.where(no_a, 0.0, log_z_a))

@@ -29,7 +29,7 @@ from equifactor.solvers.messages.lanes import Lanes, sum_in_lanes
 
 
 @fast_kernel
-def sweep_parallel(count, layout, tables, lanes, kinds, state, damping, floor, change, check):
+def sweep_parallel(count, layout, tables, lanes, maxima, kinds, state, damping, floor, change, check):
     """Several sweeps, each updating all messages from the same old sums.
 
     Args:
@@ -37,6 +37,7 @@ def sweep_parallel(count, layout, tables, lanes, kinds, state, damping, floor, c
         layout: the index arrays of the graph.
         tables: its potentials.
         lanes: the linear potentials, or None for the max semiring: decided when the kernel is compiled.
+        maxima: None for sums, see `update_factor`.
         kinds: the fields of `KindRows`, or None where all factors are tables, likewise.
         state: messages, updated in place, and scratch.
         damping: share of the old log message that is kept.
@@ -56,14 +57,14 @@ def sweep_parallel(count, layout, tables, lanes, kinds, state, damping, floor, c
     flushed, large = False, False
     for n in range(count):
         any_zero = add_up(layout.edges, msg, total, zeros)
-        if lanes is None:
+        if maxima is not None:
             _max_messages(factors, slots, tables.log_phi, msg, total, zeros, q, out, state.at, state.before)
             if kinds is not None:
                 update_all_structured(
                     layout.factors, layout.slots, tables.log_phi, tables.log_phi, kinds, msg, total, zeros, q, out, True
                 )  # fmt: skip
             new_, scratch_ = out[start:], q[start:]
-        else:
+        if lanes is not None:
             linear = Lanes(*lanes)
             if layout.max_arity == 2:
                 state_ = layout.state_of_edge_state[start:stop]

@@ -73,13 +73,14 @@ def add_up_weighted(layout, weight, msg, total, zeros):
 
 
 @fast_kernel
-def sweep_in_order(layout, tables, phi, kinds, weight, state, damping, floor, order, change):
+def sweep_in_order(layout, tables, phi, maxima, kinds, weight, state, damping, floor, order, change):
     """Factor after factor in the given order, each seeing the newest messages.
 
     Args:
         layout: the index arrays of the graph.
         tables: its potentials, divided by the weight where there is one.
         phi: [T] linear potentials, or None for the max semiring.
+        maxima: None for sums, see `update_factor`.
         kinds: the fields of `KindRows`, or None where all factors are tables.
         weight: [F] how often the messages of each factor count, or None.
         state: messages and sums, updated in place.
@@ -100,7 +101,7 @@ def sweep_in_order(layout, tables, phi, kinds, weight, state, damping, floor, or
         first, last = factors[p, SLOT], factors[p + 1, SLOT]
         if last - first < 2:
             continue
-        _update(factors, slots, log_phi, phi, wide, kinds, p, msg, total, zeros, q, out, at, before)
+        _update(factors, slots, log_phi, phi, maxima, wide, kinds, p, msg, total, zeros, q, out, at, before)
         g = graph_of_factor[p]
         change[g] = max(change[g], _message_change(first, last, slots, msg, out))
         if weight is None:
@@ -111,7 +112,7 @@ def sweep_in_order(layout, tables, phi, kinds, weight, state, damping, floor, or
 
 
 @fast_kernel
-def sweep_residual(layout, tables, phi, kinds, state, damping, floor, queue, tolerance, change):
+def sweep_residual(layout, tables, phi, maxima, kinds, state, damping, floor, queue, tolerance, change):
     """Always the factor with the largest priority: how far the messages it receives have moved since its last update.
 
     There are as many updates as factors wait in the queue. A priority estimates the residual without computing the
@@ -134,12 +135,12 @@ def sweep_residual(layout, tables, phi, kinds, state, damping, floor, queue, tol
             for p in range(len(place)):
                 first, last = factors[p, SLOT], factors[p + 1, SLOT]
                 if last - first >= 2:
-                    _update(factors, slots, log_phi, phi, wide, kinds, p, msg, total, zeros, q, out, at, before)
+                    _update(factors, slots, log_phi, phi, maxima, wide, kinds, p, msg, total, zeros, q, out, at, before)
                     set_key(key, item, place, p, _message_change(first, last, slots, msg, out))
             if key[0] <= tolerance:
                 break
         p = item[0]
-        _update(factors, slots, log_phi, phi, wide, kinds, p, msg, total, zeros, q, out, at, before)
+        _update(factors, slots, log_phi, phi, maxima, wide, kinds, p, msg, total, zeros, q, out, at, before)
         residual = 0.0
         for s in range(factors[p, SLOT], factors[p + 1, SLOT]):
             moved = _message_change(s, s + 1, slots, msg, out)
@@ -154,15 +155,15 @@ def sweep_residual(layout, tables, phi, kinds, state, damping, floor, queue, tol
 
 
 @inlined
-def _update(factors, slots, log_phi, phi, wide, kinds, p, msg, total, zeros, q, out, at, before):
+def _update(factors, slots, log_phi, phi, maxima, wide, kinds, p, msg, total, zeros, q, out, at, before):
     """`update_factor` for a factor of any kind; whether there are kinds is decided when a kernel is compiled."""
     is_table = True
     if kinds is not None:
         is_table = kinds[0][p] == 0
         if not is_table:
-            update_structured(factors, slots, log_phi, kinds, p, msg, total, zeros, q, out, phi is None)
+            update_structured(factors, slots, log_phi, kinds, p, msg, total, zeros, q, out, maxima is not None)
     if is_table:
-        update_factor(factors, slots, log_phi, phi, wide, p, msg, total, zeros, q, out, at, before)
+        update_factor(factors, slots, log_phi, phi, maxima, wide, p, msg, total, zeros, q, out, at, before)
 
 
 @inlined

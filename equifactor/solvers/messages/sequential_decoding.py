@@ -36,7 +36,7 @@ def sequential_states(flat: FlatGraph[np.ndarray], msg_fv: FloatArray) -> IntArr
     neighbours = layout.neighbours[np.lexsort((number[layout.neighbours], var))]
     slot_order = np.lexsort((layout.slots[:, VAR], layout.factor_of_slot))
     states = np.full(flat.num_vars, -1)
-    _find_maximum(plain(layout), kind_rows_of(flat), slot_order, neighbours, flat.log_phi, msg_vf, states)
+    _find_maximum(plain(layout), kind_rows_of(flat, True), slot_order, neighbours, flat.log_phi, msg_vf, states)
     alone = beliefs(flat.var_ptr, np.where(zeros > 0, -np.inf, total))[2]
     return np.where(states >= 0, states, alone)
 

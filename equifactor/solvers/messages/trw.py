@@ -104,7 +104,7 @@ class Reweighting:
 
         self.flat = flat
         self.layout = layout_of(flat)
-        self.kinds = kind_rows_of(flat)
+        self.kinds = kind_rows_of(flat, False)
         arity = np.diff(self.layout.factors[:, SLOT])
         self.forests, count = draw_forests(self.layout, arity, least, seed)
         self.rho = np.where(arity > 1, count / len(self.forests), 1.0)  # [F] in flat order
@@ -146,7 +146,9 @@ class Reweighting:
         for _ in range(count):
             change[:] = 0.0
             order = self.orders[self.sweeps % 2]
-            sweep_in_order(layout, tables, self.phi, self.kinds, self.rho, state, self.damping, -np.inf, order, change)
+            sweep_in_order(
+                layout, tables, self.phi, None, self.kinds, self.rho, state, self.damping, -np.inf, order, change
+            )
             self.sweeps += 1
         return change
 

@@ -209,7 +209,7 @@ def _structured_message(factors, slots, kinds, log_phi, p, parent, up, msg, q, o
             q[m + x] = NEG_INF if u == NEG_INF else below - taken
             largest = max(largest, abs(below) + abs(taken))
         size += largest
-    structured_messages(factors, slots, log_phi, kinds, p, q, out, False)
+    structured_messages(factors, slots, log_phi, kinds, p, q, out)
     m = slots[parent, MSG]
     for x in range(slots[parent, CARD]):
         top[x] = NEG_INF if q[m + x] == NEG_INF else out[m + x] + q[m + x]

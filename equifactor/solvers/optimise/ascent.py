@@ -39,7 +39,7 @@ class Ascent(ABC):
         self.flat = flat
         self.layout: Layout = layout_of(flat)
         self.log_phi = flat.log_phi
-        self.kinds = kind_rows_of(flat)
+        self.kinds = kind_rows_of(flat, True)
         self.may_fall_short = any(group.kind == NOISY_OR for group in flat.structured)
         self.constant = 0.0  # The sum of the factors without variables.
         self.unary = np.zeros(flat.num_states)  # [X] The sum of the unary tables, which never change.

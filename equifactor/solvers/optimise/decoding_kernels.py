@@ -57,7 +57,7 @@ def decode_in_order(order, layout, around, kinds, log_phi, total, values, states
                     if not is_table:
                         m = slots[s, MSG]
                         if asked[p] == 0 or _may_ask(factors, kinds, p, asked[p], attempt):
-                            structured_messages(factors, slots, log_phi, kinds, p, values, out, True)
+                            structured_messages(factors, slots, log_phi, kinds, p, values, out)
                             asked[p] += 1
                         for x in range(d):
                             best[x] = out[m + x] + values[m + x]

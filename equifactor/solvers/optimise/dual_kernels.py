@@ -69,7 +69,7 @@ def sweep_factors(order, arrays, kinds, q, before):
         if kinds is not None:
             is_table = kinds[0][p] == 0
             if not is_table:
-                structured_messages(factors, slots, log_phi, kinds, p, q, out, True)
+                structured_messages(factors, slots, log_phi, kinds, p, q, out)
         if not is_table:
             pass
         elif arity == 2:
@@ -118,7 +118,7 @@ def sweep_variables(direction, arrays, kinds, chains, var_ptr, unary):
                     if chains[0][p] > 0:
                         chain_marginal(factors, slots, kinds, chains, p, s, out)
                     elif not is_table:
-                        structured_messages(factors, slots, log_phi, kinds, p, back, out, True)
+                        structured_messages(factors, slots, log_phi, kinds, p, back, out)
                 if is_table:
                     max_marginal(factors, slots, log_phi, p, s, back, out, at)
             else:

@@ -56,7 +56,7 @@ def _bound(flat: FlatGraph[np.ndarray], messages: FloatArray) -> FloatArray:
     add_up(layout.edges, messages, total, zeros)
     log_b_v = np.where(zeros > 0, -np.inf, total)
     given_back = np.where(np.isneginf(log_b_v)[flat.state_of_edge_state], -np.inf, -messages)
-    best_a = reduce_tables(plain(layout), kind_rows_of(flat), flat.log_phi, given_back, True)
+    best_a = reduce_tables(plain(layout), kind_rows_of(flat, True), flat.log_phi, given_back, True)
     best_i = np.maximum.reduceat(log_b_v, flat.var_ptr[:-1]) if flat.num_vars else np.zeros(0)
     return flat.sum_per_graph(layout.graph_of_factor, best_a) + flat.sum_per_graph(flat.graph_of_var, best_i)
 

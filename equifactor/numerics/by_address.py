@@ -1,0 +1,66 @@
+# mypy: ignore-errors
+"""Calls of a kernel by its address, so that its machine code is made once.
+
+Numba links what a kernel calls into that kernel and optimises all of it anew: a function of 500 kB in ten kernels is
+compiled eleven times, a few seconds each. A `Separate` kernel has one signature and is compiled on its own; others are
+given its address at run time, which also keeps them in the cache on disk. The call costs what any call between kernels
+does.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from numba import types
+from numba.core import cgutils, errors
+from numba.core.extending import intrinsic
+
+
+class Separate:
+    """A compiled function of one signature: `address()` for Python, `call(address, args)` for kernels."""
+
+    def __init__(self, function: Callable[..., Any], signature: Any) -> None:
+        """Take a kernel and its signature, `types.none(..)` or `types.float64(..)`; nothing is compiled yet."""
+        self._function = function
+        self._signature = signature
+        self._address = 0
+        self.call = _call_of(signature)
+
+    def address(self) -> int:
+        """Where the machine code is; the first call makes it, or reads it from the cache."""
+        if self._address == 0:
+            self._function.compile(self._signature)
+            made = self._function.overloads[self._signature.args]
+            self._address = made.library.get_pointer_to_function(made.fndesc.llvm_func_name)
+        return self._address
+
+
+def _call_of(wanted: Any) -> Any:
+    @intrinsic
+    def call(typingctx, address, args):
+        """Call what is at the address with the values of a tuple, whose types must be those of the signature."""
+        if [_shape(t) for t in args.types] != [_shape(t) for t in wanted.args]:
+            raise errors.TypingError(f"called by address with {args.types}, compiled for {wanted.args}")
+
+        def codegen(context, builder, signature, values):
+            function_type = context.call_conv.get_function_type(wanted.return_type, wanted.args)
+            pointer = builder.inttoptr(values[0], function_type.as_pointer())
+            given = cgutils.unpack_tuple(builder, values[1])
+            status, result = context.call_conv.call_function(
+                builder, pointer, wanted.return_type, wanted.args, given
+            )  # fmt: skip
+            with cgutils.if_unlikely(builder, status.is_error):
+                context.call_conv.return_status_propagate(builder, status)
+            return result
+
+        return wanted.return_type(types.int64, args), codegen
+
+    return call
+
+
+def _shape(t: Any) -> Any:
+    """What decides how a value is passed: not its name, nor whether an array may be written."""
+    if isinstance(t, types.Array):
+        return t.dtype, t.ndim, t.layout
+    if isinstance(t, types.BaseTuple):
+        return tuple(_shape(item) for item in t.types)
+    return types.unliteral(t)
