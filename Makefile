@@ -17,12 +17,14 @@ BENCHMARKS := $(filter-out _% compare,$(patsubst benchmarks/%.py,%,$(wildcard be
 PYTEST := OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow lint format bench docs wheel-test wheel-check clean
+.PHONY: help install install-docs demo test test-slow lint format bench docs wheel-test wheel-check clean
 
 help:
 	@sed -n '2,3s/^# *//p' Makefile
 
 install: $(STAMP)
+
+install-docs: $(DOCS_STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info[:2] <= (3, 13) else "equifactor needs Python 3.11 to 3.13, found " + sys.version.split()[0] + ": try make PYTHON=python3.12")'
@@ -63,7 +65,7 @@ docs: $(DOCS_STAMP)
 # The wheel is what users get: it is built, installed into an environment of its own and used outside of the repository,
 # first without torch, then with it. `wheel-check` is quick: it compiles few kernels, and borrows torch from $(VENV).
 wheel-test:
-	@rm -rf build dist $(WHEEL_VENV)
+	@rm -rf build/lib build/bdist.* dist $(WHEEL_VENV)
 	@$(PYTHON) -m venv $(WHEEL_VENV)
 	@$(WHEEL_VENV)/bin/python -m pip wheel $(QUIET) --no-deps --wheel-dir dist .
 	@$(WHEEL_VENV)/bin/python -m pip install $(QUIET) dist/*.whl -c constraints.txt
@@ -72,7 +74,7 @@ wheel-test:
 	@.ci/try-installed $(abspath $(WHEEL_VENV))/bin learned
 
 wheel-check: $(STAMP)
-	@rm -rf build dist $(WHEEL_VENV)
+	@rm -rf build/lib build/bdist.* dist $(WHEEL_VENV)
 	@$(PYTHON) -m venv --without-pip $(WHEEL_VENV)
 	@$(BIN)/python -m pip wheel $(QUIET) --no-deps --wheel-dir dist .
 	@$(BIN)/python -m pip --python $(WHEEL_VENV)/bin/python install $(QUIET) --no-compile dist/*.whl -c constraints.txt
