@@ -181,7 +181,7 @@ def _line(weights, at, a, b, c, d, e, f, g):
 
 @triton.jit
 def _chosen_memory(
-    weights, hidden, channel, posterior, prior, unmet, degree, draw, leg,
+    weights, hidden, channel, posterior, prior, unmet, draw, leg,
     SOFT: tl.constexpr, SLOPE: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
     """The network of `learned_memory`, for the bits of a tile."""
@@ -189,7 +189,8 @@ def _chosen_memory(
     a = tl.abs(channel) / (SOFT + tl.abs(channel))
     b = side * posterior / (SOFT + tl.abs(posterior))
     c = side * prior / (SOFT + tl.abs(prior))
-    e, g = 1.0 / degree, 1.0 / leg
+    g = 1.0 / leg
+    e = draw * g
     gamma = _line(weights, hidden * WIDE, a, b, c, unmet, e, draw, g)
     for h in range(hidden):
         heard = _line(weights, h * WIDE, a, b, c, unmet, e, draw, g)
@@ -233,7 +234,7 @@ def apply(
             last = tl.load(prior + place, mask=again, other=0.0)
             share = _chosen_memory(
                 weights + own_network[None, :], hidden, channel, posterior, last, odd / degree,
-                degree, tl.load(draw + rows[:, None] * legs + number, mask=again, other=0.0),
+                tl.load(draw + rows[:, None] * legs + number, mask=again, other=0.0),
                 tl.maximum(number, 1).to(tl.float32), SOFT, SLOPE, LOW, HIGH, WIDE,
             )  # fmt: skip
             tl.store(gamma + place, share, mask=again)

@@ -251,7 +251,7 @@ def _next_leg(checks, strategy, state, place, lane, has_met):
         uniform = _uniform(key + np.uint64(v))
         channel, posterior, last = get(ratio, n), get(before, n), get(after, n)
         if is_learned:
-            seen = (channel, posterior, last, get(state.unmet, v), get(checks.degree, v))
+            seen = (channel, posterior, last, get(state.unmet, v))
             gamma = chosen_memory(weights, seen, np.float32(2.0 * uniform - 1.0), counter[LEG, lane])
         else:
             gamma = np.float32(strategy.low + (strategy.high - strategy.low) * uniform)

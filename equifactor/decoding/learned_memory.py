@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from equifactor.errors import FormatError, OptionError
 
-FEATURES = ("channel", "posterior", "prior", "unmet", "degree", "draw", "leg")
+FEATURES = ("channel", "posterior", "prior", "unmet", "early", "draw", "leg")
 SOFT = 4.0  # a log ratio x is seen as x / (SOFT + |x|)
 LOW, HIGH = -1.0, 0.98  # at 1 a bit would never forget, and its posterior grow without end
 SLOPE = 0.1  # of the hidden units below zero
@@ -24,10 +24,11 @@ class MemoryNetwork:
     """gamma = d . x + sum_h o_h relu(w_h . x + b_h) + c for every bit, from what is known at the bit.
 
     x holds, with signs such that the channel's word is positive, the log ratios of the channel, of the posterior and of
-    what stands for the channel, squashed; the share of the bit's checks that are not met; 1 / number of its checks; a
-    number drawn for the bit from [-1, 1]; and 1 / number of the leg. One network serves all bits, and every entry of x
-    keeps its meaning when bits, checks or the two values of a bit change places: with any weights the decoder is
-    equivariant, and runs on any code. gamma is FE-NBP's damping where all edges of a bit share it; it may be negative.
+    what stands for the channel, squashed; the share of the bit's checks that are not met; a number drawn for the bit
+    from [-1, 1], divided by the number of the leg and as it is; and 1 / number of the leg. One network serves all bits,
+    and every entry of x keeps its meaning when bits, checks or the two values of a bit change places: with any weights
+    the decoder is equivariant, and runs on any code. gamma is FE-NBP's damping where all edges of a bit share it; it
+    may be negative.
 
     Attributes:
         weights: [H+1, F+2] float32; row h is w_h, b_h, o_h and the last one d, c, 0.

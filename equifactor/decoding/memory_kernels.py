@@ -14,13 +14,14 @@ _WIDE = len(FEATURES) + 2
 
 @inlined
 def chosen_memory(weights, seen, draw, leg):
-    """gamma of a bit; `seen` is its channel, posterior, prior, share of unmet checks, and number of checks."""
-    channel, posterior, prior, unmet, degree = seen
+    """gamma of a bit; `seen` is its channel, posterior, prior, and share of unmet checks."""
+    channel, posterior, prior, unmet = seen
     side = np.float32(-1.0) if channel < 0 else _ONE
     a = abs(channel) / (_SOFT + abs(channel))
     b = side * posterior / (_SOFT + abs(posterior))
     c = side * prior / (_SOFT + abs(prior))
-    d, e, g = unmet, _ONE / degree, _ONE / np.float32(leg)
+    d, g = unmet, _ONE / np.float32(leg)
+    e = draw * g
     flat = weights.ravel()
     rows = len(weights) - 1
     gamma = _line(flat, rows * _WIDE, a, b, c, d, e, draw, g)

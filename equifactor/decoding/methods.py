@@ -100,7 +100,7 @@ class FENBPDecoding(DecodingMethod):
     iterations: int = option(20, "iterations before memories are chosen for the first time", low=1)
     memory: float = option(0.15, "share of the last posterior in the channel's word until then", low=-1, below=1)
     legs: int = option(300, "how often memories are chosen anew", low=0)
-    leg_iterations: int = option(30, "iterations between two choices", low=1)
+    leg_iterations: int = option(20, "iterations between two choices", low=1)
     restart: bool = option(False, "whether messages are forgotten at each choice, or only after a solution")
     weights: str = option("fe-nbp", "the name of shipped weights or a file, as `train` writes it")
 

@@ -43,6 +43,9 @@ def _call_of(wanted: Any) -> Any:
 
         def codegen(context, builder, signature, values):
             function_type = context.call_conv.get_function_type(wanted.return_type, wanted.args)
+            missing = builder.icmp_unsigned("==", values[0], values[0].type(0))
+            with cgutils.if_unlikely(builder, missing):  # where a crash would end the whole program
+                context.call_conv.return_user_exc(builder, RuntimeError, ("a kernel was called without its address",))
             pointer = builder.inttoptr(values[0], function_type.as_pointer())
             given = cgutils.unpack_tuple(builder, values[1])
             status, result = context.call_conv.call_function(

@@ -46,7 +46,8 @@ def decode_slowly(decoder: Decoder, network: MemoryNetwork, syndrome: np.ndarray
         if leg:
             unmet = (checks & ((ones @ (posterior < 0)) % 2 != syndrome)[:, None]).sum(axis=0) / degree
             squashed = [side * x / (SOFT + np.abs(x)) for x in (ratio, posterior, prior)]
-            rest = [unmet, 1 / degree, 2 * drawn[:, leg - 1] - 1, np.full(len(ratio), 1 / leg)]
+            draw = 2 * drawn[:, leg - 1] - 1
+            rest = [unmet, draw / leg, draw, np.full(len(ratio), 1 / leg)]
             gamma = network(np.stack([*squashed, *rest], axis=-1))
             prior = ratio + gamma * (posterior - ratio)
         for _ in range(method.leg_iterations if leg else method.iterations):
@@ -86,7 +87,7 @@ def test_the_kernels_do_what_the_definition_says(tmp_path: Path) -> None:
 def test_bits_and_checks_may_change_places(tmp_path: Path) -> None:
     """Without draws, which go with the numbers of bits, nothing depends on these numbers."""
     network = loud_network(2)
-    network.weights[:, FEATURES.index("draw")] = 0.0
+    network.weights[:, [FEATURES.index("draw"), FEATURES.index("early")]] = 0.0
     network.save(tmp_path / "net.json")
     checks, priors = small_code(3)
     rng = np.random.default_rng(2)
