@@ -57,6 +57,7 @@ def test_solve_takes_model_files(command, model: str, grid: FactorGraph) -> None
     assert "was trained for MAR and cannot do MAP" in wrong.err
 
 
+@pytest.mark.slow
 def test_evaluate_compares_model_files_with_solvers(command, model: str) -> None:
     assert command("generate", "ising", "--rows", "3", "--cols", "3", "--count", "2", "-o", "grids").status == 0
     arguments = ("evaluate", "grids", "--task", "MAR", "--solver", model, "--solver", "bp", "--jobs", "2", "-o", "out")

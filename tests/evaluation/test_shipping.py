@@ -60,6 +60,7 @@ def test_a_worker_that_dies_costs_no_row_and_doubles_none(instances: list[Instan
     assert len(set(keys(tmp_path / "there"))) == len(keys(tmp_path / "there"))
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_dies_ends_the_command_and_the_next_goes_on(
     instances: list[Instance], tmp_path: Path, dask: Dask
 ) -> None:
@@ -94,6 +95,7 @@ def test_a_scheduler_that_dies_ends_the_command_and_the_next_goes_on(
     assert len(after) == len(set(after)) == 9
 
 
+@pytest.mark.slow
 def test_ctrl_c_takes_back_what_has_not_begun(tmp_path: Path, dask: Dask) -> None:
     for n in range(8):
         write_graph(ising_grid(8, 8, seed=n), tmp_path / "models" / f"g{n}.uai") if n else (tmp_path / "models").mkdir()

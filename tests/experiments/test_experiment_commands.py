@@ -42,9 +42,7 @@ def test_results_name_the_command_as_one_types_it(monkeypatch) -> None:
     assert provenance()["command"] == "equifactor demo"
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.slow] if n == "transfer" else []) for n in MARGINAL]
-)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n == "ising" else [pytest.mark.slow]) for n in MARGINAL])
 def test_the_quick_form_runs_end_to_end(name: str, tmp_path, capsys) -> None:
     experiment = load_marginal(name)
     rows = [experiment.classical[0].name, "FE-NBP"]

@@ -36,6 +36,7 @@ def test_a_stopped_experiment_goes_on_without_repeating(tmp_path) -> None:
     assert time.perf_counter() - start < 1.0
 
 
+@pytest.mark.slow
 def test_runs_side_by_side_give_the_rows_in_order(tmp_path) -> None:
     experiment, store = load_marginal("asymmetric").selected("BP,BP damped 0.5").quick(), RunStore(tmp_path)
     runs = list(final_runs(experiment, store))
@@ -45,6 +46,7 @@ def test_runs_side_by_side_give_the_rows_in_order(tmp_path) -> None:
     assert run_all(runs, store, Effort()) == (rows, [])
 
 
+@pytest.mark.slow
 def test_runs_on_a_cluster_give_the_rows_of_one_machine(dask: Dask, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path.cwd()), os.environ.get("PYTHONPATH", "")]))
     experiment, store = load_marginal("asymmetric").selected("BP,BP damped 0.5").quick(), RunStore(tmp_path / "there")
@@ -119,6 +121,7 @@ def test_a_rate_that_fails_only_loses(tmp_path, monkeypatch) -> None:
     assert "inf" in tuning_table([row])
 
 
+@pytest.mark.slow
 def test_networks_of_another_experiment_are_judged_anew_when_they_change(tmp_path) -> None:
     experiment = replace(load_marginal("ising").selected("FE-NBP", "50").quick(), tuning=None)
     ising, other = RunStore(tmp_path / "ising"), RunStore(tmp_path / "other")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from experiments import weights_judge
 from experiments.experiment_commands import main
 from experiments.network_files import shipped_folder
@@ -27,6 +29,7 @@ def test_families_of_a_small_error_weigh_more() -> None:
     assert weights[0] == weights[1] > weights[2] == weights[3]
 
 
+@pytest.mark.slow
 def test_weights_are_judged_once_and_anew_when_they_change(tmp_path: Path, monkeypatch, capsys) -> None:
     config = weights_config()
     small = {"tiny": "ising(3x3, n=3)"}

@@ -132,7 +132,7 @@ def test_brute_force_and_the_torch_engine_take_every_kind():
         np.testing.assert_allclose(found.marginals.values, exact.marginals.values, atol=1e-5)
 
 
-@pytest.mark.parametrize("arity", [1000, 100_000])
+@pytest.mark.parametrize("arity", [1000, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_long_parities_and_clauses(arity):
     rng = np.random.default_rng(0)
     unary = [([i], np.array([0.0, v])) for i, v in enumerate(rng.normal(size=arity).tolist())]

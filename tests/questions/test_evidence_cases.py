@@ -19,7 +19,7 @@ CASES: list[tuple[list[str] | int, Any, int | str]] = [
     (["TRUE", "FALSE"], np.True_, "has no state True; its states are TRUE, FALSE"),
     (["TRUE", "FALSE"], 1, "can be read as a name or as a place counted from 0; its states are TRUE, FALSE"),
     (["TRUE", "FALSE"], np.int64(0), "can be read as a name or as a place"),
-    (["TRUE", "FALSE"], "true", "has no state 'true'; its states are TRUE, FALSE"),
+    (["TRUE", "FALSE"], "true", "has no state 'true'; did you mean TRUE. its states are TRUE, FALSE"),
     (["True", "False"], True, 0),
     (["True", "False"], np.False_, 1),
     (["True", "False"], 1, "can be read as a name or as a place"),

@@ -117,7 +117,7 @@ def test_a_variable_called_like_a_column() -> None:
 def test_frames_without_pandas_are_one_sentence(result: ef.Result, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     for call in (result.to_frame, result.joint("rain").to_frame, result.mutual_information("rain").to_frame):
-        with pytest.raises(OptionError, match=r"to_frame needs the package pandas, .*: pip install pandas"):
+        with pytest.raises(OptionError, match=r"to_frame needs pandas: pip install"):
             call()
     with pytest.raises(SolveError, match="this PR result has neither marginals nor an assignment"):
         ef.solve(result.graph, "PR", "exact").to_frame()

@@ -176,6 +176,7 @@ def large_graph(seed: int, num_vars: int = 15, arity: int = 13) -> FactorGraph:
     return FactorGraph([2] * num_vars, factors, log=True)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10**6))
 def test_large_factors_are_compared(seed: int) -> None:
     graph = large_graph(seed)

@@ -52,6 +52,7 @@ def ended(run: subprocess.Popen[str], seconds: float = 120.0) -> tuple[int, str,
     return run.returncode, out, err
 
 
+@pytest.mark.slow
 def test_two_processes_train_what_one_does_also_across_ctrl_c(tmp_path: Path) -> None:
     run = torchrun(tmp_path, "fe-nbp")
     log = tmp_path / "two.jsonl"

@@ -83,6 +83,7 @@ def test_a_cache_that_cannot_be_written_is_no_error(tmp_path, monkeypatch) -> No
     np.testing.assert_allclose(answer, solve(graph, "MAR", "brute").marginals.values, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_targets_from_a_cluster_are_those_of_one_machine(dask: Dask, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(targets, "_AT_ONCE", 3)

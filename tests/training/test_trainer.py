@@ -51,6 +51,7 @@ def test_every_kind_learns_and_every_layer_moves(kind: str, task: str, tmp_path)
     assert not still
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bits_and_another_seed_others() -> None:
     first, again = (train("fe-net", DATA, vary_steps=True, losses_at=2, **SMALL) for _ in range(2))
     assert same(first.network, again.network)

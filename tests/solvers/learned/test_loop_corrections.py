@@ -38,6 +38,7 @@ def test_one_short_loop_is_solved_exactly(length: int, card: list[int], zeros: b
     assert np.abs(bp.values - exact.values).max() > 1e-5  # which is not by chance
 
 
+@pytest.mark.slow
 def test_one_short_loop_has_the_right_max_marginals() -> None:
     wrong = 0
     for seed in range(60):
@@ -115,6 +116,7 @@ def test_loops_are_searched_once_for_all_potentials() -> None:
     torch.testing.assert_close(2 * first.tables, second.tables)
 
 
+@pytest.mark.slow
 def test_gradients_reach_potentials_through_the_corrections() -> None:
     flat = compile(ising_grid(2, 3, seed=2)).to()
     network = build("fe-net", {"channels": 4, "tables": 2, "hidden": 8, "steps": 4}, seed=0).double()

@@ -117,6 +117,7 @@ def test_messages_are_in_flat_order() -> None:
     np.testing.assert_allclose(total[:, 1] - total[:, 0], np.log(p[:, 1] / p[:, 0]), atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [Parity(), Parity(odd=True), Clause(), Clause(weight=1.0)])
 def test_very_large_factors(factor: Parity | Clause) -> None:
     arity = 100_000

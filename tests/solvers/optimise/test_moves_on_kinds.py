@@ -130,6 +130,7 @@ def test_keys_of_wide_sparse_tables() -> None:
         check_score(graph, walker)
 
 
+@pytest.mark.slow
 def test_smoothness_without_tables() -> None:
     """Labels of vision: a chain of 40 states, native against the same graph as tables."""
     rng = np.random.default_rng(1)
