@@ -1,5 +1,6 @@
 """Settings shared by all tests."""
 
+import signal
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +14,10 @@ from jaxtyping import install_import_hook
 # The same examples on every machine and no time limit per example: a slow machine must not turn tests red.
 settings.register_profile("equifactor", max_examples=40, deadline=None, derandomize=True, database=None)
 settings.load_profile("equifactor")
+
+# A shell starts what runs in its background with Ctrl-C switched off, and tests of Ctrl-C would wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Shapes of tensors are checked while the tests run, and only then, in every module that states some. Modules of Numba
 # kernels state none: the check would wrap their compiled functions.

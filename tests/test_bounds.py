@@ -128,6 +128,7 @@ def test_bounds_hold() -> None:
     assert check(80, seed=1) >= 80 * 17
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["bp(engine=torch, iterations=10)", "fe-nbp", "fe-nbp(tighten=5)"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_bounds_of_tensors_are_on_the_model_that_was_given(solver: str, dtype: Literal["float32", "float64"]) -> None:

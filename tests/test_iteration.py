@@ -58,6 +58,7 @@ def test_members_get_what_they_get_alone(solver: str, task: str) -> None:
     _check(LARGER, task, solver)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["MAR", "MAP"])
 @pytest.mark.parametrize("solver", ["bp", "bp(engine=torch, iterations=40)", "fe-nbp(iterations=20)"])
 def test_members_of_any_kind_get_what_they_get_alone(solver: str, task: str) -> None:

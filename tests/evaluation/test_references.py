@@ -18,6 +18,7 @@ from equifactor.io import write_graph
 from equifactor.result import Task
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["MAR", "PR", "MAP"])
 def test_scores_against_computed_answers_are_those_against_files(
     instances: list[Instance], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str
@@ -46,6 +47,7 @@ def test_a_computed_answer_follows_the_content_of_the_model(instances: list[Inst
     assert second["reference_value"] == pytest.approx(instances[1].log_z)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reference", "reason"),
     [("bp(iterations=1, tolerance=0)", "iteration-limit"), ("exact(memory_limit=0)", "too-large")],

@@ -20,6 +20,7 @@ from experiments.run_store import Row, RunStore
 from experiments.runner import Effort, finished_row, run_all
 
 
+@pytest.mark.slow
 def test_a_stopped_experiment_goes_on_without_repeating(tmp_path) -> None:
     experiment, store = load_marginal("asymmetric").selected("BP,FE-NBP").quick(), RunStore(tmp_path)
     assert [run.line.name for run in final_runs(experiment, store)] == ["BP"]  # the network waits for its tuning

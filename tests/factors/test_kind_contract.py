@@ -118,7 +118,10 @@ def test_the_graphs_are_what_they_say() -> None:
 
 
 # Their kernels for factors that are no tables take two minutes to compile.
-_COMPILED_LONG = ("meanfield", "mplp", "srmp", "trw", "blocks", "regions")
+_COMPILED_LONG = (
+    "meanfield", "mplp", "srmp", "trw", "blocks", "regions", "beam", "best-first", "local-search", "gibbs", "loop-bp",
+    "mini-buckets", "conditioning", "bpnn(untrained)", "fgnn(untrained)", "ggnn(untrained)", "nebp(untrained)",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,7 @@ def test_long_codes_have_no_four_cycles(size: tuple[int, int]) -> None:
     assert four_cycles(LdpcCode.random(*size, seed=1)) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("per_check", [6, 30])
 def test_a_million_bits_take_seconds(per_check: int) -> None:
     n = 1_000_000

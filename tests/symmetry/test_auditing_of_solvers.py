@@ -35,6 +35,7 @@ def test_claims_hold(spec: str) -> None:
     check(spec, SHOWN, "float64", trials=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", [case for case in CASES if "=" not in case.values[0]])
 def test_claims_hold_in_float32(spec: str) -> None:
     check(spec, ("tree", "ragged cardinalities", "hard zeros"), "float32", trials=1)

@@ -77,6 +77,7 @@ def test_two_processes_train_what_one_does_also_across_ctrl_c(tmp_path: Path) ->
         assert two[name].numpy() == pytest.approx(weight.numpy(), abs=1e-4), name
 
 
+@pytest.mark.slow
 def test_a_process_that_fails_ends_the_others(tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text(
         "import os\nimport equifactor as ef\n"

@@ -10,6 +10,8 @@ from equifactor.solver import SolveContext
 from equifactor.solvers.auto.native_search import native_best
 from equifactor.solvers.auto.table_forms import completed, table_forms
 
+pytestmark = pytest.mark.slow  # kernels on kinds take long to compile
+
 RNG = np.random.default_rng(0)
 
 
@@ -44,6 +46,7 @@ def test_a_batch_is_planned_once_and_answers_are_over_the_originals() -> None:
         assert got.answered
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["MAR", pytest.param("PR", marks=pytest.mark.slow)])
 def test_messages_through_the_factors_as_they_are_come_first(task: str) -> None:
     got = solve(WIDE, task, "auto(memory_limit=0, seconds=1)")

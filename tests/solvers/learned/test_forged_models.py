@@ -181,6 +181,7 @@ def test_every_field_of_the_header(refused: Callable[..., None]) -> None:
     refused(file.with_header(json.dumps(file.header).encode().replace(b"kind", b"k\xffnd")), *MODEL)
 
 
+@pytest.mark.slow
 def test_wherever_a_model_file_is_named(refused: Callable[..., None]) -> None:
     file = Forged(WEIGHTS / "fe-nbp-mar.safetensors")
     train = ("train", "fe-nbp", "--data", "ising(3x3, n=4)", "-o", "new.safetensors", "--epochs", "1")
@@ -194,6 +195,7 @@ def test_wherever_a_model_file_is_named(refused: Callable[..., None]) -> None:
             refused(file.with_card(card), *args, statuses=(0, 2, 3))  # 2: it is right, but of another task or size
 
 
+@pytest.mark.slow
 def test_forged_checkpoints(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -35,6 +35,8 @@ from equifactor.symmetry import audit
 from equifactor.symmetry.auditing import Trials
 from tests.factors.random_factors import as_tables, random_factor, random_mixture
 
+pytestmark = pytest.mark.slow  # kernels on kinds take long to compile
+
 gradients = pytest.mark.parametrize("gradient", ["unrolled", "implicit"])
 
 

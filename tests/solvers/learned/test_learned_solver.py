@@ -47,6 +47,7 @@ def test_untrained_keeps_the_contract(spec: str, graph_name: str, oracle) -> Non
         check_contract(spec, task, GRAPHS[graph_name], oracle[graph_name, task])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["fe-nbp", "fe-net", "fe-gnn"])
 def test_random_weights_keep_the_contract(kind: str, oracle, tmp_path: Path, write_model) -> None:
     for task in (Task.MAR, Task.MAP):

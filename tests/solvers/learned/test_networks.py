@@ -149,6 +149,7 @@ def test_settling_changes_nothing_in_the_first_t_steps(kind: str, settings: dict
     assert (beliefs(settled, graphs, steps=6) - beliefs(free, graphs, steps=6)).abs().max() > 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["fe-nbp", "fe-net"])
 @semirings
 def test_settling_comes_to_rest_where_bp_runs_in_circles(kind: str, semiring: str) -> None:
@@ -225,6 +226,7 @@ def test_zeros_stay_and_bounds_hold(kind, settings, graphs, semiring) -> None:
     assert beliefs(network, unary, semiring)[0] == 0.0
 
 
+@pytest.mark.slow
 @every
 def test_every_parameter_learns_and_no_gradient_is_nan(kind, settings, graphs) -> None:
     network = build(kind, settings, seed=0).double()

@@ -157,6 +157,7 @@ def test_offer_takes_better_assignments_only() -> None:
     assert np.array_equal(search.best, best.assignment)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "graph",
     [dense_pairs(22, 3), noisy_or(40, 30, 0), noisy_or(60, 40, 0), ising_grid(12, 12, seed=2)],

@@ -17,6 +17,7 @@ SPECS = ["mplp", "srmp", "srmp(cycles=true)"]
 DATA = os.environ.get("EQUIFACTOR_DATA")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", [*SPECS, "srmp(iterations=2)"])
 @pytest.mark.parametrize("zeros", [0.0, 0.2, 0.45])
 def test_bounds_hold_and_proofs_are_right(spec: str, zeros: float) -> None:

@@ -22,6 +22,8 @@ from equifactor.solvers.optimise.walker import Walker
 sys.path.append(str(Path(__file__).parents[2] / "factors"))
 from random_factors import random_mixture, scores_from_tables
 
+pytestmark = pytest.mark.slow  # kernels on kinds take long to compile
+
 
 def mixtures(seeds: range) -> list[FactorGraph]:
     graphs = [random_mixture(np.random.default_rng(seed)) for seed in seeds]
