@@ -151,7 +151,7 @@ def test_all_batches_get_a_share_of_the_time() -> None:
     results = solve(CLIMBS, "PR", Climber(most=0.0, seconds=0.003), time_limit=0.5)
     assert {result.status for result in results} == {Status.CONVERGED, Status.TIME_LIMIT}
     assert all(result.iterations > 0 for result in results)
-    assert min(r.iterations for r in results if r.status is Status.TIME_LIMIT) > 10
+    assert min(r.iterations for r in results if r.status is Status.TIME_LIMIT) > 3
 
 
 def test_ctrl_c_stops_all_batches() -> None:
