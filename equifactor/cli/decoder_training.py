@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from equifactor.errors import OptionError
@@ -32,6 +33,8 @@ def train_decoder(kind: str, data: list[str], out: str, own: dict[str, Any], set
         raise OptionError(
             f"only fe-nbp can be trained to decode, not {kind}: `equifactor train fe-nbp --task DECODE ..`"
         )
+    if not Path(out).resolve().parent.is_dir() or Path(out).is_dir():  # said now, not after the training
+        raise OptionError(f"{out}: weights cannot be written there; give a file in a folder that exists")
     usual = {f.name: f.default for f in dataclasses.fields(TrainingSettings)}
     for name, value in settings.items():
         if name not in _USED and value != usual[name]:

@@ -151,3 +151,11 @@ def test_weights_come_back_and_missing_ones_are_named(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "net.json").read_text())["card"] == {}
     with pytest.raises(OptionError, match=r"shipped: fe-nbp"):
         Decoder([[1, 1]], 0.1, method="fe-nbp(weights=nowhere.json)")
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_the_training(tmp_path: Path) -> None:
+    from equifactor.cli.decoder_training import train_decoder
+
+    for out in (tmp_path / "none" / "net.json", tmp_path):
+        with pytest.raises(OptionError, match="weights cannot be written there"):
+            train_decoder("fe-nbp", ["no-such-code"], str(out), {}, {})
