@@ -55,7 +55,9 @@ class LocalFleet:
                     busy[self.executor.submit(work, item)] = item
                 if not busy:
                     return
-                for future in wait(busy, return_when=FIRST_COMPLETED)[0]:
+                wait(busy, return_when=FIRST_COMPLETED)
+                # Those that are finished by now come in the order in which they were handed out.
+                for future in [future for future in busy if future.done()]:
                     yield busy.pop(future), future.result
         finally:
             for future in busy:
