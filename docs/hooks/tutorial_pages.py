@@ -11,7 +11,8 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-ORDER = ("first-model", "bayesian-network", "decoding", "train-your-own-solver", "crf-layer", "write-a-solver")
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tools.run_tutorials import NAMES, build
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -27,9 +28,6 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     root, found = Path(config.config_file_path).parent, notebooks(config)
     folder = root / "build" / "tutorials"
     if found:
-        sys.path.insert(0, str(root))
-        from tools.run_tutorials import build
-
         build([path.stem for path in found], folder)
     for path in found:
         page = (folder / f"{path.stem}.md").read_text(encoding="utf-8")
@@ -53,7 +51,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 def notebooks(config: MkDocsConfig) -> list[Path]:
     """The notebooks there are, in the order in which they should be read."""
     found = {path.stem: path for path in Path(config.docs_dir, "tutorials").glob("*.ipynb")}
-    return [found[name] for name in sorted(found, key=lambda n: (ORDER.index(n) if n in ORDER else len(ORDER), n))]
+    return [found[name] for name in sorted(found, key=lambda n: (NAMES.index(n) if n in NAMES else len(NAMES), n))]
 
 
 def _first_cell(path: Path) -> str:

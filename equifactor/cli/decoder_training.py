@@ -50,6 +50,7 @@ def train_decoder(kind: str, data: list[str], out: str, own: dict[str, Any], set
         MemoryTraining(seed=settings["seed"], **own),
         device=settings["device"], time_limit=settings["time_limit"], progress=True,
     )  # fmt: skip
+    network.card["codes"] = [Path(text).name for text in data]
     network.save(out)
     first, best = network.card["validation"][0][1], min(cost for _, cost in network.card["validation"])
     print(f"{out}: validation cost {first:.4g} untrained, {best:.4g} now; use it by --method fe-nbp(weights={out})")

@@ -223,7 +223,7 @@ class GpuEngine:
         )  # fmt: skip
         kernels.judge[by_lane](
             s.event, s.weight, s.best_weight, s.found, s.leg, s.iteration, s.keep, s.finished, s.action,
-            m.legs, m.solutions, RESTART=m.restart, BLOCK=block,
+            m.legs, m.solutions, RESTART=m.restart, TRUST_FIRST=m.trust_first, BLOCK=block,
         )  # fmt: skip
         kernels.apply[tiles](
             s.action, s.decided, s.best, s.before, s.prior, s.ratio, e.tilt, s.gamma if own else e.table, e.table,

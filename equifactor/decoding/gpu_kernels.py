@@ -147,7 +147,7 @@ def weigh(
 @triton.jit
 def judge(
     event, weight, best_weight, found, leg, iteration, keep, finished, action, legs, solutions,
-    RESTART: tl.constexpr, BLOCK: tl.constexpr,
+    RESTART: tl.constexpr, TRUST_FIRST: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Whether what a leg has found is kept, and whether the shot begins another leg or is finished."""
     lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -158,6 +158,8 @@ def judge(
     better = over & ((before == 0) | (met & (weighed < tl.load(best_weight + lanes))))
     now = before + met.to(tl.int32)
     done = over & ((now >= solutions) | (own >= legs))
+    if TRUST_FIRST:
+        done = done | (met & (own == 0))
     again = over & (done == 0)
     tl.store(best_weight + lanes, weighed, mask=better)
     tl.store(found + lanes, now)

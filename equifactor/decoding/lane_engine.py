@@ -40,7 +40,7 @@ class LaneEngine:
         # Every number of one type: an integer where a float was would compile everything again.
         self.strategy = Strategy(
             method.rule == "sum-product", method.schedule == "serial", float(method.scale),
-            method.iterations, method.leg_iterations, method.legs, method.solutions, method.restart,
+            method.iterations, method.leg_iterations, method.legs, method.solutions, method.restart, method.trust_first,
             float(method.memory), float(method.low), float(method.high), method.seed,
         )  # fmt: skip
         bits, longest = problem.num_bits, int(np.diff(problem.check_ptr).max(initial=0))

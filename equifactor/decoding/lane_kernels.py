@@ -50,6 +50,7 @@ class Strategy(NamedTuple):
     legs: int
     solutions: int
     restart: bool
+    trust_first: bool
     memory: float
     low: float
     high: float
@@ -233,7 +234,8 @@ def _next_leg(checks, strategy, state, place, lane, has_met):
             for v in range(len(state.decided)):
                 put(state.best, v, (get(state.best, v) & ~bit) | (get(state.decided, v) & bit))
     counter[SOLUTIONS, lane] += has_met
-    if counter[SOLUTIONS, lane] >= strategy.solutions or counter[LEG, lane] >= strategy.legs:
+    enough = 1 if strategy.trust_first and counter[LEG, lane] == 0 else strategy.solutions
+    if counter[SOLUTIONS, lane] >= enough or counter[LEG, lane] >= strategy.legs:
         return False
     counter[LEG, lane] += 1
     counter[ITERATION, lane] = 0

@@ -34,6 +34,7 @@ class DecodingMethod:
     leg_iterations: int = option(60, "the largest number of iterations of such a leg", low=1)
     solutions: int = option(1, "legs that meet the syndrome before the lightest of them is taken", low=1)
     restart: bool = option(True, "whether every leg forgets all messages, or only one after a solution")
+    trust_first: bool = option(False, "whether a shot that the first leg settles is done, whatever `solutions` says")
     low: float = option(-0.24, "the smallest memory of a leg", low=-1, below=1)
     high: float = option(0.66, "the largest memory of a leg", low=-1, below=1)
     osd: Osd = option("none", "ordered statistics for shots that have not converged: none, 0, or cs (pairs)")
@@ -94,14 +95,16 @@ class RelayDecoding(DecodingMethod):
 
 @dataclass(frozen=True, kw_only=True)
 class FENBPDecoding(DecodingMethod):
-    """FE-NBP: one run of min-sum in which a trained network chooses the memory of every bit, and now and then anew."""
+    """FE-NBP: min-sum in which a trained network chooses the memory of every bit, and now and then anew."""
 
     name = "fe-nbp"
-    iterations: int = option(20, "iterations before memories are chosen for the first time", low=1)
+    iterations: int = option(80, "iterations before memories are chosen for the first time", low=1)
     memory: float = option(0.15, "share of the last posterior in the channel's word until then", low=-1, below=1)
     legs: int = option(300, "how often memories are chosen anew", low=0)
     leg_iterations: int = option(20, "iterations between two choices", low=1)
+    solutions: int = option(5, "legs that meet the syndrome before the lightest of them is taken", low=1)
     restart: bool = option(False, "whether messages are forgotten at each choice, or only after a solution")
+    trust_first: bool = option(True, "whether a shot that the first leg settles is done, whatever `solutions` says")
     weights: str = option("fe-nbp", "the name of shipped weights or a file, as `train` writes it")
 
     def weights_of_networks(self) -> NDArray[np.float32]:

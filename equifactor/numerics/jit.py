@@ -16,6 +16,7 @@ import numba
 from numba.core import event
 
 from equifactor.clock import Pause
+from equifactor.numerics.compile_lock import compile_alone
 
 # What loops over floating-point numbers need in order to vectorise: fused multiply-adds, division without Python's
 # test for zero, minima and maxima without NaN (no kernel makes one). Sums keep their order: results are repeatable.
@@ -71,6 +72,7 @@ def _compiled(function: Callable[..., Any], options: dict[str, Any]) -> Callable
     compiled: Callable[..., Any]
     try:
         compiled = numba.njit(**options, cache=True, nogil=True)(function)
+        compile_alone(compiled)
     except RuntimeError:  # neither the package nor the user's cache folder can be written
         compiled = numba.njit(**options, nogil=True)(function)
     return compiled

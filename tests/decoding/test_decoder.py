@@ -88,6 +88,24 @@ def test_a_shot_does_not_depend_on_the_others() -> None:
     assert (other.iterations != whole.iterations).any()
 
 
+def test_only_shots_that_the_first_leg_leaves_open_are_decoded_again() -> None:
+    H, p, L = random_code(5, 12, 30)
+    shots, _ = draw(H, p, 300, seed=5)
+    first, whole, short = (
+        Decoder(H, p, L, method=method).decode(shots, corrections=True)
+        for method in (
+            "memory(iterations=4)",
+            "relay(iterations=4, legs=10, solutions=3)",
+            "relay(iterations=4, legs=10, solutions=3, trust_first=true)",
+        )
+    )
+    settled = first.converged
+    assert 0.1 < settled.mean() < 0.95
+    np.testing.assert_array_equal(short.corrections, np.where(settled[:, None], first.corrections, whole.corrections))
+    np.testing.assert_array_equal(short.iterations, np.where(settled, first.iterations, whole.iterations))
+    assert (whole.iterations > short.iterations).sum() > 10
+
+
 def test_codes_of_nothing() -> None:
     for H, shots, met in (([[0, 0]], [[0], [1]], [True, False]), (np.zeros((0, 2), int), np.zeros((2, 0)), [True] * 2)):
         for method in ("relay", "bp-osd"):

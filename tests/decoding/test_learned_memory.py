@@ -69,7 +69,8 @@ def test_the_kernels_do_what_the_definition_says(tmp_path: Path) -> None:
     network = loud_network()
     network.save(tmp_path / "net.json")
     checks, priors = small_code()
-    settings = {"iterations": 3, "legs": 4, "leg_iterations": 4, "weights": str(tmp_path / "net.json")}
+    weights = str(tmp_path / "net.json")
+    settings = {"iterations": 3, "legs": 4, "leg_iterations": 4, "solutions": 1, "weights": weights}
     decoder = Decoder(checks, priors, method="fe-nbp", **settings)
     shots = (np.random.default_rng(1).random((60, 24)) < priors) @ checks.T % 2 == 1
     found = decoder.decode(shots, corrections=True)
@@ -96,7 +97,10 @@ def test_bits_and_checks_may_change_places(tmp_path: Path) -> None:
     answers = []
     for matrix, p, seen in ((checks, priors, shots), (checks[rows][:, columns], priors[columns], shots[:, rows])):
         decoder = Decoder(
-            matrix, p, method="fe-nbp(iterations=3, legs=2, leg_iterations=4)", weights=str(tmp_path / "net.json")
+            matrix,
+            p,
+            method="fe-nbp(iterations=3, legs=2, leg_iterations=4, solutions=1)",
+            weights=str(tmp_path / "net.json"),
         )
         tilt = np.ones(decoder.problem.num_bits, np.float32)
         decoder.engine.checks = decoder.engine.checks._replace(tilt=tilt)
@@ -111,7 +115,7 @@ def test_bits_and_checks_may_change_places(tmp_path: Path) -> None:
 def test_a_run_without_restarts_converges_more_often_than_plain_min_sum() -> None:
     model = bicycle_code("bb72", 0.06)
     plain = Decoder(model, method="min-sum(iterations=200)").logical_error_rate(400, seed=1)
-    learned = Decoder(model, method="fe-nbp(legs=9)").logical_error_rate(400, seed=1)
+    learned = Decoder(model, method="fe-nbp(iterations=20, legs=9, solutions=1)").logical_error_rate(400, seed=1)
     assert learned.result.converged.mean() > plain.result.converged.mean()
 
 
