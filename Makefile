@@ -18,7 +18,7 @@ BENCHMARKS := $(filter-out _% compare,$(patsubst benchmarks/%.py,%,$(wildcard be
 PYTEST := OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow lint format bench docs wheel-test wheel-check clean
+.PHONY: help install install-docs demo test test-slow lint format bench docs wheel-test wheel-check clean
 
 help:
 	@sed -n '2,3s/^# *//p' Makefile
@@ -56,6 +56,8 @@ bench: $(STAMP)
 $(DOCS_STAMP): $(STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]" -c constraints.txt
 	@touch $@
+
+install-docs: $(DOCS_STAMP)
 
 # Warnings are errors; site/index.html can be opened from disk.
 docs: $(DOCS_STAMP)

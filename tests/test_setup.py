@@ -35,11 +35,14 @@ def test_constraints_name_no_host_and_no_local_build() -> None:
     assert "+" not in text
 
 
-def test_ci_checks_style_and_then_runs_the_tests() -> None:
+def test_ci_checks_style_builds_site_and_wheel_and_then_runs_the_tests() -> None:
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)
-    assert script.read_text().startswith("#!/usr/bin/env bash\nset -euo pipefail\n")
-    assert script.read_text().endswith("\nmake lint\nmake test\n")
+    text = script.read_text()
+    assert text.startswith("#!/usr/bin/env bash\nset -euo pipefail\n")
+    for step in ("make docs ", "make lint\n", "make wheel-check\n"):
+        assert f"\n{step}" in text
+    assert text.endswith("\nmake test\n")
 
 
 def test_the_installed_package_is_tried_by_a_script() -> None:
