@@ -151,6 +151,10 @@ class LearnedRun:
         """A short hash of everything that decides the result, the number of gradient steps aside: the row tells it."""
         return settings_hash(self.experiment, self.line, training=_words(self.experiment), seed=self.seed, lr=self.lr)
 
+    def weights(self, folder: Path) -> Path:
+        """The model file."""
+        return folder / "models" / f"{self.key}.safetensors"
+
     def made(self, row: Row, folder: Path) -> bool:
         """Whether a row was made with these settings."""
         return bool(row["configuration"] == self.configuration)
@@ -159,7 +163,7 @@ class LearnedRun:
         """Train, or take the model file of a run whose time was over; then judge."""
         from equifactor.solvers.learned.model_files import load_model
 
-        path = folder / "models" / f"{self.key}.safetensors"
+        path = self.weights(folder)
         about = path.with_suffix(".json")
         trained: Row = json.loads(about.read_text(encoding="utf-8")) if about.is_file() and path.is_file() else {}
         if trained.get("configuration") != self.configuration:

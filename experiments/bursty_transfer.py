@@ -34,7 +34,7 @@ class TransferRun:
 
     def made(self, row: Row, folder: Path) -> bool:
         """Whether a row was made with these settings, and with the present model file where there is one."""
-        path = folder / "models" / f"{self.trained.key}.safetensors"
+        path = self.trained.weights(folder)
         same = not path.is_file() or row["weights"] == file_hash(path)
         return bool(same and row["configuration"] == self.configuration)
 
@@ -42,7 +42,7 @@ class TransferRun:
         """Judge the model file that the training left."""
         from equifactor.solvers.learned.model_files import load_model
 
-        path = folder / "models" / f"{self.trained.key}.safetensors"
+        path = self.trained.weights(folder)
         network, _ = load_model(path)
         there = dataclasses.replace(self.trained, experiment=self.experiment.on(self.other))
         return {
@@ -58,6 +58,6 @@ def other_runs(experiment: BurstyExperiment, store: RunStore) -> Iterator[Decode
         yield from decoder_runs(experiment.on(other))
         for run in network_runs(experiment, store):
             transfer = TransferRun(experiment, other, run)
-            kept = (store.folder / "models" / f"{run.key}.safetensors").is_file() or store.get(transfer.key) is not None
+            kept = run.weights(store.folder).is_file() or store.get(transfer.key) is not None
             if kept and finished_row(run, store) is not None:
                 yield transfer

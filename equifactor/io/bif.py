@@ -83,13 +83,7 @@ def _read_variable(tokens: TokenStream, network: NetworkBuilder) -> None:
 
 
 def _read_probability(tokens: TokenStream, network: NetworkBuilder) -> None:
-    tokens.expect("(")
-    child, place = tokens.name("the name of a variable"), tokens.at - 1
-    parents = []
-    if tokens.skip("|"):
-        parents = tokens.names_until(")", "a parent")
-    else:
-        tokens.expect(")")
+    child, parents, place = tokens.child_and_parents("the name of a variable")
     line = tokens.later(place)
     shape = network.shape(child, parents, line)
     table = np.full(shape, np.nan)

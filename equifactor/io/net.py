@@ -83,13 +83,7 @@ def _read_node(tokens: TokenStream, network: NetworkBuilder, own_names: dict[str
 
 
 def _read_potential(tokens: TokenStream, network: NetworkBuilder, own_names: dict[str, str]) -> None:
-    tokens.expect("(")
-    child, place = tokens.name("the name of a node"), tokens.at - 1
-    parents = []
-    if tokens.skip("|"):
-        parents = tokens.names_until(")", "a parent")
-    else:
-        tokens.expect(")")  # also where the potential is one of several nodes
+    child, parents, place = tokens.child_and_parents("the name of a node")
     child, parents = own_names.get(child, child), [own_names.get(p, p) for p in parents]
     line = tokens.later(place)
     shape = network.shape(child, parents, line)

@@ -99,6 +99,15 @@ class TokenStream:
             self.skip(",")
         return found
 
+    def child_and_parents(self, expected: str) -> tuple[str, list[str], int]:
+        """The names in `(child | parents)` or `(child)`, and the place of the child; several children are an error."""
+        self.expect("(")
+        child, place = self.name(expected), self.at - 1
+        if self.skip("|"):
+            return child, self.names_until(")", "a parent"), place
+        self.expect(")")
+        return child, [], place
+
     def skip_past(self, end: str) -> None:
         """Go past the next `end`."""
         try:

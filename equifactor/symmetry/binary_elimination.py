@@ -32,14 +32,8 @@ def dependencies(masks: Sequence[int]) -> list[int]:
     known: dict[int, tuple[int, int]] = {}  # by their highest bit: sums of rows, and which rows
     found = []
     for n, mask in enumerate(masks):
-        rows = 1 << n
-        while mask:
-            top = mask.bit_length()
-            if top not in known:
-                known[top] = (mask, rows)
-                break
-            mask, rows = mask ^ known[top][0], rows ^ known[top][1]
-        else:
+        rows = _enter(known, mask, 1 << n)
+        if rows is not None:
             found.append(rows)
     return found
 
@@ -50,23 +44,27 @@ def solve_rows(masks: Sequence[int], wanted: BoolArray) -> tuple[int, bool]:
     Returns the columns as bits, and whether all rows have what was wanted. Rows that do not depend on earlier ones
     always have it.
     """
-    known: dict[int, tuple[int, bool]] = {}
+    known: dict[int, tuple[int, int]] = {}  # by their highest bit: sums of rows, and whether they are to be odd
     all_met = True
-    for mask, odd in zip(masks, wanted.tolist(), strict=True):
-        while mask:
-            top = mask.bit_length()
-            if top not in known:
-                known[top] = (mask, odd)
-                break
-            mask, odd = mask ^ known[top][0], odd ^ known[top][1]
-        else:
-            all_met &= not odd
+    for row, wanted_odd in zip(masks, wanted.tolist(), strict=True):
+        all_met &= not _enter(known, row, wanted_odd)
     columns = 0
     for top in sorted(known):  # what is below the highest bit of a row is settled when its turn comes
         mask, odd = known[top]
         if (mask & columns).bit_count() % 2 != odd:
             columns |= 1 << (top - 1)
     return columns, all_met
+
+
+def _enter(known: dict[int, tuple[int, int]], mask: int, mark: int) -> int | None:
+    """Enter a row, less what is known, under its highest bit; where nothing is left of it, what is left of its mark."""
+    while mask:
+        top = mask.bit_length()
+        if top not in known:
+            known[top] = (mask, mark)
+            return None
+        mask, mark = mask ^ known[top][0], mark ^ known[top][1]
+    return mark
 
 
 def light_sums(basis: Sequence[int], limit: int) -> list[int] | None:

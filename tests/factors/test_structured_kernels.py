@@ -58,51 +58,50 @@ def one_factor(rng, kind):
                 return card, graph
 
 
+def trials(seed, kind, is_max, count):
+    """Random factors with incoming messages: the table, what kernels take first, the messages, and their width."""
+    rng = np.random.default_rng(seed)
+    for trial in range(count):
+        card, graph = one_factor(rng, kind)
+        flat = ef.compile(graph)
+        layout, rows = layout_of(flat), kind_rows_of(flat, is_max)
+        width = (0.3, 1.0, 30.0, 1000.0, 1e4)[trial % 5]
+        factor = layout.factors, layout.slots, flat.log_phi, rows, 0
+        yield graph.log_table(0), factor, incoming(rng, card, width), width
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("is_max", [False, True])
 def test_messages_are_those_of_the_table(kind, is_max):
-    rng = np.random.default_rng(0)
     with np.errstate(divide="ignore"):
-        for trial in range(150):
-            card, graph = one_factor(rng, kind)
-            flat = ef.compile(graph)
-            layout, rows = layout_of(flat), kind_rows_of(flat, is_max)
-            width = (0.3, 1.0, 30.0, 1000.0, 1e4)[trial % 5]
-            q = incoming(rng, card, width)
-            sent, total = table_messages(graph.log_table(0), q, is_max)
+        for table, factor, q, width in trials(0, kind, is_max, 150):
+            sent, total = table_messages(table, q, is_max)
             values = np.concatenate(q)
             out = np.full_like(values, np.nan)
-            args = layout.factors, layout.slots, flat.log_phi, rows, 0, values, out
+            args = *factor, values, out
             structured_messages(*args)
             agree(out, np.concatenate(sent), width)
-            chosen = np.full(len(card), -1)
+            chosen = np.full(len(q), -1)
             agree(structured_reduction(*args, chosen, is_max), total, width)
             if is_max and total > -np.inf:
                 structured_maximum(*args, chosen)
-                score = graph.log_table(0)[tuple(chosen)] + sum(m[x] for m, x in zip(q, chosen, strict=True))
+                score = table[tuple(chosen)] + sum(m[x] for m, x in zip(q, chosen, strict=True))
                 agree(score, total, width)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("is_max", [False, True])
 def test_updates_are_normalised_messages_of_the_table(kind, is_max):
-    rng = np.random.default_rng(1)
     with np.errstate(divide="ignore"):
-        for trial in range(100):
-            card, graph = one_factor(rng, kind)
-            flat = ef.compile(graph)
-            layout, rows = layout_of(flat), kind_rows_of(flat, is_max)
-            width = (0.3, 1.0, 30.0, 1000.0, 1e4)[trial % 5]
-            q = incoming(rng, card, width)
-            sent, _ = table_messages(graph.log_table(0), q, is_max)
+        for table, factor, q, width in trials(1, kind, is_max, 100):
+            sent, _ = table_messages(table, q, is_max)
             scales = [np.max(m) if is_max else np.logaddexp.reduce(m) for m in sent]
             sent = [m - s if s > -np.inf else m for m, s in zip(sent, scales, strict=True)]
             values = np.concatenate(q)
             zeros = np.isneginf(values)
             out = np.full_like(values, np.nan)
             update_structured(
-                layout.factors, layout.slots, flat.log_phi, rows, 0,
-                np.zeros_like(values), np.where(zeros, 0.0, values), zeros.astype(np.int64),
+                *factor, np.zeros_like(values), np.where(zeros, 0.0, values), zeros.astype(np.int64),
                 np.empty_like(values), out, is_max,
             )  # fmt: skip
             agree(out, np.concatenate(sent), width)

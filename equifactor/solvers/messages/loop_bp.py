@@ -22,7 +22,7 @@ from equifactor.solvers.messages.loop_balls import (
     PartLimits,
     run_rounds,
 )
-from equifactor.solvers.regions.agreement import Rounds
+from equifactor.solvers.regions.agreement import Rounds, last_move
 
 if TYPE_CHECKING:
     from equifactor.clock import Clock
@@ -216,16 +216,9 @@ def _estimate(reduced: ReducedGraph, climb: LoopClimb, bp: Estimate, clock: Cloc
     best, stats, said = climb.best(), climb.stats(), ""
     error = climb.error(reduced.graph.structure.state_ptr)
     if error is not None:
-        whole = np.zeros(graph_size := reduced.original.num_vars)
-        whole[np.arange(graph_size) if reduced.variables is None else reduced.variables] = error
-        stats |= {
-            "error_estimate": float(whole.mean()), "max_error_estimate": float(whole.max(initial=0.0)),
-            "error_of_variable": [round(e, 6) for e in whole.tolist()],
-        }  # fmt: skip
-        said = (
-            f"Loops up to {best.length}; the last change of length moved a marginal by "
-            f"{stats['error_estimate']:.2g} on average, {stats['max_error_estimate']:.2g} at most. ln Z is Bethe's."
-        )
+        moves, moved = last_move(reduced, error)
+        stats |= moves
+        said = f"Loops up to {best.length}; the last change of length {moved} ln Z is Bethe's."
     settled = best.found.change <= climb.rounds.tolerance
     return Estimate(
         status=clock.status or (Status.CONVERGED if settled else Status.ITERATION_LIMIT),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from equifactor.solvers.elimination.eliminate import sum_out
 
 if TYPE_CHECKING:
     from equifactor.clock import Clock
+    from equifactor.graph.reduction import ReducedGraph
     from equifactor.solvers.regions.relaxation import Relaxation
     from equifactor.typing import BoolArray, FloatArray
 
@@ -91,3 +92,13 @@ def agree(
         if settled:
             break
     return best
+
+
+def last_move(reduced: ReducedGraph, error: FloatArray) -> tuple[dict[str, Any], str]:
+    """How far the last step moved the marginals of each variable [v]: as stats of the original, and in words."""
+    whole = np.zeros(num_vars := reduced.original.num_vars)
+    whole[np.arange(num_vars) if reduced.variables is None else reduced.variables] = error
+    mean, largest = float(whole.mean()), float(whole.max(initial=0.0))
+    each = [round(e, 6) for e in whole.tolist()]
+    stats = {"error_estimate": mean, "max_error_estimate": largest, "error_of_variable": each}
+    return stats, f"moved a marginal by {mean:.2g} on average, {largest:.2g} at most."

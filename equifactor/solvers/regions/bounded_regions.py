@@ -15,7 +15,7 @@ from equifactor.result import Estimate, Status, Task, impossible
 from equifactor.solver import GraphSolver, SolveContext
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 from equifactor.solvers.elimination.orders import random_state
-from equifactor.solvers.regions.agreement import Rounds
+from equifactor.solvers.regions.agreement import Rounds, last_move
 from equifactor.solvers.regions.climb import Climb, Limits
 
 if TYPE_CHECKING:
@@ -96,16 +96,9 @@ def _estimate(reduced: ReducedGraph, climb: Climb, task: Task, context: SolveCon
     }  # fmt: skip
     said = ""
     if not exact and error is not None:
-        whole = np.zeros(graph_size := reduced.original.num_vars)
-        whole[np.arange(graph_size) if reduced.variables is None else reduced.variables] = error
-        stats |= {
-            "error_estimate": float(whole.mean()), "max_error_estimate": float(whole.max(initial=0.0)),
-            "error_of_variable": [round(e, 6) for e in whole.tolist()],
-        }  # fmt: skip
-        said = (
-            f"The last change of bound or splitting moved a marginal by {stats['error_estimate']:.2g} on average, "
-            f"{stats['max_error_estimate']:.2g} at most."
-        )
+        moves, moved = last_move(reduced, error)
+        stats |= moves
+        said = f"The last change of bound or splitting {moved}"
     return Estimate(
         status=status,
         message=said,
