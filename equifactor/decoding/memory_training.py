@@ -48,7 +48,7 @@ class MemoryTraining:
     shots: int = option(2048, "shots of each step that the first leg leaves open", low=1)
     spread: float = option(0.05, "how far the networks of a pair are from the present one", low=0.0)
     rate: float = option(0.01, "how far the network moves in the first steps", low=0.0)
-    penalty: float = option(1.0, "what a fault costs, against 1 for all iterations", low=0.0)
+    penalty: float = option(1.0, "what a fault costs, against 1 for the most iterations", low=0.0)
     legs: int = option(8, "how often a network chooses in training", low=1)
     validate: int = option(10, "steps between two validations", low=1)
     seed: int = option(0, "of networks and shots", low=0)
@@ -146,14 +146,16 @@ class Judge:
     def costs(self, theta: FloatArray, detectors: BoolArray, flips: BoolArray, weights: FloatArray) -> FloatArray:
         """[P] for networks [P, H+1, F+2] that all decode the same shots.
 
-        It is the iterations after the first leg, as a share of the most there may be, and the penalty for faults. Wrong
-        flips are a fault only where the errors found are heavier than those that happened: a small code misleads any
-        decoder, and one that learns to please it by hurrying would fail on larger ones.
+        It is the logarithm of the iterations after the first leg, as a share of the largest there may be, and the
+        penalty for faults. Of the iterations themselves a few stubborn shots would have nearly all. Wrong flips are a
+        fault only where the errors found are heavier than those that happened: a small code misleads any decoder, and
+        one that learns to please it by hurrying would fail on larger ones.
         """
         many = len(theta)
         self.engine.use_networks(theta.astype(np.float32))
         result = self.decoder.decode(np.repeat(detectors, many, axis=0))
-        spent = (result.iterations - self.method.iterations) / (self.longest - self.method.iterations)
+        first = self.method.iterations
+        spent = np.log1p(result.iterations - first) / np.log1p(self.longest - first)
         heavier = result.weight > np.repeat(weights, many) + _ROUNDING
         fault = ~result.converged | (result.errors(np.repeat(flips, many, axis=0)) & heavier)
         return np.asarray((spent + self.settings.penalty * fault).reshape(-1, many).mean(axis=0))
