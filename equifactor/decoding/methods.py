@@ -102,7 +102,7 @@ class FENBPDecoding(DecodingMethod):
     memory: float = option(0.15, "share of the last posterior in the channel's word until then", low=-1, below=1)
     legs: int = option(300, "how often memories are chosen anew", low=0)
     leg_iterations: int = option(20, "iterations between two choices", low=1)
-    solutions: int = option(5, "legs that meet the syndrome before the lightest of them is taken", low=1)
+    solutions: int = option(10, "legs that meet the syndrome before the lightest of them is taken", low=1)
     restart: bool = option(False, "whether messages are forgotten at each choice, or only after a solution")
     trust_first: bool = option(True, "whether a shot that the first leg settles is done, whatever `solutions` says")
     weights: str = option("fe-nbp", "the name of shipped weights or a file, as `train` writes it")
