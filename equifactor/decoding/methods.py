@@ -100,7 +100,7 @@ class FENBPDecoding(DecodingMethod):
     name = "fe-nbp"
     iterations: int = option(80, "iterations before memories are chosen for the first time", low=1)
     memory: float = option(0.15, "share of the last posterior in the channel's word until then", low=-1, below=1)
-    legs: int = option(300, "how often memories are chosen anew", low=0)
+    legs: int = option(600, "how often memories are chosen anew", low=0)
     leg_iterations: int = option(20, "iterations between two choices", low=1)
     solutions: int = option(10, "legs that meet the syndrome before the lightest of them is taken", low=1)
     restart: bool = option(False, "whether messages are forgotten at each choice, or only after a solution")
