@@ -55,6 +55,7 @@ def test_words_are_the_same_again_and_differ_between_training_validation_and_tes
     np.testing.assert_array_equal(training_words(code, SMALL, 20, 1, 0, 1)[0], sets[2])
 
 
+@pytest.mark.slow
 def test_an_untrained_network_reads_words_as_belief_propagation_does() -> None:
     code, channel = SMALL.code(), BurstyChannel(snr_db=2.0)
     words = sent_words(code, channel, 7, np.random.default_rng(3))

@@ -127,6 +127,7 @@ def test_the_seed_decides() -> None:
     assert not np.array_equal(first, other)
 
 
+@pytest.mark.slow
 def test_rungs_exchange_their_states() -> None:
     graph = ising_grid(4, 4, coupling_std=1.5, seed=7)
     spec = "blocks(enumerate=false, memory_limit=3e-7, sweeps=300, temperatures=4, chains=2)"
