@@ -57,6 +57,8 @@ def _lock(path: Path) -> Iterator[None]:
                     fcntl.flock(handle, fcntl.LOCK_EX)
                 finally:
                     Pause.end()
+            # Closing the file would not do: a process that was forked meanwhile has it open as well.
+            stack.callback(fcntl.flock, handle, fcntl.LOCK_UN)
         _held.add(path)
         stack.callback(_held.discard, path)
         yield
