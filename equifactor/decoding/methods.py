@@ -94,10 +94,10 @@ class RelayDecoding(DecodingMethod):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FENBPDecoding(DecodingMethod):
-    """FE-NBP: min-sum in which a trained network chooses the memory of every bit, and now and then anew."""
+class LearnedMemoryDecoding(DecodingMethod):
+    """Min-sum in which a trained network chooses the memory of every bit, again at the beginning of each leg."""
 
-    name = "fe-nbp"
+    name = "learned-memory"
     iterations: int = option(80, "iterations before memories are chosen for the first time", low=1)
     memory: float = option(0.15, "share of the last posterior in the channel's word until then", low=-1, below=1)
     legs: int = option(600, "how often memories are chosen anew", low=0)
@@ -105,7 +105,7 @@ class FENBPDecoding(DecodingMethod):
     solutions: int = option(10, "legs that meet the syndrome before the lightest of them is taken", low=1)
     restart: bool = option(False, "whether messages are forgotten at each choice, or only after a solution")
     trust_first: bool = option(True, "whether a shot that the first leg settles is done, whatever `solutions` says")
-    weights: str = option("fe-nbp", "the name of shipped weights or a file, as `train` writes it")
+    weights: str = option("learned-memory", "the name of shipped weights, or a .safetensors file as `train` writes it")
 
     def weights_of_networks(self) -> NDArray[np.float32]:
         """[1, H+1, F+2] of the trained network."""
@@ -140,11 +140,15 @@ METHODS: dict[str, type[DecodingMethod]] = {
         SumProductDecoding,
         MemoryDecoding,
         RelayDecoding,
-        FENBPDecoding,
+        LearnedMemoryDecoding,
         BpOsdDecoding,
         OptimalDecoding,
     )
 }
+_RENAMED = (
+    'The decoding method fe-nbp is now called learned-memory: write method="learned-memory". '
+    "The name fe-nbp belongs to a solver of factor graphs."
+)
 _TEXT = re.compile(r"\s*([A-Za-z][\w-]*)\s*(?:\((.*)\))?\s*", re.DOTALL)
 
 
@@ -155,6 +159,8 @@ def parse_method(method: str | DecodingMethod, settings: dict[str, Any] | None =
         return dataclasses.replace(method, **_known(type(method), settings))
     match = _TEXT.fullmatch(method)
     name = (match[1] if match else method).lower()
+    if name == "fe-nbp":
+        raise OptionError(_RENAMED)
     if match is None or name not in METHODS:
         raise OptionError(f"there is no method {name!r} of decoding; {choices(name, sorted(METHODS))}")
     return METHODS[name](**_known(METHODS[name], {**parse_options(name, match[2] or ""), **settings}))

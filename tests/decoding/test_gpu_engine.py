@@ -35,7 +35,7 @@ def code(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         "relay(iterations=5, legs=2, leg_iterations=3)",
         "relay(iterations=5, legs=2, leg_iterations=3, restart=false)",
         "relay(iterations=5, legs=4, leg_iterations=3, solutions=2, trust_first=true)",
-        "fe-nbp(iterations=5, legs=3, leg_iterations=4)",
+        "learned-memory(iterations=5, legs=3, leg_iterations=4)",
     ],
 )
 def test_answers_are_those_of_the_cpu(method: str) -> None:
