@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from equifactor._solve import check_run, parse_task, solve
+from equifactor._solve import parse_task, solve
+from equifactor.base.run_context import check_run
 from equifactor.comparison import ComparedSolver, Comparison
 from equifactor.errors import EquifactorError, ModelError, OptionError, brief
 from equifactor.graph.factor_graph import FactorGraph
@@ -14,8 +15,8 @@ from equifactor.result import Result, Status, Task
 from equifactor.solver import Solver
 
 if TYPE_CHECKING:
+    from equifactor.base.run_context import Progress
     from equifactor.graph.inputs import Evidence
-    from equifactor.solver import Progress
 
 _SOON = 5.0  # seconds: a run that took less is made again, so that neither imports nor compilation count
 

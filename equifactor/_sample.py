@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor._solve import check_run
+from equifactor.base.run_context import Progress, check_run
 from equifactor.clock import Clock
 from equifactor.errors import ModelError, OptionError, brief
 from equifactor.graph import FactorGraph
@@ -17,7 +17,7 @@ from equifactor.graph.reduction import to_free_part
 from equifactor.registry import parse_solver
 from equifactor.result import Status
 from equifactor.samples import Samples
-from equifactor.solver import Progress, SolveContext, Solver
+from equifactor.solver import SolveContext, Solver
 from equifactor.solvers.auto.chooser import Auto
 from equifactor.solvers.elimination.backward_draws import backward_draws
 from equifactor.solvers.elimination.exact import Exact

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from equifactor._solve import check_run, estimates_of
+from equifactor._solve import estimates_of
+from equifactor.base.run_context import Progress, check_run
 from equifactor.clock import Clock
 from equifactor.errors import ModelError, SolveError, brief
 from equifactor.graph import FactorGraph
@@ -19,7 +20,7 @@ from equifactor.graph.pointers import picked
 from equifactor.many_results import ManyResults, MarginalColumns
 from equifactor.registry import parse_solver
 from equifactor.result import Estimate, Status, Task
-from equifactor.solver import Progress, SolveContext, Solver
+from equifactor.solver import SolveContext, Solver
 from equifactor.solvers.elimination.plan import plan
 
 if TYPE_CHECKING:

@@ -27,10 +27,10 @@ from equifactor.progress import bar
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from equifactor.base.run_context import Progress
     from equifactor.decoding.error_model import ErrorModel
     from equifactor.decoding.gpu_engine import GpuEngine
     from equifactor.decoding.lane_engine import LaneEngine
-    from equifactor.solver import Progress
     from equifactor.typing import BoolArray, FloatArray
 
 _VALIDATION = 10**6  # seeds of shots that choose among networks begin here

@@ -10,7 +10,7 @@ from equifactor.drawing.canvas import CURVES, FAINT, INK, axes_or_new, plain, ti
 from equifactor.drawing.grid_shapes import grid_shape
 from equifactor.factors.kinds import kind_name
 from equifactor.graph import display
-from equifactor.io.conditionals import children_of
+from equifactor.graph.parents import children_of
 from equifactor.view.graph_layout import Places, places_of
 
 if TYPE_CHECKING:

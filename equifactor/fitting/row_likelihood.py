@@ -7,9 +7,9 @@ import numpy as np
 from equifactor.errors import ModelError, SolveError
 from equifactor.fitting.data_table import DataTable
 from equifactor.fitting.expected_blocks import BlockExpectation
-from equifactor.fitting.families import find_families
 from equifactor.fitting.network_tables import NetworkTables
 from equifactor.graph.factor_graph import FactorGraph
+from equifactor.graph.parents import find_families
 
 _NORMALISED = 1e-9  # The rows of a table that is a distribution sum to 1 within this.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equifactor.base.run_context import check_time_limit
 from equifactor.errors import SolveError
 from equifactor.graph.inputs import variable_number
 from equifactor.graph.observations import named
@@ -86,7 +87,7 @@ def information_about(result: Result, target: Variable, time_limit: float = aski
     t = named(s, target)
     if graph.observed is not None and graph.observed[t] >= 0:
         raise SolveError(f"variable {s.variable_name(t)} is observed: there is nothing left to know about it")
-    asking.check_time_limit(time_limit)
+    check_time_limit(time_limit)
     p_t = asking.marginals_of(result)[t]
     possible = np.flatnonzero(p_t > 0)
     seconds = len(possible) * result.seconds

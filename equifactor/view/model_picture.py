@@ -9,8 +9,8 @@ import numpy as np
 
 from equifactor.errors import OptionError, brief
 from equifactor.factors.kinds import kind_name
+from equifactor.graph.parents import children_of
 from equifactor.graph.structure import numbered
-from equifactor.io.conditionals import children_of
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph

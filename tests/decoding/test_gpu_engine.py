@@ -7,7 +7,7 @@ import pytest
 
 from equifactor.decoding import Decoder
 from equifactor.decoding.gpu_lanes import memories
-from equifactor.decoding.methods import parse_method
+from equifactor.decoding.methods import decoding_method
 from equifactor.errors import OptionError
 
 
@@ -56,7 +56,7 @@ def test_answers_are_those_of_the_cpu(method: str) -> None:
 
 def test_legs_have_the_memories_of_the_cpu() -> None:
     """The first leg has the memory of the method; those of the others lie between the limits and differ."""
-    drawn = memories(parse_method("relay(legs=3, low=-0.2, high=0.6, seed=4)"), 50)
+    drawn = memories(decoding_method("relay(legs=3, low=-0.2, high=0.6, seed=4)"), 50)
     assert drawn.shape == (50, 4)
     np.testing.assert_array_equal(drawn[:, 0], np.float32(0.15))
     assert drawn[:, 1:].min() > -0.2

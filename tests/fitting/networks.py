@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from equifactor import FactorGraph
-from equifactor.fitting.families import find_families
+from equifactor.graph.parents import find_families
 from equifactor.typing import IntArray
 
 

@@ -1,0 +1,1 @@
+"""Compiled loops and numerical routines that know nothing of graphs."""
