@@ -17,8 +17,8 @@ from equifactor.numerics.tensors.segments import finite, logsumexp
 from equifactor.solvers.elimination.orders import Order
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray
     from equifactor.solvers.elimination.plan import Plan
-    from equifactor.typing import FloatArray
 
 
 _COPIES = 4.0  # This many tensors of a cluster's size are alive at once, beside the messages.

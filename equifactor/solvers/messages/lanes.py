@@ -29,8 +29,8 @@ from equifactor.solvers.messages.vectors import (
 )
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FlatGraph
-    from equifactor.typing import FloatArray, IntArray
 
 TINIEST = 1e-305  # no sum is smaller but 0: messages are above e^-350, tables above e^-300
 

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.options import option
-from equifactor.registry import register
-from equifactor.result import Estimate, Status, Task, impossible
-from equifactor.solver import GraphSolver, SolveContext
+from equifactor.base.options import option
+from equifactor.base.status import Status, Task
 from equifactor.solvers.elimination.impossibility import proven_impossible
+from equifactor.solving.registry import register
+from equifactor.solving.result import Estimate, impossible
+from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray
     from equifactor.graph import FactorGraph, FlatGraph
-    from equifactor.typing import FloatArray
 
 
 SOFT_PENALTIES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)  # price of a violated factor, sweep by sweep

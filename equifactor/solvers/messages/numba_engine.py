@@ -19,8 +19,8 @@ from equifactor.solvers.messages.schedule_kernels import ResidualQueue, residual
 from equifactor.solvers.optimise.map_bounds import upper_bound_of
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FlatGraph
-    from equifactor.typing import FloatArray, IntArray
 
 
 class NumbaEngine:

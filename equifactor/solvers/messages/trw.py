@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.options import option
-from equifactor.registry import register
-from equifactor.result import Estimate, Status, Task, impossible
-from equifactor.solver import ALL_SYMMETRIES, Ending, IterativeSolver, SolveContext
+from equifactor.base.options import option
+from equifactor.base.status import Status, Task
+from equifactor.solving.registry import register
+from equifactor.solving.result import Estimate, impossible
+from equifactor.solving.solver import ALL_SYMMETRIES, Ending, IterativeSolver, SolveContext
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FactorGraph, FlatGraph
     from equifactor.graph.layout import Layout
     from equifactor.solvers.messages.trw_kernels import Forest
-    from equifactor.typing import FloatArray, IntArray
 
 LARGEST = 1e200  # Sums of log entries no larger than this cannot overflow, however many sweeps there are.
 _LARGEST_TABLE = 8  # A noisy-or over no more variables than this is written out as a table.

@@ -18,8 +18,8 @@ from equifactor.solvers.optimise.chain_pass_kernels import pass_chains
 from equifactor.solvers.optimise.map_bounds import upper_bound_of
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray
     from equifactor.graph import FlatGraph
-    from equifactor.typing import BoolArray, FloatArray, IntArray
 
 _LARGEST_CHAIN = 2**22  # A count with more numbers than this, arity times counts that matter, is taken as a block.
 _LONG = 32  # Factors other than chains and tables are renewed variable by variable up to this arity,

@@ -7,23 +7,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.options import option
+from equifactor.base.status import Status, Task
 from equifactor.graph import compile
 from equifactor.graph.move_model import MoveModel
-from equifactor.options import option
-from equifactor.registry import register
-from equifactor.result import Estimate, Status, Task
-from equifactor.solver import GraphSolver, SolveContext
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 from equifactor.solvers.elimination.shrink import MOST_ENTRIES, ShrunkGraph, shrink
 from equifactor.solvers.optimise.branch_and_bound import BranchAndBound
 from equifactor.solvers.optimise.local_search import LocalSearch
 from equifactor.solvers.optimise.stall import Stall
+from equifactor.solving.registry import register
+from equifactor.solving.result import Estimate
+from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:
-    from equifactor.clock import Clock
+    from equifactor.base.clock import Clock
+    from equifactor.base.typing import IntArray
     from equifactor.graph import FactorGraph
     from equifactor.solvers.optimise.ascent import VariableAscent
-    from equifactor.typing import IntArray
 
 _STINT = 0.1  # The search reports after this many seconds.
 _PHASES = 10  # Local search has this many phases to make the first assignment.

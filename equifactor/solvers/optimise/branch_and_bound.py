@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.solvers.optimise.ascent import Ascent
     from equifactor.solvers.optimise.node_kernels import NodeGraph
-    from equifactor.typing import FloatArray, IntArray
 
     Decisions = NDArray[np.int32]  # [depth, 3] Variable, state, LEFT or RIGHT.
     Node = tuple[float, int, Decisions]  # Minus the bound of a node, its serial number, and the way to it.

@@ -17,7 +17,7 @@ from equifactor.solvers.optimise.ascent import VariableAscent, best_states
 from equifactor.solvers.optimise.stall import Stall
 
 if TYPE_CHECKING:
-    from equifactor.typing import FloatArray, IntArray
+    from equifactor.base.typing import FloatArray, IntArray
 
 
 _FIRST_LENGTH = 4  # The first searches are for cycles of at most this many variables, which cost the fewest triplets.

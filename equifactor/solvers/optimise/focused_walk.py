@@ -13,8 +13,8 @@ from equifactor.solvers.optimise import focus_kernels
 from equifactor.solvers.optimise.focus_kernels import FocusArrays
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import IntArray
     from equifactor.graph.move_model import MoveModel
-    from equifactor.typing import IntArray
 
 _TRIALS = 50_000  # A phase tries at most this many changes, which takes 10 ms or so.
 _TRIALS_PER_VARIABLE = 200  # On small graphs it tries fewer.

@@ -15,8 +15,8 @@ from equifactor.solvers.optimise.tree_regions import RegionPlan
 from equifactor.solvers.optimise.walk_kernels import WalkArrays
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph.move_model import MoveModel
-    from equifactor.typing import FloatArray, IntArray
 
 
 class Walker:
