@@ -17,7 +17,7 @@ from equifactor.solvers.optimise.ascent import VariableAscent
 from equifactor.solvers.optimise.cycle_ascent import CycleAscent
 from equifactor.solvers.optimise.local_search import LocalSearch
 from equifactor.solvers.optimise.stall import Stall
-from equifactor.solving.result import Estimate
+from equifactor.solving.estimate import Estimate
 
 if TYPE_CHECKING:
     from equifactor.base.typing import IntArray

@@ -12,7 +12,7 @@ from equifactor.base.status import Task
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.lowered_graph import LoweredGraph, lower_all
 from equifactor.graph.slicing import slice_tables
-from equifactor.solving.result import Estimate
+from equifactor.solving.estimate import Estimate
 
 if TYPE_CHECKING:
     from equifactor.base.typing import IntArray, Semiring
@@ -53,7 +53,7 @@ def run_any_kind(solver: Solver, graphs: Sequence[FactorGraph], task: Task, cont
     """
     if solver.any_kind or not any(map(has_kinds, graphs)):
         return solver.run(graphs, task, context)
-    from equifactor.questions.solve import estimates_of
+    from equifactor.solving.running import estimates_of
 
     return estimates_of(solver, list(graphs), task, context)
 

@@ -16,8 +16,8 @@ from equifactor.solvers.elimination.shrink import MOST_ENTRIES, ShrunkGraph, shr
 from equifactor.solvers.optimise.branch_and_bound import BranchAndBound
 from equifactor.solvers.optimise.local_search import LocalSearch
 from equifactor.solvers.optimise.stall import Stall
+from equifactor.solving.estimate import Estimate
 from equifactor.solving.registry import register
-from equifactor.solving.result import Estimate
 from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:
