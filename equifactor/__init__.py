@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from equifactor.result import Estimate, Result, Status, Task
     from equifactor.samples import Samples
     from equifactor.solver import ALL_SYMMETRIES, GraphSolver, IterativeSolver, SolveContext, Solver
+    from equifactor.solvers.duals.map_bounds import map_upper_bound, tighten
     from equifactor.solvers.elimination.evidence_rows import EvidenceRows
     from equifactor.solvers.elimination.exact_batch import exact_marginals
     from equifactor.solvers.elimination.plan import Plan, plan
@@ -65,8 +66,7 @@ if TYPE_CHECKING:
     from equifactor.solvers.learned.model_files import load_model, save_model
     from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState
     from equifactor.solvers.learned.replay import Replay
-    from equifactor.solvers.optimise.local_search import improve
-    from equifactor.solvers.optimise.map_bounds import map_upper_bound, tighten
+    from equifactor.solvers.search.local_search import improve
     from equifactor.symmetry.auditing import equivariance_error
     from equifactor.symmetry.canonical_forms import canonical_form, graph_hash
     from equifactor.symmetry.isomorphisms import isomorphism
@@ -245,12 +245,12 @@ _MODULE_OF = {
     "fit": "fitting.fitter",
     "generators": "generators",
     "graph_hash": "symmetry.canonical_forms",
-    "improve": "solvers.optimise.local_search",
+    "improve": "solvers.search.local_search",
     "isomorphism": "symmetry.isomorphisms",
     "load_model": "solvers.learned.model_files",
     "log_scores": "numerics.tensors.tensor_beliefs",
     "lower": "graph.lowered_graph",
-    "map_upper_bound": "solvers.optimise.map_bounds",
+    "map_upper_bound": "solvers.duals.map_bounds",
     "metrics": "metrics",
     "open_view": "view.opening",
     "option": "options",
@@ -268,7 +268,7 @@ _MODULE_OF = {
     "solve_many": "_solve_many",
     "solver_names": "registry",
     "testing": "testing",
-    "tighten": "solvers.optimise.map_bounds",
+    "tighten": "solvers.duals.map_bounds",
     "to_networkx": "interop.networkx",
     "to_pgmpy": "interop.pgmpy",
     "to_pyagrum": "interop.pyagrum",

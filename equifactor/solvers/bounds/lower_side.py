@@ -17,7 +17,7 @@ from equifactor.solvers.messages.meanfield import MeanField
 if TYPE_CHECKING:
     from equifactor.clock import Clock
     from equifactor.graph import FactorGraph
-    from equifactor.solvers.optimise.local_search import LocalSearch
+    from equifactor.solvers.search.local_search import LocalSearch
     from equifactor.typing import FloatArray
 
 _FIRST_BITS = 8.0  # clusters of the first blocks have at most 256 entries, or room for two variables
@@ -154,7 +154,7 @@ class LowerSide:
         """Look for a better assignment; its score alone is a bound."""
         from equifactor.graph import compile
         from equifactor.graph.move_model import MoveModel
-        from equifactor.solvers.optimise.local_search import LocalSearch, run_phases
+        from equifactor.solvers.search.local_search import LocalSearch, run_phases
 
         if self._search is None:
             model = MoveModel(compile(self._graph))

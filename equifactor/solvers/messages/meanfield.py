@@ -126,7 +126,7 @@ class ProductField:
 
     def _decoded(self) -> FloatArray:
         """All probability on one assignment, of positive probability if a few passes of dual ascent find one."""
-        from equifactor.solvers.optimise.ascent import VariableAscent
+        from equifactor.solvers.duals.ascent import VariableAscent
 
         ascent = VariableAscent(self.flat)
         graph = self.flat.graphs[0]

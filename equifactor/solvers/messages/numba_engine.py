@@ -12,11 +12,11 @@ from equifactor.numerics.factor_messages import add_up, message_state
 from equifactor.numerics.jit import plain
 from equifactor.numerics.message_answers import beliefs, reduce_tables, variable_to_factor
 from equifactor.numerics.table_ranges import message_floor
+from equifactor.solvers.duals.map_bounds import upper_bound_of
 from equifactor.solvers.messages.bp_engine import BpAnswers, BpPart, BpSettings
 from equifactor.solvers.messages.lanes import lanes_of
 from equifactor.solvers.messages.parallel_kernels import sweep_parallel
 from equifactor.solvers.messages.schedule_kernels import ResidualQueue, residual_queue, sweep_in_order, sweep_residual
-from equifactor.solvers.optimise.map_bounds import upper_bound_of
 
 if TYPE_CHECKING:
     from equifactor.graph import FlatGraph

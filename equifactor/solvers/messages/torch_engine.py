@@ -78,7 +78,7 @@ class TorchEngine:
         import torch
 
         from equifactor.numerics import tensors
-        from equifactor.solvers.optimise.map_bounds import upper_bound_of
+        from equifactor.solvers.duals.map_bounds import upper_bound_of
 
         log_b_v = tensors.variable_log_beliefs(self.flat, self.msg_fv)
         # A bound is on the model that was given, not on its tables as rounded to single precision.

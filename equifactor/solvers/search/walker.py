@@ -9,10 +9,10 @@ import numpy as np
 from equifactor.graph.move_model import MoveState
 from equifactor.numerics import moves
 from equifactor.numerics.jit import plain
-from equifactor.solvers.optimise import tree_regions, walk_kernels
-from equifactor.solvers.optimise.tree_blocks import RegionArrays
-from equifactor.solvers.optimise.tree_regions import RegionPlan
-from equifactor.solvers.optimise.walk_kernels import WalkArrays
+from equifactor.solvers.search import tree_regions, walk_kernels
+from equifactor.solvers.search.tree_blocks import RegionArrays
+from equifactor.solvers.search.tree_regions import RegionPlan
+from equifactor.solvers.search.walk_kernels import WalkArrays
 
 if TYPE_CHECKING:
     from equifactor.graph.move_model import MoveModel

@@ -9,8 +9,8 @@ import numpy as np
 from equifactor.graph.move_model import MoveState
 from equifactor.numerics import moves
 from equifactor.numerics.jit import plain
-from equifactor.solvers.optimise import focus_kernels
-from equifactor.solvers.optimise.focus_kernels import FocusArrays
+from equifactor.solvers.search import focus_kernels
+from equifactor.solvers.search.focus_kernels import FocusArrays
 
 if TYPE_CHECKING:
     from equifactor.graph.move_model import MoveModel

@@ -8,7 +8,7 @@ import numpy as np
 
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, VAR
 from equifactor.numerics.jit import fast_kernel
-from equifactor.solvers.optimise.node_kernels import (
+from equifactor.solvers.search.node_kernels import (
     CULPRIT,
     LEVEL,
     NODES,

@@ -18,8 +18,8 @@ from equifactor.options import option
 from equifactor.registry import register
 from equifactor.result import Estimate, Status, Task
 from equifactor.solver import ALL_SYMMETRIES, GraphSolver, SolveContext
+from equifactor.solvers.duals.stall import Stall
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
-from equifactor.solvers.optimise.stall import Stall
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph, FlatGraph
@@ -52,7 +52,7 @@ class Mplp(GraphSolver):
 
     def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
         """Sweep over factors, decode, and compare, until the gap is closed."""
-        from equifactor.solvers.optimise.ascent import FactorAscent
+        from equifactor.solvers.duals.ascent import FactorAscent
 
         limits = GapLimits(self.iterations, self.gap, _PATIENCE, self.tolerance)
         return close_gap(FactorAscent(compile(graph)), limits, context)
@@ -79,8 +79,8 @@ class Srmp(GraphSolver):
 
     def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
         """Sweep over variables, decode, and compare, until the gap is closed."""
-        from equifactor.solvers.optimise.ascent import VariableAscent
-        from equifactor.solvers.optimise.cycle_ascent import CycleAscent
+        from equifactor.solvers.duals.ascent import VariableAscent
+        from equifactor.solvers.duals.cycle_ascent import CycleAscent
 
         patience = _PATIENCE_WITH_CYCLES if self.cycles else _PATIENCE
         limits = GapLimits(self.iterations, self.gap, patience, self.tolerance)

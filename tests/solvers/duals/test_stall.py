@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from equifactor.solvers.optimise.stall import Stall
+from equifactor.solvers.duals.stall import Stall
 
 
 def filled(stall: Stall, bounds: list[float]) -> Stall:

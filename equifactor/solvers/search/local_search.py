@@ -28,9 +28,9 @@ from equifactor.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:
     from equifactor.clock import Clock
-    from equifactor.solvers.optimise.focused_walk import FocusedWalk
-    from equifactor.solvers.optimise.tree_regions import RegionPlan
-    from equifactor.solvers.optimise.walker import Walker
+    from equifactor.solvers.search.focused_walk import FocusedWalk
+    from equifactor.solvers.search.tree_regions import RegionPlan
+    from equifactor.solvers.search.walker import Walker
     from equifactor.typing import FloatArray, IntArray
 
 
@@ -99,7 +99,7 @@ class _PhaseSizes(NamedTuple):
 
     @classmethod
     def of(cls, model: MoveModel) -> _PhaseSizes:
-        from equifactor.solvers.optimise.tree_regions import RegionPlan
+        from equifactor.solvers.search.tree_regions import RegionPlan
 
         arrays = model.arrays
         num_vars, num_states = max(1, len(model.card)), max(1, len(arrays.unary))
@@ -137,7 +137,7 @@ class LocalSearch:
     _idle: int  # The number of phases, or stints, since the rover met that assignment.
 
     def __init__(self, model: MoveModel, start: IntArray, seed: int = 0) -> None:
-        from equifactor.solvers.optimise.walker import Walker
+        from equifactor.solvers.search.walker import Walker
 
         self.model = model
         self.phases = 0
@@ -152,7 +152,7 @@ class LocalSearch:
         self._focus: FocusedWalk | None = None  # It exists while the best assignment is impossible.
         self._unfocused = 0  # The number of focused phases in a row without fewer zeros.
         if model.num_structured and not self._keeper.possible:
-            from equifactor.solvers.optimise.focused_walk import FocusedWalk
+            from equifactor.solvers.search.focused_walk import FocusedWalk
 
             self._focus = FocusedWalk(model, self._rng, start)
 

@@ -12,10 +12,10 @@ from equifactor.factors.structured_kernels import NOISY_OR, kind_rows_of
 from equifactor.graph.layout import SLOT, VAR, Layout, kinds_of, layout_of, slots_around
 from equifactor.numerics.factor_messages import add_up
 from equifactor.numerics.jit import plain
-from equifactor.solvers.optimise import decoding_kernels as decode
-from equifactor.solvers.optimise import dual_kernels as duals
-from equifactor.solvers.optimise.chain_pass_kernels import pass_chains
-from equifactor.solvers.optimise.map_bounds import upper_bound_of
+from equifactor.solvers.duals import decoding_kernels as decode
+from equifactor.solvers.duals import dual_kernels as duals
+from equifactor.solvers.duals.chain_pass_kernels import pass_chains
+from equifactor.solvers.duals.map_bounds import upper_bound_of
 
 if TYPE_CHECKING:
     from equifactor.graph import FlatGraph

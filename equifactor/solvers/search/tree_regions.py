@@ -13,8 +13,8 @@ from equifactor.numerics.jit import fast_kernel, inlined
 from equifactor.numerics.kind_moves import look
 from equifactor.numerics.moves import TO, move
 from equifactor.numerics.randomness import random_below, random_unit
-from equifactor.solvers.optimise.kind_block_kernels import free_factors, reach_members, spread_region
-from equifactor.solvers.optimise.tree_blocks import RegionArrays, grow_forest, solve_forest
+from equifactor.solvers.search.kind_block_kernels import free_factors, reach_members, spread_region
+from equifactor.solvers.search.tree_blocks import RegionArrays, grow_forest, solve_forest
 
 
 class RegionPlan(NamedTuple):

@@ -17,7 +17,7 @@ from equifactor.generators import ising_grid
 from equifactor.graph import compile
 from equifactor.graph.move_model import MoveModel
 from equifactor.io import read_evidence, read_graph
-from equifactor.solvers.optimise.local_search import LocalSearch, improve
+from equifactor.solvers.search.local_search import LocalSearch, improve
 
 
 @pytest.mark.parametrize("solver", ["local-search", "local-search(start=random)"])

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from equifactor.solvers.optimise.ascent import Ascent
-    from equifactor.solvers.optimise.node_kernels import NodeGraph
+    from equifactor.solvers.duals.ascent import Ascent
+    from equifactor.solvers.search.node_kernels import NodeGraph
     from equifactor.typing import FloatArray, IntArray
 
     Decisions = NDArray[np.int32]  # [depth, 3] Variable, state, LEFT or RIGHT.
@@ -52,7 +52,7 @@ class BranchAndBound:
     """
 
     def __init__(self, ascent: Ascent, states: IntArray, score: float, gap: float) -> None:
-        from equifactor.solvers.optimise.branch_kernels import Incumbent, shift
+        from equifactor.solvers.search.branch_kernels import Incumbent, shift
 
         self.flat = ascent.flat
         self.gap = gap
@@ -92,7 +92,7 @@ class BranchAndBound:
     @property
     def nodes(self) -> int:
         """The number of nodes visited."""
-        from equifactor.solvers.optimise.node_kernels import NODES
+        from equifactor.solvers.search.node_kernels import NODES
 
         return int(self._node.count[NODES])
 
@@ -124,7 +124,7 @@ class BranchAndBound:
         return float(self._incumbent.score[0]) + self._slack
 
     def _dive(self) -> None:
-        from equifactor.solvers.optimise.branch_kernels import LEFT, RIGHT, DiveLimits, dive
+        from equifactor.solvers.search.branch_kernels import LEFT, RIGHT, DiveLimits, dive
 
         if self._stack:
             above, _, decisions = self._stack.pop()
@@ -177,7 +177,7 @@ class BranchAndBound:
 
     def _arrays(self) -> None:
         """The arrays that change during a dive, and how much work a dive does."""
-        from equifactor.solvers.optimise import branch_kernels, node_kernels
+        from equifactor.solvers.search import branch_kernels, node_kernels
 
         graph, length = self._graph, len(self._root)
         arity, sizes = np.diff(graph.factors, axis=0).T
@@ -215,7 +215,7 @@ class BranchAndBound:
 def _node_graph(ascent: Ascent) -> NodeGraph:
     """The factors of two and more variables; the tables are copies."""
     from equifactor.solvers.elimination.program_kernels import table_strides
-    from equifactor.solvers.optimise.node_kernels import NodeGraph
+    from equifactor.solvers.search.node_kernels import NodeGraph
 
     flat, layout = ascent.flat, ascent.layout
     arity = np.diff(layout.factors[:, SLOT])

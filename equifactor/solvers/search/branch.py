@@ -13,16 +13,16 @@ from equifactor.options import option
 from equifactor.registry import register
 from equifactor.result import Estimate, Status, Task
 from equifactor.solver import GraphSolver, SolveContext
+from equifactor.solvers.duals.stall import Stall
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 from equifactor.solvers.elimination.shrink import MOST_ENTRIES, ShrunkGraph, shrink
-from equifactor.solvers.optimise.branch_and_bound import BranchAndBound
-from equifactor.solvers.optimise.local_search import LocalSearch
-from equifactor.solvers.optimise.stall import Stall
+from equifactor.solvers.search.branch_and_bound import BranchAndBound
+from equifactor.solvers.search.local_search import LocalSearch
 
 if TYPE_CHECKING:
     from equifactor.clock import Clock
     from equifactor.graph import FactorGraph
-    from equifactor.solvers.optimise.ascent import VariableAscent
+    from equifactor.solvers.duals.ascent import VariableAscent
     from equifactor.typing import IntArray
 
 _STINT = 0.1  # The search reports after this many seconds.
@@ -129,7 +129,7 @@ def prove(
 
 
 def _branching(graph: FactorGraph, gap: float, clock: Clock) -> Branching:
-    from equifactor.solvers.optimise.ascent import VariableAscent
+    from equifactor.solvers.duals.ascent import VariableAscent
 
     return Branching(VariableAscent(compile(graph)), Stall(_CHECK - 1, share_of_gap=_LEAST_FALL), gap, clock)
 

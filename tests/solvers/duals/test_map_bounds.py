@@ -8,7 +8,7 @@ import pytest
 from equifactor import compile
 from equifactor.generators import ising_grid, random_graph, random_tree
 from equifactor.graph import FactorGraph
-from equifactor.solvers.optimise.map_bounds import map_upper_bound, tighten
+from equifactor.solvers.duals.map_bounds import map_upper_bound, tighten
 
 
 def optima(graphs: list[FactorGraph]) -> np.ndarray:

@@ -8,7 +8,7 @@ import pytest
 
 from equifactor import FactorGraph, OptionError, Status, solve
 from equifactor.generators import ising_grid, random_graph
-from equifactor.solvers.optimise.toulbar2 import Costs, Toulbar2
+from equifactor.solvers.search.toulbar2 import Costs, Toulbar2
 
 needs_package = pytest.mark.skipif(find_spec("pytoulbar2") is None, reason="pytoulbar2 is not installed")
 

@@ -13,8 +13,8 @@ from equifactor import FactorGraph, solve
 from equifactor.generators import ising_grid, random_tree
 from equifactor.graph import compile
 from equifactor.graph.move_model import MoveModel
-from equifactor.solvers.optimise.tree_regions import RegionPlan
-from equifactor.solvers.optimise.walker import Walker
+from equifactor.solvers.search.tree_regions import RegionPlan
+from equifactor.solvers.search.walker import Walker
 
 SEEDS = range(6)
 

@@ -19,7 +19,7 @@ from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE
 from equifactor.numerics.factor_messages import max_pair, max_products, step
 from equifactor.numerics.fastmath import get, put
 from equifactor.numerics.jit import fast_kernel, inlined
-from equifactor.solvers.optimise.chain_pass_kernels import begin_pass, chain_marginal, chain_step
+from equifactor.solvers.duals.chain_pass_kernels import begin_pass, chain_marginal, chain_step
 
 NEG_INF = -math.inf
 

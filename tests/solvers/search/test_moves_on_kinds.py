@@ -14,10 +14,10 @@ from equifactor.clock import Clock
 from equifactor.generators import random_ksat
 from equifactor.graph import compile
 from equifactor.graph.move_model import MoveModel
-from equifactor.solvers.optimise.focused_walk import FocusedWalk
-from equifactor.solvers.optimise.local_search import improve
-from equifactor.solvers.optimise.tree_regions import RegionPlan
-from equifactor.solvers.optimise.walker import Walker
+from equifactor.solvers.search.focused_walk import FocusedWalk
+from equifactor.solvers.search.local_search import improve
+from equifactor.solvers.search.tree_regions import RegionPlan
+from equifactor.solvers.search.walker import Walker
 
 sys.path.append(str(Path(__file__).parents[2] / "factors"))
 from random_factors import random_mixture, scores_from_tables

@@ -10,8 +10,8 @@ import pytest
 
 from equifactor import FactorGraph, Status, compile, read_graph, solve
 from equifactor.generators import ising_grid, random_graph
-from equifactor.solvers.optimise.ascent import Ascent, FactorAscent, VariableAscent
-from equifactor.solvers.optimise.cycle_ascent import CycleAscent
+from equifactor.solvers.duals.ascent import Ascent, FactorAscent, VariableAscent
+from equifactor.solvers.duals.cycle_ascent import CycleAscent
 
 SPECS = ["mplp", "srmp", "srmp(cycles=true)"]
 DATA = os.environ.get("EQUIFACTOR_DATA")

@@ -11,10 +11,10 @@ from equifactor.graph import FactorGraph, FlatGraph, compile
 from equifactor.graph.layout import ENTRY
 from equifactor.graph.pointers import ptr_of
 from equifactor.graph.structure import Structure
-from equifactor.solvers.optimise import cycle_kernels as kernels
-from equifactor.solvers.optimise import dual_kernels as duals
-from equifactor.solvers.optimise.ascent import VariableAscent, best_states
-from equifactor.solvers.optimise.stall import Stall
+from equifactor.solvers.duals import cycle_kernels as kernels
+from equifactor.solvers.duals import dual_kernels as duals
+from equifactor.solvers.duals.ascent import VariableAscent, best_states
+from equifactor.solvers.duals.stall import Stall
 
 if TYPE_CHECKING:
     from equifactor.typing import FloatArray, IntArray

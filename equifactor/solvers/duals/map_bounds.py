@@ -95,7 +95,7 @@ def tighten(
 
     Cost O(T (k - 1)) per pass for arity k.
     """
-    from equifactor.solvers.optimise.ascent import VariableAscent
+    from equifactor.solvers.duals.ascent import VariableAscent
 
     flat = graph if isinstance(graph, FlatGraph) else compile(graph)
     ascent = VariableAscent(flat, _checked(flat, messages))

@@ -10,10 +10,10 @@ from equifactor.clock import Clock
 from equifactor.generators import ising_grid, random_graph
 from equifactor.graph import compile
 from equifactor.solver import SolveContext
-from equifactor.solvers.optimise import branch_and_bound as branch
-from equifactor.solvers.optimise.ascent import VariableAscent
-from equifactor.solvers.optimise.branch import prove
-from equifactor.solvers.optimise.branch_and_bound import BranchAndBound
+from equifactor.solvers.duals.ascent import VariableAscent
+from equifactor.solvers.search import branch_and_bound as branch
+from equifactor.solvers.search.branch import prove
+from equifactor.solvers.search.branch_and_bound import BranchAndBound
 from equifactor.testing import contract_graphs
 
 

@@ -72,7 +72,7 @@ def beam_search(graph: FactorGraph, width: int, steps: int, count_zeros: bool, c
     """
     from equifactor.numerics.jit import plain
     from equifactor.numerics.moves import rebuild
-    from equifactor.solvers.optimise.beam_kernels import BeamArrays, PoolArrays, beam_steps
+    from equifactor.solvers.search.beam_kernels import BeamArrays, PoolArrays, beam_steps
 
     flat = compile(graph)
     model = MoveModel(flat)

@@ -15,7 +15,7 @@ from equifactor.numerics.jit import fast_kernel, inlined
 from equifactor.numerics.kind_moves import look
 from equifactor.numerics.moves import BASE, FACTOR, SLOT, STRIDE, TO, VARIABLE, states_of
 from equifactor.numerics.randomness import random_bell, random_below
-from equifactor.solvers.optimise.kind_block_kernels import FREE, free_factors, join_block, links_to_block, slot_link
+from equifactor.solvers.search.kind_block_kernels import FREE, free_factors, join_block, links_to_block, slot_link
 
 
 class RegionArrays(NamedTuple):
