@@ -1,8 +1,9 @@
 """Dual ascent: messages that lower an upper bound on the score of every assignment.
 
 - `duals`: the solvers mplp and srmp.
-- `ascent`, `cycle_ascent`: the passes over messages, with and without factors for cycles of three variables.
-- `map_bounds`: the upper bound of given messages, and messages that start from those of another solver.
+- `ascent`, `cycle_ascent`: the sweeps over messages, without and with triplets of variables along frustrated cycles.
+- `map_bounds`: the upper bound of any messages, and passes of dual ascent that lower it.
+- `stall`: decides when a bound has stopped falling.
 
 Files whose names end in `_kernels` are loops for Numba.
 

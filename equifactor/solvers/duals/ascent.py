@@ -21,16 +21,18 @@ if TYPE_CHECKING:
     from equifactor.graph import FlatGraph
     from equifactor.typing import BoolArray, FloatArray, IntArray
 
-_LARGEST_CHAIN = 2**22  # A count with more numbers than this, arity times counts that matter, is taken as a block.
-_LONG = 32  # Factors other than chains and tables are renewed variable by variable up to this arity,
-_LONG_NOISY_OR = 16  # and noisy-ors, whose maxima take a search, up to this one.
+# Largest number of table entries (arity times counts) of a count that is renewed along the pass; a larger one is
+# renewed as a block. Chosen by hand.
+_LARGEST_CHAIN = 2**22
+_LONG = 32  # Structured factors other than chains are renewed variable by variable up to this arity. Chosen by hand.
+_LONG_NOISY_OR = 16  # The same limit for noisy-ors, whose maxima need a search. Chosen by hand.
 
 
 class Ascent(ABC):
     """Messages of one graph (or batch) and a way to lower their bound, in place."""
 
     def __init__(self, flat: FlatGraph[np.ndarray], messages: FloatArray | None = None) -> None:
-        """Start from given messages, or from nothing but the unary tables.
+        """Start from given messages, or from the unary tables alone.
 
         Args:
             flat: one compiled graph, or a batch.
@@ -41,8 +43,8 @@ class Ascent(ABC):
         self.log_phi = flat.log_phi
         self.kinds = kind_rows_of(flat, True)
         self.may_fall_short = any(group.kind == NOISY_OR for group in flat.structured)
-        self.constant = 0.0  # The sum of the factors without variables.
-        self.unary = np.zeros(flat.num_states)  # [X] The sum of the unary tables, which never change.
+        self.constant = 0.0  # the sum of the factors without variables
+        self.unary = np.zeros(flat.num_states)  # [X] the sum of the unary tables, which never change
         start = np.zeros(flat.num_edge_states) if messages is None else np.array(messages, np.float64)
         for group in flat.groups:
             if len(group.shape) == 1:
@@ -61,27 +63,27 @@ class Ascent(ABC):
 
     @abstractmethod
     def sweep(self) -> float:
-        """Renew every message once; the bound afterwards, up to rounding, or -inf if no assignment is possible."""
+        """Renew every message once; return the bound, up to rounding, or -inf if no assignment is possible."""
 
     @property
     def messages(self) -> FloatArray:
-        """[S] messages whose bound is `bound`; they are -inf at the states that are ruled out."""
+        """Return messages [S] whose bound is `bound`; they are -inf at the states that are ruled out."""
         return np.where(self._ruled_out, -np.inf, -self.back)
 
     @property
     def bound(self) -> float:
-        """Upper bound on the best log score, computed afresh from the messages."""
+        """The upper bound on the best log score, recomputed from the messages."""
         return float(upper_bound_of(self.flat, self.messages).sum())
 
     def candidates(self, rng: np.random.Generator | None = None) -> list[IntArray]:
-        """Assignments [V] read off the messages, each improved by single moves."""
+        """Return assignments [V] decoded from the messages, each improved by single moves."""
         return [self.polished(states) for states in self.decoded(rng)]
 
     def decoded(self, rng: np.random.Generator | None = None) -> list[IntArray]:
-        """Assignments [V]: the best state of every variable alone, then one after the other given those before.
+        """Return assignments [V]: the best state of every variable alone, and variables decoded one after another.
 
-        The orders are those of the numbers, the same backwards, and the clearest variable first. With `rng` there are
-        three random orders instead.
+        The orders are by number, by number backwards, and the clearest variable first. With `rng` there are three
+        random orders instead. Each variable is decoded given those before it.
         """
         count = self.flat.num_vars
         if rng is not None:
@@ -92,12 +94,12 @@ class Ascent(ABC):
         return [alone, *map(self._in_order, orders)]
 
     def polished(self, states: IntArray) -> IntArray:
-        """The assignment after single moves that improve the score, in place."""
+        """Improve the assignment by single moves, in place, and return it."""
         decode.polish(plain(self.layout), plain(self.around), self.kinds, self.flat.log_phi, self.unary, states)
         return states
 
     def _in_order(self, order: IntArray) -> IntArray:
-        """One assignment [V], decoded variable after variable in this order."""
+        """Return one assignment [V], decoded variable after variable in this order."""
         states = np.full(self.flat.num_vars, -1)
         values = np.where(self._ruled_out, -np.inf, self.back)
         graph = plain(self.layout), plain(self.around)
@@ -106,26 +108,27 @@ class Ascent(ABC):
 
     @property
     def _records(self) -> tuple[Any, ...]:
-        """The fields of `DualArrays` as a plain tuple; `log_phi` may be another array in the next sweep."""
+        """Return the fields of `DualArrays` as a plain tuple; `log_phi` may be another array in the next sweep."""
         lay = self.layout
         return lay.factors, lay.slots, self.log_phi, self.back, self.total, self.out, self.at
 
     @property
     def _ruled_out(self) -> BoolArray:
-        """[S] whether the state of an edge state is ruled out."""
+        """Return which edge states [S] belong to a state that is ruled out."""
         return (self.total == -np.inf)[self.flat.state_of_edge_state]
 
     def _bound_of_totals(self) -> float:
-        """The bound after every factor was renewed, so that the maximum of each is 0 at most.
+        """Return the bound after every factor was renewed, so that the maximum of each factor is at most 0.
 
-        The max-marginals of a noisy-or may be too low where their search was cut short, and its maximum above 0.
+        An exception is a noisy-or whose search was cut short: its max-marginals may be too low, and its maximum above
+        0.
         """
         if self.may_fall_short:
             return self.bound
         return float(duals.sum_of_maxima(self.flat.var_ptr, self.total)) + self.constant
 
     def _renew_total(self) -> None:
-        """Sum up the messages from scratch; what is ruled out anywhere is ruled out everywhere."""
+        """Recompute the sums of the messages; a state that one factor rules out is ruled out for all."""
         zeros = np.zeros(self.flat.num_states, np.int64)
         add_up(self.layout.edges, np.where(self.back == -np.inf, -np.inf, -self.back), self.total, zeros)
         self.total[zeros > 0] = -np.inf
@@ -145,13 +148,13 @@ class FactorAscent(Ascent):
 class VariableAscent(Ascent):
     """SRMP: variable after variable, forward by number and then back.
 
-    At a variable, the factors that reach further along the direction of the sweep get equal shares of what it has
+    At a variable, the factors that reach further along the direction of the sweep get equal shares of the sum it has
     collected, and the others get nothing. The share is 1 / max(factors ahead, factors behind), which on pairwise graphs
     is TRW-S.
 
-    Parities, clauses and counts go along with the pass. Another factor that is no table is renewed for each of its
-    variables at the price of all of them; where its scope is long, it takes its block minimum after the pass instead,
-    as in MPLP.
+    Parities, clauses and counts are read along the pass. Other structured factors are renewed for each of their
+    variables, and each time this costs as much as all variables. If the scope is long, the factor takes its block
+    minimum after the pass instead, as in MPLP.
     """
 
     def __init__(self, flat: FlatGraph[np.ndarray], messages: FloatArray | None = None) -> None:
@@ -172,15 +175,15 @@ class VariableAscent(Ascent):
         ahead = np.bincount(var[~last], minlength=flat.num_vars)
         behind = np.bincount(var[~first], minlength=flat.num_vars)
         share = 1.0 / np.maximum(1, np.maximum(ahead, behind))[var]
-        # A direction has the variables in order, the slots to renew and the weights. A slot that is first in its
-        # direction has just been renewed.
+        # A direction has the variables in order, the slots to renew and the weights. The slot that comes first in its
+        # direction was renewed by the pass before.
         ascending = np.arange(flat.num_vars)
         forward = ascending, ~first, np.where(last, 0.0, share)
         backward = ascending[::-1].copy(), ~last, np.where(first, 0.0, share)
         self.directions = [forward, backward]
         self.all_slots = ~in_long
         self.sweeps = 0
-        self.stale = True  # Tables or messages come from elsewhere, so that the next sweep renews all slots.
+        self.stale = True  # tables or messages were set from outside: the next sweep renews all slots
 
     def sweep(self) -> float:
         """Pass over the variables in one direction; the next pass goes the other way."""
@@ -198,7 +201,7 @@ class VariableAscent(Ascent):
         return self._bound_of_totals()
 
     def _long_factors(self) -> IntArray:
-        """The factors that are renewed as a block, in the order of the model."""
+        """Return the factors that are renewed as a block, in the order of the model."""
         kinds = kinds_of(self.flat)
         if kinds is None or self.chains is None:
             return np.zeros(0, np.int64)
@@ -209,7 +212,7 @@ class VariableAscent(Ascent):
 
 
 def best_states(values: FloatArray, ptr: IntArray) -> tuple[IntArray, FloatArray]:
-    """[V] first state of the largest value of every variable, and by how much it leads: 0 where all are ruled out."""
+    """Return the first state [V] of the largest value of every variable, and its lead: 0 where all are ruled out."""
     from equifactor.numerics.message_answers import beliefs
 
     if len(ptr) == 1:

@@ -1,9 +1,9 @@
 # mypy: ignore-errors
 """Max-marginals of parities, clauses and counts along a pass over the variables, at O(1) or O(cap) each.
 
-These factors are automata that read their variables in any order, so they read them in the order of the pass: `so_far`
-is the best value of what was read, for each state of the automaton, and `to_come` the best value of the rest from each
-state, for each slot as it was when the pass began. Both meet at the slot whose turn it is.
+These factors are automata that read their variables in any order, so they read them in the order of the pass. `so_far`
+is the best value of the slots already read, for each state of the automaton. `to_come` is the best value of the
+remaining slots from each state, for each slot as it was when the pass began. Both meet at the slot whose turn it is.
 """
 
 import math
@@ -23,9 +23,9 @@ NEG_INF = -math.inf
 class PassChains(NamedTuple):
     """The automata of one graph, or batch."""
 
-    size: IntArray  # [F] number of states, 0 for factors that are read otherwise
+    size: IntArray  # [F] number of states, 0 for factors that are not automata
     fails: BoolArray  # [F] whether a count counts the literals that fail
-    row: IntArray  # [F] where the states of each begin in so_far
+    row: IntArray  # [F] where the states of each factor begin in so_far
     slot_row: IntArray  # [E] where the states of each slot begin in to_come
     so_far: FloatArray
     to_come: FloatArray
@@ -33,7 +33,7 @@ class PassChains(NamedTuple):
 
 @kernel
 def pass_chains(factors, log_phi, rows, most):
-    """The fields of the `PassChains` of all factors that are automata of at most `most` numbers each."""
+    """Return the fields of the `PassChains` of all factors that are automata of at most `most` numbers each."""
     rows = KindRows(*rows)
     num_factors, num_slots = len(factors) - 1, factors[-1, SLOT]
     size, fails = np.zeros(num_factors, np.int64), np.zeros(num_factors, np.bool_)
@@ -59,12 +59,12 @@ def pass_chains(factors, log_phi, rows, most):
 
 @fast_kernel
 def begin_pass(order, slot_ptr, slots_of_var, factor_of_slot, factors, slots, log_phi, rows, chains, back):
-    """Fill `to_come` for a pass over the variables in this order, and forget what was read."""
+    """Fill `to_come` for a pass over the variables in this order, and reset `so_far`."""
     rows, chains = KindRows(*rows), PassChains(*chains)
     size, so_far, to_come = chains.size, chains.so_far, chains.to_come
     for p in range(rows.num_tables, len(size)):
         start, k, row = factors[p, ENTRY], factors[p + 1, SLOT] - factors[p, SLOT], chains.row[p]
-        for c in range(size[p]):  # in so_far lies, at first, the value of what comes behind
+        for c in range(size[p]):  # so_far first holds the value of the slots that come later
             if rows.kind[p] == CLAUSE:
                 so_far[row + c] = log_phi[start] if c == 0 else 0.0
             elif rows.kind[p] == PARITY:
@@ -92,7 +92,7 @@ def begin_pass(order, slot_ptr, slots_of_var, factor_of_slot, factors, slots, lo
 
 @fast_kernel
 def counted_state(factors, rows, chains, p, s):
-    """The state of slot s that moves the automaton of factor p on."""
+    """Return the state of slot s that advances the automaton of factor p."""
     if rows.kind[p] == PARITY:
         return 1
     return rows.words[rows.word_ptr[p] + s - factors[p, SLOT]] ^ (1 if chains.fails[p] else 0)
@@ -100,7 +100,7 @@ def counted_state(factors, rows, chains, p, s):
 
 @fast_kernel
 def next_state(rows, chains, p, c):
-    """Where the automaton moves on to from state c."""
+    """Return the state that the automaton advances to from state c."""
     return 1 - c if rows.kind[p] == PARITY else min(c + 1, chains.size[p] - 1)
 
 

@@ -20,19 +20,23 @@ if TYPE_CHECKING:
     from equifactor.typing import FloatArray, IntArray
 
 
-_FIRST_LENGTH = 4  # The first searches are for cycles of at most this many variables, which cost the fewest triplets.
-_LAST_LENGTH = 24  # The last searches are for cycles of at most this many variables.
-_VISITS = 4000  # One search for a cycle visits at most this many nodes.
-_CHECK = 10  # The progress is looked at after this many sweeps.
-_SLOW = 0.03  # Cycles are searched for again when that progress is below this share of all since the last search.
+# Most variables of a cycle in the first searches: short cycles need the fewest triplets. Chosen by hand.
+_FIRST_LENGTH = 4
+_LAST_LENGTH = 24  # Most variables of a cycle in the last searches. Chosen by hand.
+_VISITS = 4000  # Most nodes that one search for a cycle visits. Chosen by hand.
+_CHECK = 10  # Sweeps between two checks of the progress. Chosen by hand.
+# Cycles are searched for again when the progress between two checks is below this share of the progress since the last
+# search. Chosen by hand.
+_SLOW = 0.03
 
 
 class CycleAscent:
-    """SRMP on a graph that grows: every few sweeps, cycles on which the pair tables contradict each other get triplets.
+    """SRMP on a graph that grows: every few sweeps, cycles whose pair tables contradict each other get triplets.
 
-    A cycle is cut into triangles by chords, pair factors of ones; each triangle is a triplet that makes its three pairs
-    agree on one joint state [Sontag08, Sontag12]. Tables are reparametrised in place: score(x) is at all times the sum
-    of `unary`, the tables and minus the messages `lam` of the triplets, so the sum of their maxima is a bound.
+    A cycle is cut into triangles by chords, which are pair factors of ones. Each triangle becomes a triplet that makes
+    its three pairs agree on one joint state [Sontag08, Sontag12]. Tables are reparametrised in place: score(x) is
+    always the sum of `unary` and the tables, minus the messages `lam` of the triplets. The sum of their maxima is
+    therefore a bound.
     """
 
     def __init__(self, flat: FlatGraph[np.ndarray]) -> None:
@@ -42,12 +46,12 @@ class CycleAscent:
         self.sweeps = 0
         self.longest = _FIRST_LENGTH
         self.stall = Stall(_CHECK, share_of_gap=_SLOW)
-        self.first_bound = np.inf  # This is the first bound after the last search.
-        self.last_bound = np.inf  # This is the bound after the last sweep.
-        self.sweeps_since = 0  # This is the number of sweeps since the last search.
+        self.first_bound = np.inf  # the first bound after the last search
+        self.last_bound = np.inf  # the bound after the last sweep
+        self.sweeps_since = 0  # the number of sweeps since the last search
         self.card = np.diff(flat.var_ptr)
         self.scopes, log_phi, self.pair_of = _merged(flat)
-        self.triplets = np.zeros((0, 3), np.int64)  # These are the pair factors (i, j), (j, k), (i, k) of i < j < k.
+        self.triplets = np.zeros((0, 3), np.int64)  # the pair factors (i, j), (j, k), (i, k) of i < j < k
         self.seen: set[tuple[int, int, int]] = set()
         self.lam = np.zeros(0)
         self._build(log_phi, self.plain.unary.copy())
@@ -62,7 +66,7 @@ class CycleAscent:
         return float(top_i + top_a + top_c) + self.plain.constant
 
     def sweep(self) -> float:
-        """Sweep forward and back over the variables, then over the triplets; now and then search for cycles first."""
+        """Sweep forward and back over the variables, then over the triplets; search for cycles first if progress stalls."""
         if self.sweeps_since % _CHECK == 1 and self.stall.stalled(self.first_bound - self.last_bound):
             self._grow()
             self.stall.clear()
@@ -84,7 +88,7 @@ class CycleAscent:
         return bound + self.plain.constant
 
     def candidates(self, rng: np.random.Generator | None = None) -> list[IntArray]:
-        """Assignments decoded from the tightened tables, improved on the original ones."""
+        """Return assignments decoded from the tightened tables, improved on the original ones."""
         self.inner.total[:] = self.unary
         return [self.plain.polished(states) for states in self.inner.decoded(rng)]
 
@@ -97,7 +101,7 @@ class CycleAscent:
         flat = compile(graph)
         self.inner = VariableAscent(flat)
         self.order = flat.entry_order
-        self.log_phi = self.inner.log_phi = np.array(flat.log_phi)  # It is reparametrised in place from now on.
+        self.log_phi = self.inner.log_phi = np.array(flat.log_phi)  # reparametrised in place from now on
         self.unary = self.inner.unary = unary
         self.inner.total[:] = unary
         place = np.empty(len(self.order), np.int64)
@@ -123,7 +127,7 @@ class CycleAscent:
         return ij[:, 0], ij[:, 1], jk[:, 1]
 
     def _grow(self) -> None:
-        """Find cycles, add their chords and triplets, and compile anew."""
+        """Find cycles, add their chords and triplets, and compile the graph again."""
         count = len(self.pairs)
         if not count:
             return
@@ -158,9 +162,9 @@ class CycleAscent:
             self._build(np.concatenate(tables), self.unary.copy())
 
     def _triangles(self, cycle: list[int], tables: list[FloatArray]) -> list[tuple[int, int, int]]:
-        """The triplets of one cycle that are not there yet; chords are appended to `tables` where needed.
+        """Return the triplets of one cycle that do not exist yet; append chords to `tables` where needed.
 
-        The cycle is cut into a fan from the variable that needs the fewest new triplets, the first among equals.
+        The cycle is cut into a fan from the variable that needs the fewest new triplets, the first of equal ones.
         """
         fans = [_fan(cycle[n:] + cycle[:n]) for n in range(len(cycle))]
         missing = min(([corners for corners in fan if corners not in self.seen] for fan in fans), key=len)
@@ -176,7 +180,7 @@ class CycleAscent:
 
 
 def _fan(cycle: list[int]) -> list[tuple[int, int, int]]:
-    """The triangles from the first variable of a cycle, corners sorted."""
+    """Return the triangles from the first variable of a cycle, corners sorted."""
     triangles = []
     for b, c in itertools.pairwise(cycle[1:]):
         i, j, k = sorted((cycle[0], b, c))
@@ -187,7 +191,7 @@ def _fan(cycle: list[int]) -> list[tuple[int, int, int]]:
 def _merged(
     flat: FlatGraph[np.ndarray],
 ) -> tuple[list[tuple[int, ...]], FloatArray, dict[tuple[int, int], int]]:
-    """Scopes and tables of the factors of arity 2 and more, one pair factor (i < j) for all over the same pair."""
+    """Return scopes and tables of the factors of arity 2 and more, with one pair factor (i < j) per pair."""
     scopes: list[tuple[int, ...]] = []
     tables: list[FloatArray] = []
     pair_of: dict[tuple[int, int], int] = {}

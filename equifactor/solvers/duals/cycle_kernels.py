@@ -35,11 +35,11 @@ def messages_into_tables(factors, slots, log_phi, back, at):
 
 @fast_kernel
 def sweep_triplets(order, entries, shapes, lam_ptr, lam, log_phi, best):
-    """Each triplet shares its max-marginals over pairs equally among its three pair tables, in place.
+    """Share the max-marginals of each triplet over pairs equally among its three pair tables, in place.
 
     entries [C, 3] are the first entries of the pair tables in log_phi, shapes [C, 3] the cardinalities of the three
     variables, and lam_ptr [C+1] the places of the messages in `lam`. `best` is scratch for three pair tables. An entry
-    that no joint state of the triplet supports becomes -inf for good. A triplet costs O(d^3).
+    that no joint state of the triplet supports becomes -inf permanently. A triplet costs O(d^3).
     """
     for c in order:
         ij, jk, ik = entries[c, 0], entries[c, 1], entries[c, 2]
@@ -71,14 +71,14 @@ def sweep_triplets(order, entries, shapes, lam_ptr, lam, log_phi, best):
 
 @inlined
 def _without(log_phi, start, lam, at, size):
-    """Take the message of a triplet out of a pair table."""
+    """Remove the message of a triplet from a pair table."""
     for n in range(size):
         log_phi[start + n] -= lam[at + n]
 
 
 @inlined
 def _share(log_phi, start, lam, at, best, first, size):
-    """Make the pair table a third of the max-marginal; the message is what that changed, +inf where that is -inf."""
+    """Make the pair table a third of the max-marginal; the message is the difference, +inf where the table is -inf."""
     for n in range(size):
         third = best[first + n] / 3.0
         lam[at + n] = math.inf if third == NEG_INF else third - log_phi[start + n]
@@ -87,7 +87,7 @@ def _share(log_phi, start, lam, at, best, first, size):
 
 @fast_kernel
 def sum_of_triplet_maxima(shapes, lam_ptr, lam):
-    """Sum over triplets of the largest entry of their tables, which are minus the sums of their messages."""
+    """Return the sum over triplets of the largest entry of their tables, which are minus the sums of their messages."""
     total = 0.0
     for c in range(len(shapes)):
         di, dj, dk = shapes[c, 0], shapes[c, 1], shapes[c, 2]
@@ -105,7 +105,7 @@ def sum_of_triplet_maxima(shapes, lam_ptr, lam):
 
 @fast_kernel
 def pair_signs(pairs, entries, var_ptr, log_phi, states):
-    """[P] how much each pair table prefers agreement: max(both at or both off `states`) - max(one of the two)."""
+    """Return how much each pair table [P] prefers agreement: max(both at or both off `states`) - max(only one at)."""
     sign = np.empty(len(pairs))
     for e in range(len(pairs)):
         i, j = pairs[e, 0], pairs[e, 1]
@@ -127,7 +127,7 @@ def pair_signs(pairs, entries, var_ptr, log_phi, states):
 
 @kernel
 def frustrated_cycles(order, pairs, sign, pair_ptr, pairs_of_var, least, longest, visits, most):
-    """Cycles with an odd number of disagreeing pairs: the triplets of each would lower the bound by its weakest sign.
+    """Find cycles with an odd number of disagreeing pairs; the triplets of each lower the bound by its weakest sign.
 
     Every pair in turn, strongest first, is taken as the weakest of its cycle. Breadth-first search over (variable,
     parity) finds the shortest path of pairs at least as strong that closes an odd cycle.
@@ -138,13 +138,13 @@ def frustrated_cycles(order, pairs, sign, pair_ptr, pairs_of_var, least, longest
         sign: [P] how much each prefers agreement; see `pair_signs`.
         pair_ptr: [V+1] row pointers of `pairs_of_var`.
         pairs_of_var: [2P] the pairs around each variable.
-        least: a weaker sign than this counts as none.
+        least: a sign weaker than this counts as zero.
         longest: the most variables of a cycle.
         visits: the most nodes of one search.
         most: the most cycles to find.
 
     Returns:
-        The variables of each cycle [most, longest], padded by -1, and the number of cycles.
+        the variables of each cycle [most, longest], padded by -1, and the number of cycles.
     """
     num_vars = len(pair_ptr) - 1
     cycles = np.full((most, longest), -1, np.int64)
@@ -159,7 +159,7 @@ def frustrated_cycles(order, pairs, sign, pair_ptr, pairs_of_var, least, longest
         if strength <= least or found == most:
             break
         start, goal = pairs[e, 0], pairs[e, 1]
-        wanted = 2 * goal + (1 if sign[e] > 0.0 else 0)  # The path must disagree where the pair agrees.
+        wanted = 2 * goal + (1 if sign[e] > 0.0 else 0)  # the path must disagree where the pair agrees
         queue[0] = 2 * start
         stamp[2 * start] = n
         depth[2 * start] = 1

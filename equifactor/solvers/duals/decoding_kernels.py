@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""From messages of a dual to one assignment, variable by variable, and single moves that improve it."""
+"""Decoding of dual messages into one assignment, variable by variable, and single moves that improve it."""
 
 import numpy as np
 
@@ -9,17 +9,19 @@ from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, VAR, Layout, SlotsAr
 from equifactor.numerics.factor_messages import NEG_INF, first_entry, step, with_agreeing_messages
 from equifactor.numerics.jit import fast_kernel, inlined
 
-# A factor that is no table is asked anew for every variable where this costs no more operations in all. Beyond it, what
-# it said once holds until a variable decides against it, and after so many operations for good.
+# Operations, chosen by hand. Below this total, the messages of a structured factor are recomputed for every variable.
+# Above it, they are recomputed only when a variable decides against them, and not at all once the factor has spent this
+# number of operations.
 CHEAP_DECODING = 1_000_000
 
 
 @fast_kernel
 def decode_in_order(order, layout, around, kinds, log_phi, total, values, states):
-    """Variable after variable, the state of the largest total plus conditional maxima of its factors.
+    """Give each variable in turn the state of the largest total plus conditional maxima of its factors.
 
     The conditional maximum of a factor at x is the best log_phi plus `values` among the entries that agree with x and
-    with the states fixed before. A state that some factor forbids is taken only if all are. Cost O(T k) for arity k.
+    with the states fixed before. A state that a factor forbids is taken only if all states are forbidden. Cost O(T k)
+    for arity k.
 
     Args:
         order: [V] the variables.
@@ -27,8 +29,8 @@ def decode_in_order(order, layout, around, kinds, log_phi, total, values, states
         around: the slots around each variable that count.
         kinds: the fields of `KindRows`, or None where all factors are tables.
         log_phi: [T] the tables.
-        total: [X] what each state scores before any factor.
-        values: [S] what is added to the tables for each slot; where there are kinds, -inf is written into it at the
+        total: [X] score of each state without its factors.
+        values: [S] number that each slot adds to the tables. If there are kinds, -inf is written into it at the
             states that were not chosen.
         states: [V] -1 at the start, filled in place.
     """
@@ -40,14 +42,14 @@ def decode_in_order(order, layout, around, kinds, log_phi, total, values, states
     at = np.empty(max(1, layout.max_arity), np.int64)
     if kinds is not None:
         out = np.empty_like(values)
-        asked = np.zeros(len(factors) - 1, np.int64)  # how often each factor has answered
+        asked = np.zeros(len(factors) - 1, np.int64)  # how often the messages of each factor were computed
     for i in order:
         d = var_ptr[i + 1] - var_ptr[i]
         chosen = 0
         for attempt in range(1 if kinds is None else 2):
             _begin(score, zeros, d)
             _add_row(score, zeros, total, var_ptr[i], 1, d)
-            lost = False  # whether an old answer of some factor speaks for another state
+            lost = False  # whether old messages of a factor prefer another state
             for r in range(around_ptr[i], around_ptr[i + 1]):
                 s = around_slots[r]
                 p = factor_of_slot[s]
@@ -63,7 +65,7 @@ def decode_in_order(order, layout, around, kinds, log_phi, total, values, states
                             best[x] = out[m + x] + values[m + x]
                 if is_table:
                     _conditional_maxima(factors, slots, log_phi, values, states, p, s, at, best)
-                for x in range(d):  # Written out: as a call of `_add_row` the kernel took half as long again.
+                for x in range(d):  # written out: with a call of `_add_row` the kernel takes 1.5 times as long
                     score[x] += 0.0 if best[x] == NEG_INF else best[x]
                     zeros[x] += 1 if best[x] == NEG_INF else 0
             chosen = 0
@@ -93,7 +95,7 @@ def decode_in_order(order, layout, around, kinds, log_phi, total, values, states
 
 @inlined
 def _may_ask(factors, kinds, p, asked, attempt):
-    """Whether factor p, which is no table, answers again; at the second attempt only factors of long scopes do."""
+    """Return whether structured factor p computes its messages again; at the second attempt only long scopes do."""
     k = factors[p + 1, SLOT] - factors[p, SLOT]
     price = k * k if kinds[0][p] == NOISY_OR else k
     return price * k <= CHEAP_DECODING if attempt == 0 else price * asked <= 10 * CHEAP_DECODING < 10 * price * k
@@ -101,16 +103,16 @@ def _may_ask(factors, kinds, p, asked, attempt):
 
 @fast_kernel
 def polish(layout, around, kinds, log_phi, unary, states):
-    """Move single variables to a better state until none can improve (iterated conditional modes), in place.
+    """Move single variables to a better state until no move improves the score (iterated conditional modes), in place.
 
-    Fewer zero factors come before a higher sum. Returns the number of moves. Cost per round: the factors' degrees.
+    The number of zero factors comes before the sum. Returns the number of moves. Cost per round: the factors' degrees.
 
     Args:
         layout: the index arrays of the graph.
         around: the slots around each variable that count.
         kinds: the fields of `KindRows`, or None where all factors are tables.
         log_phi: [T] the tables.
-        unary: [X] what each state scores by itself.
+        unary: [X] score of each state by itself.
         states: [V] an assignment, changed in place.
     """
     layout, around = Layout(*layout), SlotsAround(*around)
@@ -148,7 +150,7 @@ def polish(layout, around, kinds, log_phi, unary, states):
                     _add_row(score, zeros, log_phi, entry, own, d)
             best = states[i]
             for x in range(d):
-                slack = 1e-12 * (1.0 + abs(score[best]))  # equal states, up to rounding, would be exchanged for ever
+                slack = 1e-12 * (1.0 + abs(score[best]))  # equal states, up to rounding, would be exchanged forever
                 if zeros[x] < zeros[best] or (zeros[x] == zeros[best] and score[x] > score[best] + slack):
                     best = x
             if best != states[i]:
@@ -166,7 +168,7 @@ def polish(layout, around, kinds, log_phi, unary, states):
 
 @inlined
 def _scratch(var_ptr):
-    """Scores and numbers of zeros for the states of one variable."""
+    """Return scratch for scores and numbers of zeros of the states of one variable."""
     widest = 1
     for i in range(len(var_ptr) - 1):
         widest = max(widest, var_ptr[i + 1] - var_ptr[i])
@@ -175,7 +177,7 @@ def _scratch(var_ptr):
 
 @inlined
 def _begin(score, zeros, d):
-    """Set the scores of d states to nothing."""
+    """Set the scores and the numbers of zeros of d states to 0."""
     for x in range(d):
         score[x] = 0.0
         zeros[x] = 0
@@ -192,7 +194,7 @@ def _add_row(score, zeros, values, first, stride, d):
 
 @inlined
 def _conditional_maxima(factors, slots, log_phi, values, states, p, s, at, best):
-    """best [d] over the states of slot s; other slots that are fixed keep their state, the rest is maximised."""
+    """Fill best [d] over the states of slot s; fixed slots keep their state, the others are maximised over."""
     first, last = factors[p, SLOT], factors[p + 1, SLOT]
     m, d = slots[s, MSG], slots[s, CARD]
     for x in range(d):

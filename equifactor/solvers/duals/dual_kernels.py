@@ -1,12 +1,12 @@
 # mypy: ignore-errors
 """Dual ascent for MAP: messages that lower the bound of appendix C, factor by factor or variable by variable.
 
-The bound is sum_i max_x total_i(x) + sum_a max_{x_a} (log f_a - sum_i m_{a->i}), total_i = sum_a m_{a->i}. Instead of
-a message the kernels keep what it gives back to its factor, `back [S]` = -m_{a->i}(x), and -inf at every state that is
-ruled out for good: then all values are only ever added, and -inf stays -inf without a test. A state is ruled out when
-no table entry of positive value supports it, which is a proof; a variable without states proves that Z = 0.
+The bound is sum_i max_x total_i(x) + sum_a max_{x_a} (log f_a - sum_i m_{a->i}), total_i = sum_a m_{a->i}. Instead of a
+message the kernels keep the value it gives back to its factor, `back [S]` = -m_{a->i}(x). `back` is -inf at every state
+that is ruled out permanently. All values are then only ever added, and -inf stays -inf without a test. A state is ruled
+out when no table entry of positive value supports it, which is a proof; a variable without states proves that Z = 0.
 
-Both sweeps leave every factor's maximum at 0 once all messages were renewed, so the bound is sum_i max_x total_i(x).
+Once all messages were renewed, both sweeps leave every factor's maximum at 0, so the bound is sum_i max_x total_i(x).
 """
 
 import math
@@ -25,31 +25,31 @@ NEG_INF = -math.inf
 
 
 class DualArrays(NamedTuple):
-    """What both sweeps read and change; the index arrays are those of the `Layout`."""
+    """The arrays that both sweeps read and change; the index arrays are those of the `Layout`."""
 
     factors: np.ndarray
     slots: np.ndarray
     log_phi: np.ndarray  # [T]
-    back: np.ndarray  # [S] What each message gives back to its factor.
-    total: np.ndarray  # [X] The sum of the messages into each state.
-    out: np.ndarray  # [S] Scratch for what a factor sends.
-    at: np.ndarray  # [k] Scratch for the state of each slot, k the largest arity.
+    back: np.ndarray  # [S] the value that each message gives back to its factor
+    total: np.ndarray  # [X] the sum of the messages into each state
+    out: np.ndarray  # [S] scratch for the messages of a factor
+    at: np.ndarray  # [k] scratch for the state of each slot, k the largest arity
 
 
 class SweepOrder(NamedTuple):
     """One direction of a pass over the variables."""
 
-    variables: np.ndarray  # [V] In the order of the pass.
-    slot_ptr: np.ndarray  # [V+1] The slots around variable i are slots_of_var[slot_ptr[i]:slot_ptr[i+1]].
+    variables: np.ndarray  # [V] in the order of the pass
+    slot_ptr: np.ndarray  # [V+1] the slots around variable i are slots_of_var[slot_ptr[i]:slot_ptr[i+1]]
     slots_of_var: np.ndarray
     factor_of_slot: np.ndarray  # [E]
-    renew: np.ndarray  # [E] False for slots whose max-marginal cannot have changed since it became the message.
-    weight: np.ndarray  # [E] The share of the sum that the factor of each slot keeps.
+    renew: np.ndarray  # [E] False for slots whose max-marginal cannot have changed since it became the message
+    weight: np.ndarray  # [E] the share of the sum that the factor of each slot keeps
 
 
 @fast_kernel
 def sweep_factors(order, arrays, kinds, q, before):
-    """One sweep of MPLP: each factor shares its max-marginals equally among its variables.
+    """Make one sweep of MPLP: each factor shares its max-marginals equally among its variables.
 
     With q_i = total_i - m_{a->i} and M_i(x) the largest log f_a + sum_j q_j at x_i = x, the new total_i is M_i / |a|:
     the block minimum of the dual over the messages of one factor. Cost O(T) for tables of bounded arity. `kinds` are
@@ -88,7 +88,7 @@ def sweep_factors(order, arrays, kinds, q, before):
 
 @fast_kernel
 def sweep_variables(direction, arrays, kinds, chains, var_ptr, unary):
-    """One pass of SRMP in the given order of variables: collect all max-marginals, hand back a share of their sum.
+    """Make one pass of SRMP in the given order of variables: collect all max-marginals, give back a share of their sum.
 
     At variable i: mu_a(x) = max over x_a at x_i = x of log f_a - sum of the other messages, T = unary + sum_a mu_a, and
     the factor keeps weight_a (T - max T): m_{a->i} = mu_a - weight_a (T - max T). Weights of sum at most 1 keep the
@@ -131,7 +131,7 @@ def sweep_variables(direction, arrays, kinds, chains, var_ptr, unary):
         for x in range(state, state + d):
             top = max(top, get(total, x))
         bound += top
-        if top == NEG_INF:  # Nothing is possible: what the chains make of the rest of the pass does not matter.
+        if top == NEG_INF:  # no assignment is possible, so the chains need not be correct for the rest of the pass
             for r in range(slot_ptr[i], slot_ptr[i + 1]):
                 m = slots[slots_of_var[r], MSG]
                 for x in range(m, m + d):
@@ -163,7 +163,7 @@ def max_marginal(factors, slots, log_phi, p, s, back, out, at):
     entry = factors[p, ENTRY]
     arity = last - first
     m, d = slots[s, MSG], slots[s, CARD]
-    if arity == 2 and factors[p + 1, ENTRY] - entry == 4:  # Loops over two states cost more than their bodies.
+    if arity == 2 and factors[p + 1, ENTRY] - entry == 4:  # loops over two states cost more than their bodies
         other = slots[first if s > first else first + 1, MSG]
         v0, v1 = get(back, other), get(back, other + 1)
         near, far = get(log_phi, entry + (1 if s == first else 2)), get(log_phi, entry + (2 if s == first else 1))
@@ -200,7 +200,7 @@ def max_marginal(factors, slots, log_phi, p, s, back, out, at):
 
 @fast_kernel
 def spread_exclusions(edges, back, total):
-    """Write -inf into `back` wherever the variable's state is ruled out, so that all its factors know."""
+    """Write -inf into `back` at all factors of a variable where its state is ruled out."""
     for e in range(len(edges)):
         m, state = edges[e, MSG], edges[e, STATE]
         for x in range(edges[e, CARD]):

@@ -1,7 +1,7 @@
 """MAP by dual ascent: the solvers `mplp` and `srmp`, and their loop of sweeping and decoding.
 
-Both lower an upper bound by messages, factor by factor or variable by variable, and read assignments off on the way,
-until the best assignment meets the bound.
+Both lower an upper bound by messages, factor by factor or variable by variable. On the way they decode assignments,
+until the score of the best assignment meets the bound.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ if TYPE_CHECKING:
     from equifactor.typing import IntArray
 
 
-_DECODING = 0.3  # Decoding may take this many seconds per second of sweeping.
-_RANDOM_DECODINGS = 10  # A stalled bound gets this many decodings in random orders.
-_PATIENCE = 10  # The bound has to fall by the tolerance over this many sweeps.
-_PATIENCE_WITH_CYCLES = 200  # With cycles the bound may fall slowly for this many sweeps, until new ones are found.
+_DECODING = 0.3  # Seconds of decoding per second of sweeping, at most. Chosen by hand.
+_RANDOM_DECODINGS = 10  # Decodings in random orders when the bound has stalled. Chosen by hand.
+_PATIENCE = 10  # Sweeps over which the bound must fall by the tolerance. Chosen by hand.
+# The same number of sweeps with cycles: the bound may fall slowly until new cycles are found. Chosen by hand.
+_PATIENCE_WITH_CYCLES = 200
 
 
 @register("mplp")
@@ -37,14 +38,14 @@ _PATIENCE_WITH_CYCLES = 200  # With cycles the bound may fall slowly for this ma
 class Mplp(GraphSolver):
     """MAP by dual descent factor by factor, with an upper bound that never rises [Globerson07].
 
-    Every factor in turn shares its max-marginals equally among its variables, the block minimum of the dual of the
-    local linear program. Assignments are decoded along the way and the best is kept; status `optimal` when its score
-    meets the bound. The bound can stall above the optimum of the linear program. Cost O(T) per iteration.
+    Every factor in turn shares its max-marginals equally among its variables, which is the block minimum of the dual of
+    the local linear program. Assignments are decoded along the way and the best is kept. The status is `optimal` when
+    its score meets the bound. The bound can stall above the optimum of the linear program. Cost O(T) per iteration.
     """
 
     tasks = (Task.MAP,)
     any_kind = True
-    symmetries = ALL_SYMMETRIES - {"global"}  # Sweeps go through the factors in the order of the model.
+    symmetries = ALL_SYMMETRIES - {"global"}  # sweeps go through the factors in the order of the model
 
     iterations: int = option(100_000, "most sweeps over all factors", low=0)
     gap: float = option(1e-7, "relative gap between bound and score that counts as optimal", low=0.0)
@@ -63,14 +64,14 @@ class Mplp(GraphSolver):
 class Srmp(GraphSolver):
     """MAP by dual ascent along the variables and back (TRW-S for any arity), with a bound that never rises.
 
-    On pairwise graphs this is TRW-S [Kolmogorov06], in general close to SRMP [Kolmogorov15]: each variable collects
-    the max-marginals of its factors and shares their sum among the factors ahead. Assignments are decoded along the
-    way and the best is kept; status `optimal` when its score meets the bound. Cost O(T (k - 1)) per iteration, arity k.
+    On pairwise graphs this is TRW-S [Kolmogorov06], in general close to SRMP [Kolmogorov15]: each variable collects the
+    max-marginals of its factors and shares their sum among the factors ahead. Assignments are decoded along the way and
+    the best is kept. The status is `optimal` when its score meets the bound. Cost O(T (k - 1)) per iteration, arity k.
     """
 
     tasks = (Task.MAP,)
     any_kind = True
-    symmetries = ALL_SYMMETRIES - {"global"}  # Sweeps go through the variables in the order of the model.
+    symmetries = ALL_SYMMETRIES - {"global"}  # sweeps go through the variables in the order of the model
 
     iterations: int = option(100_000, "most passes over all variables", low=0)
     gap: float = option(1e-7, "relative gap between bound and score that counts as optimal", low=0.0)
@@ -86,37 +87,37 @@ class Srmp(GraphSolver):
         limits = GapLimits(self.iterations, self.gap, patience, self.tolerance)
         if not self.cycles:
             return close_gap(VariableAscent(compile(graph)), limits, context)
-        lowered = lower(graph, "max")  # Cycles are looked for among pair tables.
+        lowered = lower(graph, "max")  # cycles are searched for among pair tables
         return lowered.estimate(close_gap(CycleAscent(compile(lowered.graph)), limits, context))
 
 
 class Dual(Protocol):
-    """What the loop needs: a bound that falls with every sweep, and assignments that are read off on the way."""
+    """A dual for the loop: a bound that falls with every sweep, and assignments decoded on the way."""
 
     flat: FlatGraph[np.ndarray]
 
     @property
     def bound(self) -> float:
-        """Upper bound on the best log score, computed afresh."""
+        """The upper bound on the best log score, recomputed from the messages."""
         ...
 
     def sweep(self) -> float:
-        """The bound after one more sweep, up to rounding, or -inf if no assignment is possible."""
+        """Sweep once more; return the bound, up to rounding, or -inf if no assignment is possible."""
         ...
 
     def candidates(self, rng: np.random.Generator | None = None) -> list[IntArray]:
-        """Assignments [V] of the free variables."""
+        """Return assignments [V] of the free variables."""
         ...
 
 
 @dataclass(frozen=True)
 class GapLimits:
-    """When the loop stops."""
+    """The limits at which the loop stops."""
 
-    iterations: int  # It makes at most this many sweeps.
-    gap: float  # A difference of bound and score of no more than this share of the bound is a proof.
-    patience: int  # The bound has stalled when it has hardly fallen over this many sweeps.
-    tolerance: float  # A fall of no more than this share of the bound is hardly one.
+    iterations: int  # most sweeps
+    gap: float  # a difference of bound and score up to this share of the bound counts as a proof
+    patience: int  # the bound has stalled when it has not fallen over this many sweeps
+    tolerance: float  # a fall up to this share of the bound does not count as a fall
 
 
 def close_gap(dual: Dual, limits: GapLimits, context: SolveContext) -> Estimate:
@@ -126,7 +127,7 @@ def close_gap(dual: Dual, limits: GapLimits, context: SolveContext) -> Estimate:
     lowest = dual.bound
     stall = Stall(limits.patience, share_of_bound=limits.tolerance)
     stall.add(lowest)
-    sweeping = 0.0  # This is the time of all sweeps, in seconds.
+    sweeping = 0.0  # time of all sweeps, in seconds
     done = 0
     status: Status | None = None
     while status is None:
@@ -134,7 +135,7 @@ def close_gap(dual: Dual, limits: GapLimits, context: SolveContext) -> Estimate:
         last = stalled or done >= limits.iterations or context.clock.stopped
         if done and (best.seconds <= _DECODING * sweeping or last):
             best.update()
-        if stalled:  # Several states may share a maximum: other orders break the ties in other ways.
+        if stalled:  # several states may share a maximum: other orders break the ties in other ways
             rng = np.random.default_rng(context.seed)
             for _ in range(_RANDOM_DECODINGS):
                 if best.meets(lowest, limits.gap) or context.clock.stopped:
@@ -151,12 +152,12 @@ def close_gap(dual: Dual, limits: GapLimits, context: SolveContext) -> Estimate:
             bound = dual.sweep()
             sweeping += time.perf_counter() - start
             done += 1
-            if bound == -np.inf:  # `isneginf` is slow on a single number.
+            if bound == -np.inf:  # `isneginf` is slow on a single number
                 return zero_by_exclusion(dual.flat.graphs[0])
             lowest = min(lowest, bound)
             stall.add(lowest)
             context.report(done, limits.iterations, f"gap {lowest - best.score:.3g}")
-    bound = max(dual.bound, best.score)  # The bound is computed afresh, free of rounding over the sweeps.
+    bound = max(dual.bound, best.score)  # recomputed, without the rounding of all sweeps
     return Estimate(
         status=status,
         assignment=best.assignment,
@@ -168,13 +169,13 @@ def close_gap(dual: Dual, limits: GapLimits, context: SolveContext) -> Estimate:
 
 
 class _Best:
-    """The best assignment that was read off a dual so far."""
+    """The best assignment decoded from a dual so far."""
 
     def __init__(self, dual: Dual) -> None:
         self.dual = dual
         self.assignment: IntArray | None = None
         self.score = -np.inf
-        self.seconds = 0.0  # This is the time spent on finding it.
+        self.seconds = 0.0  # time spent on decoding
 
     def update(self, rng: np.random.Generator | None = None) -> None:
         start = time.perf_counter()

@@ -17,17 +17,18 @@ if TYPE_CHECKING:
 
 
 def map_upper_bound(graph: FactorGraph | Sequence[FactorGraph] | FlatGraph[Any], messages: Any) -> Any:
-    """Upper bound on the best log score of each graph, from any factor-to-variable log messages.
+    """Return an upper bound on the best log score of each graph, from any factor-to-variable log messages.
 
-    sum_a max_{x_a} (log f_a(x_a) - sum_i m_{a->i}(x_i)) + sum_i max_x sum_a m_{a->i}(x): what a message takes from its
-    factor it adds to its variable, so no score changes, and a sum of maxima is at least the maximum of the sum.
+    sum_a max_{x_a} (log f_a(x_a) - sum_i m_{a->i}(x_i)) + sum_i max_x sum_a m_{a->i}(x): a message is added to its
+    variable and subtracted from its factor, so no score changes, and a sum of maxima is at least the maximum of the
+    sum.
 
     Args:
-        graph: a graph, several, or what `compile` made of them; a FlatGraph of tensors takes messages in a tensor and
-            gives a bound that is differentiable, on its device.
-        messages: [S] in the order of the compiled graph, unary factors included; normalised or not. An entry of -inf
-            must be a proof that no assignment of positive probability has this state, as every -inf of max-product
-            from uniform messages is; the state is then left out of all terms.
+        graph: a graph, several graphs, or a compiled FlatGraph. A FlatGraph of tensors takes messages in a tensor
+            and gives a bound that is differentiable, on its device.
+        messages: [S] in the order of the compiled graph, unary factors included; normalised or not. An entry of
+            -inf must be a proof that no assignment of positive probability has this state, as every -inf of max-product
+            from uniform messages is. The state is then left out of all terms.
 
     Returns:
         [G], -inf where the messages prove that every assignment has probability zero.
@@ -39,12 +40,12 @@ def map_upper_bound(graph: FactorGraph | Sequence[FactorGraph] | FlatGraph[Any],
 
 
 def upper_bound_of(flat: FlatGraph[Any], messages: Any) -> Any:
-    """`map_upper_bound` for callers that have compiled the graph and know their messages to be sound."""
+    """Return `map_upper_bound` of a compiled graph and messages that need no check."""
     return _bound(flat, messages) if isinstance(flat.log_phi, np.ndarray) else _tensor_bound(flat, messages)
 
 
 def _bound(flat: FlatGraph[np.ndarray], messages: FloatArray) -> FloatArray:
-    """[G] the bound on numpy arrays."""
+    """Return the bound [G] on numpy arrays."""
     from equifactor.factors.structured_kernels import kind_rows_of
     from equifactor.graph.layout import layout_of
     from equifactor.numerics.factor_messages import add_up
@@ -62,7 +63,7 @@ def _bound(flat: FlatGraph[np.ndarray], messages: FloatArray) -> FloatArray:
 
 
 def _tensor_bound(flat: FlatGraph[Tensor], messages: Tensor) -> Tensor:
-    """[G] the bound on tensors."""
+    """Return the bound [G] on tensors."""
     import torch
 
     from equifactor.numerics import tensors
@@ -83,15 +84,16 @@ def _tensor_bound(flat: FlatGraph[Tensor], messages: Tensor) -> Tensor:
 def tighten(
     graph: FactorGraph | Sequence[FactorGraph] | FlatGraph[np.ndarray], messages: FloatArray, passes: int = 10
 ) -> tuple[FloatArray, FloatArray]:
-    """Messages with a lower bound, by passes of sequential dual ascent (`srmp`) from any messages.
+    """Lower the bound of any messages by passes of sequential dual ascent (`srmp`).
 
     Args:
         graph: as in `map_upper_bound`.
         messages: [S] as in `map_upper_bound`; those of unary factors are replaced by their tables.
-        passes: over all variables, forward and back in turn.
+        passes: number of passes over all variables, forward and back in turn.
 
     Returns:
-        messages [S], and their `map_upper_bound` [G], which is never above that of the given ones up to rounding.
+        messages [S], and their `map_upper_bound` [G], which up to rounding is never above that of the given
+            messages.
 
     Cost O(T (k - 1)) per pass for arity k.
     """
@@ -105,10 +107,12 @@ def tighten(
 
 
 def _checked(flat: FlatGraph[Any], messages: Any) -> Any:
-    """Messages of the right shape; those of numpy as float64 without NaN and +inf, a look that tensors are spared."""
+    """Return messages of the right shape; numpy messages become float64 and must not hold NaN or +inf."""
     messages = np.asarray(messages, np.float64) if isinstance(flat.log_phi, np.ndarray) else messages
     if tuple(messages.shape) != (flat.num_edge_states,):
-        raise ValueError(f"messages need shape ({flat.num_edge_states},), found {tuple(messages.shape)}")
+        raise ValueError(f"messages must have shape ({flat.num_edge_states},), but have shape {tuple(messages.shape)}.")
     if isinstance(messages, np.ndarray) and (np.isnan(messages).any() or np.isposinf(messages).any()):
-        raise ValueError("messages must be natural logs: finite, or -inf for an impossible state; found NaN or +inf")
+        raise ValueError(
+            "messages must be natural logs: finite, or -inf for an impossible state. They contain NaN or +inf."
+        )
     return messages

@@ -1,4 +1,4 @@
-"""When a bound that sweeps lower has stopped falling: the one place that decides it."""
+"""The test that decides when a bound that sweeps lower has stopped falling."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from collections import deque
 
 
 class Stall:
-    """Watches the bounds of the last sweeps and says whether they still fall.
+    """Watches the bounds of the last sweeps and decides whether they still fall.
 
     Args:
-        sweeps: the fall is measured over this many sweeps; before that many, only an infinite gap counts as stalled.
-        share_of_gap: a fall of no more than this share of what is left to close counts as none.
-        share_of_bound: a fall of no more than this share of the bound, or of 1 if that is larger, counts as none too.
+        sweeps: the fall is measured over this many sweeps; before that many, only an infinite gap counts as
+            stalled.
+        share_of_gap: a fall up to this share of the gap does not count as a fall.
+        share_of_bound: a fall up to this share of the bound, or of 1 if that is larger, does not count as a fall
+            either.
     """
 
     def __init__(self, sweeps: int, share_of_gap: float | None = None, share_of_bound: float | None = None) -> None:
@@ -21,23 +23,24 @@ class Stall:
         self._share_of_bound = share_of_bound
 
     def add(self, bound: float) -> None:
-        """Take note of the bound after one more sweep."""
+        """Record the bound after one more sweep."""
         self._bounds.append(bound)
 
     def clear(self) -> None:
-        """Forget all bounds, because others follow that cannot be compared with them."""
+        """Drop all bounds, because the next ones cannot be compared with them."""
         self._bounds.clear()
 
     @property
     def fall(self) -> float:
-        """By how much the bound fell over the sweeps that are watched; infinite before there were that many."""
+        """The fall of the bound over the sweeps that are watched; infinite before there were that many."""
         return self._bounds[0] - self._bounds[-1] if len(self._bounds) == self._bounds.maxlen else math.inf
 
     def stalled(self, gap: float = math.nan) -> bool:
-        """Whether the bound has stopped falling.
+        """Return whether the bound has stopped falling.
 
         Args:
-            gap: what is left to close. An infinite one, while no assignment is known, counts as stalled at once.
+            gap: the difference of bound and score. An infinite gap, while no assignment is known, counts as stalled
+                at once.
         """
         fall = self.fall
         if self._share_of_gap is not None and fall <= self._share_of_gap * gap:

@@ -18,21 +18,21 @@ from equifactor.solver import GraphSolver, SolveContext
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
 
-_BURST_SECONDS = 0.02  # A call of the kernel aims to stay below this time.
+_BURST_SECONDS = 0.02  # Seconds that a call of the kernel aims to stay below. Chosen by hand.
 
 
 @register("beam")
 @dataclass(frozen=True, kw_only=True)
 class Beam(GraphSolver):
-    """Keeps the best states visited and examines their single-variable neighbours until nothing changes."""
+    """Keeps the best states visited and examines their single-variable neighbours until a step changes nothing."""
 
     tasks = (Task.MAP,)
-    symmetries = frozenset()  # It starts from a random state.
+    symmetries = frozenset()  # it starts from a random state
     any_kind = True
 
     width: int = option(10, "states kept", low=1)
     steps: int = option(100_000, "most steps", low=0)
-    count_zeros: bool = option(False, "prefer impossible states with fewer zeros, instead of all alike")
+    count_zeros: bool = option(False, "prefer impossible states with fewer zeros; otherwise all of them tie")
 
     def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
         """See `beam_search`."""
@@ -42,14 +42,14 @@ class Beam(GraphSolver):
 @register("best-first")
 @dataclass(frozen=True, kw_only=True)
 class BestFirst(GraphSolver):
-    """Moves to the best single-variable neighbour until none is better: beam search of width 1."""
+    """Moves to the best single-variable neighbour until no neighbour is better: beam search of width 1."""
 
     tasks = Beam.tasks
     symmetries = Beam.symmetries
     any_kind = True
 
     steps: int = option(100_000, "most steps", low=0)
-    count_zeros: bool = option(False, "prefer impossible states with fewer zeros, instead of all alike")
+    count_zeros: bool = option(False, "prefer impossible states with fewer zeros; otherwise all of them tie")
 
     def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
         """See `beam_search`."""
@@ -57,17 +57,17 @@ class BestFirst(GraphSolver):
 
 
 def beam_search(graph: FactorGraph, width: int, steps: int, count_zeros: bool, context: SolveContext) -> Estimate:
-    """The best of all states visited, from one random state.
+    """Search from one random state and return the best of all states visited.
 
-    Each step examines all single-variable neighbours of the best states visited and keeps the best again; the search
-    ends when that changes nothing. A step costs at most width * X, and the factors around each new move.
+    Each step examines all single-variable neighbours of the best states visited and keeps the best of all. The search
+    ends when a step changes nothing. A step costs at most width * X, and the factors around each new move.
 
     Args:
         graph: the model.
         width: the number of states kept.
         steps: the most steps to make.
         count_zeros: whether impossible assignments with fewer zeros are better. If not, all of them tie, so that a
-            start among them goes nowhere unless a neighbour is possible.
+            search that starts at one stops there unless a neighbour is possible.
         context: the clock and the seed of the call.
     """
     from equifactor.numerics.jit import plain
@@ -107,7 +107,7 @@ def beam_search(graph: FactorGraph, width: int, steps: int, count_zeros: bool, c
     found = bool(beam.score[beam.cache[0]] >= possible)
     return Estimate(
         status=Status.CONVERGED if not changed else unfinished or Status.ITERATION_LIMIT,
-        message="" if found else "No assignment of positive probability was met: use local-search, or count_zeros.",
+        message="" if found else "No assignment of positive probability was found. Use local-search, or count_zeros.",
         assignment=flat.assignments(x[beam.cache[0]])[0],
         iterations=done,
     )

@@ -10,37 +10,37 @@ from equifactor.numerics.jit import fast_kernel
 from equifactor.numerics.kind_moves import look
 from equifactor.numerics.moves import move, rebuild_inline
 
-IMPOSSIBLE = -1e308  # This stands for ln 0; it is below every score.
-_REFRESH = 256  # Rounding is removed from the sums of an assignment after this many moves.
+IMPOSSIBLE = -1e308  # stands for ln 0; below every score
+_REFRESH = 256  # Moves after which the sums of an assignment are recomputed, to remove rounding. Chosen by hand.
 
 
 class BeamArrays(NamedTuple):
-    """What the search knows of the 2K assignments it has room for, and which K of them are the best."""
+    """The 2K assignments that the search has room for, and which K of them are the best."""
 
-    score: np.ndarray  # [2K] Scores without the constant.
-    code: np.ndarray  # [2K] Hashes: the exclusive or of the keys of all states of an assignment.
-    depth: np.ndarray  # [2K] Moves since the sums of an assignment were renewed.
-    expanded: np.ndarray  # [2K] Whether its neighbours were examined.
-    cache: np.ndarray  # [K] The places of the best assignments, best first.
-    size: np.ndarray  # [1] How many of them there are.
-    keys: np.ndarray  # [X] Random keys, one per variable state.
+    score: np.ndarray  # [2K] scores without the constant
+    code: np.ndarray  # [2K] hashes: the exclusive or of the keys of all states of an assignment
+    depth: np.ndarray  # [2K] moves since the sums of an assignment were recomputed
+    expanded: np.ndarray  # [2K] whether its neighbours were examined
+    cache: np.ndarray  # [K] the places of the best assignments, best first
+    size: np.ndarray  # [1] the number of the best assignments
+    keys: np.ndarray  # [X] random keys, one per variable state
 
 
 class PoolArrays(NamedTuple):
-    """Scratch for the best assignments of one step, best first, before they are made."""
+    """Scratch for the best assignments of one step, best first, before they are built."""
 
-    origin: np.ndarray  # [K, 3] Place of the parent, variable to change (-1 for the parent itself), its new state.
-    score: np.ndarray  # [K] Their scores, all impossible ones alike if wanted.
-    code: np.ndarray  # [K] Their hashes.
+    origin: np.ndarray  # [K, 3] place of the parent, variable to change (-1 for the parent itself), its new state
+    score: np.ndarray  # [K] their scores; all impossible ones are equal with `tie_zeros`
+    code: np.ndarray  # [K] their hashes
 
 
 @fast_kernel
 def beam_steps(arrays, states, beam, pool, steps, possible, tie_zeros):
-    """Make at most `steps` steps; the number done, and whether the cache still changed in the last one.
+    """Make at most `steps` steps; return the number of steps, and whether the cache still changed in the last one.
 
-    A step examines every neighbour of the cached assignments and keeps the best K of all visited, one that came earlier
-    before one of equal score. Neighbours of an assignment are examined once: those that were not kept then cannot be
-    among the best later. With `tie_zeros` all scores below `possible` are equal. `arrays` is a `MoveArrays` and
+    A step examines every neighbour of the cached assignments and keeps the best K of all visited; of equal scores, the
+    earlier comes first. Neighbours of an assignment are examined once: those that were not kept then cannot be among
+    the best later. With `tie_zeros` all scores below `possible` are equal. `arrays` is a `MoveArrays` and
     `states` a `MoveState` of 2K assignments.
     """
     arrays, states, beam, pool = MoveArrays(*arrays), MoveState(*states), BeamArrays(*beam), PoolArrays(*pool)
@@ -73,7 +73,7 @@ def beam_steps(arrays, states, beam, pool, steps, possible, tie_zeros):
                     value = rest + local[k, s]
                     if tie_zeros and value < possible:
                         value = IMPOSSIBLE
-                    # Equal up to rounding is not better: an assignment may be reached in several ways.
+                    # Equal up to rounding is not better, since an assignment may be reached in several ways.
                     if s == here or (
                         count == width and value <= pool_score[count - 1] + 1e-12 * abs(pool_score[count - 1])
                     ):
@@ -99,7 +99,7 @@ def beam_steps(arrays, states, beam, pool, steps, possible, tie_zeros):
                     pool_code[m] = new_code
         if not changed:
             return step + 1, False
-        # New assignments go to places that hold no cached one of before: their parents may be among those dropped.
+        # New assignments go to places without a previously cached one: their parents may be among those dropped.
         taken = np.zeros(len(x), np.bool_)
         for n in range(size[0]):
             taken[cache[n]] = True

@@ -1,4 +1,4 @@
-"""Proven MAP by branch and bound, from end to end: eliminate, bound, find a first assignment, search."""
+"""Proven MAP by branch and bound: eliminate variables, bound, find a first assignment, search."""
 
 from __future__ import annotations
 
@@ -25,44 +25,47 @@ if TYPE_CHECKING:
     from equifactor.solvers.duals.ascent import VariableAscent
     from equifactor.typing import IntArray
 
-_STINT = 0.1  # The search reports after this many seconds.
-_PHASES = 10  # Local search has this many phases to make the first assignment.
-_CHECK = 20  # The first bound is compared with an assignment every twenty sweeps.
-_LEAST_FALL = 1e-4  # The first bound has stalled when it falls by less than this share of the gap between two checks.
+_STINT = 0.1  # Seconds between two reports of the search. Chosen by hand.
+_PHASES = 10  # Phases of local search for the first assignment. Chosen by hand.
+_CHECK = 20  # Sweeps between two comparisons of the first bound with an assignment. Chosen by hand.
+# The first bound has stalled when it falls by less than this share of the gap between two checks. Chosen by hand.
+_LEAST_FALL = 1e-4
 
 
 @register("branch")
 @dataclass(frozen=True, kw_only=True)
 class Branch(GraphSolver):
-    """MAP proven by branch and bound: cheap variables are eliminated, message passing bounds what is left.
+    """MAP proven by branch and bound: cheap variables are eliminated, and message passing bounds the rest.
 
     Hybrid best-first search [Allouche15] from the messages of `srmp`. Below a decision, factors are renewed by the
-    block minimum of MPLP as far as the change reaches; states that cannot beat the best assignment are ruled out.
-    Without a time limit it ends with a proof. Open nodes take up to 200 MB, then it goes on depth first.
+    block minimum of MPLP as far as the change reaches. States that cannot beat the best assignment are ruled out.
+    Without a time limit it ends with a proof. Open nodes take up to 200 MB; beyond that the search continues depth
+    first.
     """
 
     tasks = (Task.MAP,)
     exact_on = "all"
-    symmetries = frozenset()  # Ties between variables are broken by their numbers.
+    symmetries = frozenset()  # ties between variables are broken by their numbers
 
     sweeps: int = option(300, "most sweeps of dual ascent before the first node", low=1)
-    entries: int = option(64, "eliminate variables whose joint table has no more entries", low=1, high=4096)
+    entries: int = option(64, "eliminate variables whose joint table has at most this many entries", low=1, high=4096)
     gap: float = option(1e-7, "relative gap between bound and score that counts as optimal", low=0.0)
 
     def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
-        """The best assignment, proven unless time runs out; then the best one found, and bounds."""
+        """Return the best assignment, proven unless time runs out; then the best one found, with bounds."""
         return prove(graph, context, sweeps=self.sweeps, entries=self.entries, gap=self.gap)
 
 
 class Branching:
-    """Dual ascent until its bound stalls, and then branch and bound, one step at a time.
+    """Dual ascent until its bound stalls, and then branch and bound, in single steps.
 
-    The solver `branch` takes these steps one after the other; in the portfolio of `auto` they alternate with others.
+    The solver `branch` takes these steps one after another. In the portfolio of `auto` they alternate with other
+    solvers.
 
     Args:
         ascent: the dual ascent of one graph.
-        stall: what decides whether the bound of the ascent has stalled.
-        gap: the difference between bound and score, relative to the score, that counts as none.
+        stall: decides whether the bound of the ascent has stalled.
+        gap: the difference between bound and score, relative to the score, that counts as closed.
         clock: the clock of the call, which stops the search.
     """
 
@@ -71,17 +74,17 @@ class Branching:
         self.stall = stall
         self.gap = gap
         self.clock = clock
-        self.sweeps = 0  # The number of sweeps made here.
-        self.swept_bound = -np.inf  # The bound after the last of them.
-        self.search: BranchAndBound | None = None  # The search, once it has begun.
+        self.sweeps = 0  # number of sweeps made here
+        self.swept_bound = -np.inf  # the bound after the last of them
+        self.search: BranchAndBound | None = None  # the search, once it has begun
 
     @property
     def nodes(self) -> int:
-        """The number of nodes visited."""
+        """Return the number of nodes visited."""
         return 0 if self.search is None else self.search.nodes
 
     def sweep(self) -> float:
-        """The bound after one more sweep, -inf when no assignment is possible."""
+        """Sweep once more; return the bound, -inf when no assignment is possible."""
         self.sweeps += 1
         self.swept_bound = self.ascent.sweep()
         self.stall.add(self.swept_bound)
@@ -93,7 +96,7 @@ class Branching:
         return self.search
 
     def work(self, seconds: float) -> bool:
-        """Search for about `seconds`; whether a better assignment was found."""
+        """Search for about `seconds`; return whether a better assignment was found."""
         assert self.search is not None
         return self.search.work(seconds, lambda: self.clock.stopped)
 
@@ -101,14 +104,14 @@ class Branching:
 def prove(
     graph: FactorGraph, context: SolveContext, *, sweeps: int = 300, entries: int = MOST_ENTRIES, gap: float = 1e-7
 ) -> Estimate:
-    """The best assignment, proven unless time runs out; then the best one found, and bounds.
+    """Return the best assignment, proven unless time runs out; then the best one found, with bounds.
 
     Args:
         graph: the model.
         context: the clock and the seed of the call.
         sweeps: the most sweeps of dual ascent before the first node.
-        entries: variables whose joint table has no more entries are eliminated before.
-        gap: the difference between bound and score, relative to the score, that counts as none.
+        entries: variables whose joint table has at most this many entries are eliminated first.
+        gap: the difference between bound and score, relative to the score, that counts as closed.
     """
     if context.clock.stopped:
         return Estimate(status=context.clock.status or Status.TIME_LIMIT)
@@ -135,7 +138,7 @@ def _branching(graph: FactorGraph, gap: float, clock: Clock) -> Branching:
 
 
 def _first_assignment(graph: FactorGraph, branching: Branching, sweeps: int, context: SolveContext) -> IntArray | None:
-    """Lower the first bound until it stalls, and improve what it decodes to; None when no assignment is possible."""
+    """Lower the first bound until it stalls, and improve the decoded assignment; return None if none is possible."""
     best = np.zeros(graph.num_vars, np.int64)
     while branching.sweeps < sweeps and not context.clock.stopped:
         bound = branching.sweep()

@@ -1,8 +1,8 @@
 """Branch and bound for MAP: hybrid best-first search over the dual bounds of `node_kernels`.
 
-Open nodes wait in a heap, the highest bound first; a dive searches depth first below one of them for a few backtracks
-and hands its own open nodes back [Allouche15]. So the bound over all open nodes falls, as in best-first search, and
-assignments are found early, as in depth-first search.
+Open nodes wait in a heap, the highest bound first. A dive searches depth first below one of them for a few backtracks
+and puts its own open nodes into the heap [Allouche15]. The bound over all open nodes therefore falls, as in best-first
+search, and assignments are found early, as in depth-first search.
 """
 
 from __future__ import annotations
@@ -25,30 +25,32 @@ if TYPE_CHECKING:
     from equifactor.solvers.search.node_kernels import NodeGraph
     from equifactor.typing import FloatArray, IntArray
 
-    Decisions = NDArray[np.int32]  # [depth, 3] Variable, state, LEFT or RIGHT.
-    Node = tuple[float, int, Decisions]  # Minus the bound of a node, its serial number, and the way to it.
+    Decisions = NDArray[np.int32]  # [depth, 3] variable, state, LEFT or RIGHT
+    Node = tuple[float, int, Decisions]  # minus the bound of a node, its serial number, and the path to it
 
-_BURST = 8e6  # A dive looks at this many table entries before it comes back, which takes about 20 ms.
-_LOOKS_PER_RENEWAL = 50.0  # The fixed cost of renewing a factor is that of looking at this many table entries.
-_LOOKS_OF_NODE = 8.0  # The choice of a variable costs this many looks per factor and variable.
-_LEAST_NODES = 32  # A burst has at least this many nodes, however large the graph: fewer would be all replays.
-_SHARE = 0.1  # Changes below this share of a node's gap are not passed on.
-_RENEWALS = 10.0  # After this many renewals per factor of the graph, a node passes on new zeros only.
-_BACKTRACKS = 128, 16384  # The limit on the backtracks of a dive moves between these two.
-_REPLAYS = 0.05, 0.1  # Dives become shorter when a lower share of the nodes is replayed, longer when a higher one is.
-_TRAIL = 2**21  # A dive can take back this many changes.
-_SLACK = 0.01  # An assignment must gain this share of the gap that counts as none for a node to be searched.
-_MOST_OPEN = 2**24  # With more decisions in all open nodes (12 bytes each) the search goes on depth first.
+_BURST = 8e6  # Table entries that a dive reads before it returns, which takes about 20 ms.
+_LOOKS_PER_RENEWAL = 50.0  # The fixed cost of renewing a factor, in table entries read. Chosen by hand.
+_LOOKS_OF_NODE = 8.0  # The cost of choosing a variable, in table entries read per factor and variable. Chosen by hand.
+_LEAST_NODES = 32  # Fewest nodes of a burst on any graph: with fewer, all work would be replays. Chosen by hand.
+_SHARE = 0.1  # Changes below this share of a node's gap are not passed on. Chosen by hand.
+_RENEWALS = 10.0  # After this many renewals per factor of the graph, a node passes on new zeros only. Chosen by hand.
+_BACKTRACKS = 128, 16384  # Smallest and largest limit on the backtracks of a dive. Chosen by hand.
+# Dives become shorter below the first share of replayed nodes, longer above the second. Chosen by hand.
+_REPLAYS = 0.05, 0.1
+_TRAIL = 2**21  # Most changes that a dive can undo. Chosen by hand.
+_SLACK = 0.01  # A node is searched only if it can gain this share of the gap that counts as closed. Chosen by hand.
+# Most decisions in all open nodes (12 bytes each, 200 MB); beyond it the search continues depth first.
+_MOST_OPEN = 2**24
 
 
 class BranchAndBound:
-    """The search as bursts of work: `best` is always the best assignment so far, `bound` a proven upper bound.
+    """The search in bursts of work: `best` is always the best assignment so far, `bound` a proven upper bound.
 
     Args:
-        ascent: the messages of one graph, as good as they have become.
+        ascent: the messages of one graph, already improved.
         states: [V] an assignment to begin with.
         score: the log score of that assignment, -inf when it is impossible.
-        gap: the difference between bound and score, relative to the score, that counts as none.
+        gap: the difference between bound and score, relative to the score, that counts as closed.
     """
 
     def __init__(self, ascent: Ascent, states: IntArray, score: float, gap: float) -> None:
@@ -61,32 +63,32 @@ class BranchAndBound:
         self._arrays()
         self.constant = ascent.constant + shift(self._graph, self._root)
         self._incumbent = Incumbent(np.array([score - self.constant]), np.array(states))
-        self._limit = _BACKTRACKS[0]  # The present dive ends after this many backtracks.
+        self._limit = _BACKTRACKS[0]  # most backtracks of the present dive
         start = float(self._root[self._graph.first_top :].sum())
-        self._open: list[Node] = [(-start, 0, self._path.decisions[:0].copy())]  # This is a heap.
-        self._stack: list[Node] = []  # These nodes have to be done before those of the heap.
-        self._serial = 0  # Nodes are numbered, so that the heap never compares their decisions.
-        self._decisions = 0  # The number of decisions of all nodes in the heap.
+        self._open: list[Node] = [(-start, 0, self._path.decisions[:0].copy())]  # a heap
+        self._stack: list[Node] = []  # nodes to search before those of the heap
+        self._serial = 0  # nodes are numbered, so that the heap never compares their decisions
+        self._decisions = 0  # number of decisions of all nodes in the heap
 
     @property
     def best(self) -> IntArray:
-        """[V] the best assignment so far; not a copy."""
+        """The best assignment [V] so far; not a copy."""
         return self._incumbent.x
 
     @property
     def score(self) -> float:
-        """Log score of `best`, up to rounding."""
+        """The log score of `best`, up to rounding."""
         return float(self._incumbent.score[0]) + self.constant
 
     @property
     def bound(self) -> float:
-        """No assignment scores higher, up to the gap that counts as none."""
+        """The upper bound on all scores, up to the gap that counts as closed."""
         above = [*self._open[:1], *self._stack]
         return max([self.score + self._slack, *(self.constant - node[0] for node in above)])
 
     @property
     def finished(self) -> bool:
-        """`best` is optimal, or nothing is possible."""
+        """Whether `best` is optimal, or no assignment is possible."""
         return not (self._open or self._stack)
 
     @property
@@ -97,7 +99,7 @@ class BranchAndBound:
         return int(self._node.count[NODES])
 
     def offer(self, states: IntArray, score: float) -> bool:
-        """Take over an assignment [V] from elsewhere when it is better."""
+        """Take over a given assignment [V] if it is better; return whether it was."""
         if score <= self.score:
             return False
         self.best[:] = states
@@ -105,7 +107,7 @@ class BranchAndBound:
         return True
 
     def work(self, seconds: float, stopped: Callable[[], bool] = lambda: False) -> bool:
-        """Dive for about `seconds`; whether a better assignment was found."""
+        """Dive for about `seconds`; return whether a better assignment was found."""
         end = time.perf_counter() + seconds
         before = float(self._incumbent.score[0])
         while not self.finished and time.perf_counter() < end and not stopped():
@@ -114,13 +116,13 @@ class BranchAndBound:
 
     @property
     def _slack(self) -> float:
-        """What an assignment must gain to be worth a search."""
+        """The score that an assignment must gain to be worth a search."""
         score = self.score
         return _SLACK * self.gap * max(1.0, abs(score)) if np.isfinite(score) else 0.0
 
     @property
     def _floor(self) -> float:
-        """Nodes whose bounds are no higher are done with; without the constant, like all bounds of nodes."""
+        """The bound up to which nodes are discarded; without the constant, like all bounds of nodes."""
         return float(self._incumbent.score[0]) + self._slack
 
     def _dive(self) -> None:
@@ -168,7 +170,7 @@ class BranchAndBound:
             heapq.heappush(self._open, node)
 
     def _adapt(self, nodes: int) -> None:
-        """Make dives longer when much of the work is coming back to open nodes, and shorter when little is."""
+        """Make dives longer when many nodes are replayed, and shorter when few are."""
         share = 1.0 / max(1, nodes)
         if share > _REPLAYS[1]:
             self._limit = min(2 * self._limit, _BACKTRACKS[1])
@@ -176,7 +178,7 @@ class BranchAndBound:
             self._limit = max(self._limit // 2, _BACKTRACKS[0])
 
     def _arrays(self) -> None:
-        """The arrays that change during a dive, and how much work a dive does."""
+        """Allocate the arrays that change during a dive, and set how much work a dive does."""
         from equifactor.solvers.search import branch_kernels, node_kernels
 
         graph, length = self._graph, len(self._root)
@@ -213,7 +215,7 @@ class BranchAndBound:
 
 
 def _node_graph(ascent: Ascent) -> NodeGraph:
-    """The factors of two and more variables; the tables are copies."""
+    """Return the factors of two and more variables; the tables are copies."""
     from equifactor.solvers.elimination.program_kernels import table_strides
     from equifactor.solvers.search.node_kernels import NodeGraph
 
@@ -239,7 +241,7 @@ def _node_graph(ascent: Ascent) -> NodeGraph:
 
 
 def _root_values(ascent: Ascent) -> FloatArray:
-    """[X + S + V] the values of the root: totals, messages and maxima."""
+    """Return the values [X + S + V] of the root: totals, messages and maxima."""
     msg = np.where(np.isfinite(ascent.back), -ascent.back, 0.0)
     ptr = np.asarray(ascent.flat.var_ptr)
     top = np.maximum.reduceat(ascent.total, ptr[:-1]) if len(ptr) > 1 else np.zeros(0)
@@ -247,6 +249,6 @@ def _root_values(ascent: Ascent) -> FloatArray:
 
 
 def _runs(starts: IntArray, lengths: IntArray) -> IntArray:
-    """The numbers start, start + 1, .. of every run, one run after the other."""
+    """Return the numbers start, start + 1, .. of every run, one run after another."""
     ptr = ptr_of(lengths)
     return np.repeat(starts - ptr[:-1], lengths) + np.arange(ptr[-1])

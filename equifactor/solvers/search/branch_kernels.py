@@ -21,51 +21,51 @@ from equifactor.solvers.search.node_kernels import (
 )
 
 NEG_INF = -math.inf
-WIDE = 100.0  # This stands for the gap while there is no incumbent.
-LEFT, RIGHT = 0, 1  # The left child of a decision assigns a state, the right one rules it out.
+WIDE = 100.0  # Nats: stands for the gap while there is no incumbent. Chosen by hand.
+LEFT, RIGHT = 0, 1  # the left child of a decision assigns a state, the right child rules it out
 
 
 class ChoiceArrays(NamedTuple):
-    """What the choice of the next variable is based on."""
+    """The arrays on which the choice of the next variable is based."""
 
-    weight: np.ndarray  # [F] One, and one more for each node that ended at the factor.
-    x: np.ndarray  # [V] The best state of each variable by itself.
-    merit: np.ndarray  # [V] How much there is to gain by a decision on each variable.
+    weight: np.ndarray  # [F] one, and one more for each node that ended at the factor
+    x: np.ndarray  # [V] the best state of each variable by itself
+    merit: np.ndarray  # [V] how much a decision on each variable can gain
 
 
 class PathArrays(NamedTuple):
-    """The way from the root to the present node."""
+    """The path from the root to the present node."""
 
-    decisions: np.ndarray  # [depth, 3] Variable, state, LEFT or RIGHT.
-    marks: np.ndarray  # [depth] The length of the trail before each decision.
-    bounds: np.ndarray  # [depth] The bound of what is left below each decision.
+    decisions: np.ndarray  # [depth, 3] variable, state, LEFT or RIGHT
+    marks: np.ndarray  # [depth] the length of the trail before each decision
+    bounds: np.ndarray  # [depth] the bound of the open rest below each decision
 
 
 class Incumbent(NamedTuple):
     """The best assignment so far."""
 
-    score: np.ndarray  # [1] Its log score without the constant.
-    x: np.ndarray  # [V] Its states.
+    score: np.ndarray  # [1] its log score without the constant
+    x: np.ndarray  # [V] its states
 
 
 class DiveLimits(NamedTuple):
-    """When a dive ends, and how much work a node gets."""
+    """The limits of a dive, and of the work per node."""
 
-    backtracks: int  # A dive ends after this many backtracks.
-    updates: int  # A dive ends after this many renewals of factors.
-    per_node: int  # Every node counts as this many renewals.
-    renewals: int  # After this many renewals below one decision only new zeros are passed on.
-    share: float  # Changes below this share of the gap are not passed on.
-    slack: float  # A node is done with when its bound exceeds the best score by no more than this.
+    backtracks: int  # most backtracks of a dive
+    updates: int  # most renewals of factors of a dive
+    per_node: int  # every node counts as this many renewals
+    renewals: int  # after this many renewals below one decision, only new zeros are passed on
+    share: float  # changes below this share of the gap are not passed on
+    slack: float  # a node is discarded when its bound exceeds the best score by at most this
 
 
 @fast_kernel
 def choose(graph, node, choice, bound, floor):
     """Decode choice.x, the best state of each variable by itself, and choose the variable to branch on.
 
-    A factor that scores less at x than it might is what keeps bound and score apart: a variable's merit is what its
-    factors lose, times their weight. Returns the log score of x relative to the bound (at most 0), and the variable,
-    -1 when none is left.
+    The bound exceeds the score by what factors score less at x than they could. The merit of a variable is this loss
+    over its factors, times their weight. Returns the log score of x relative to the bound (at most 0), and the
+    variable, -1 when no variable is left.
     """
     var_ptr, factors, slots, value = graph.var_ptr, graph.factors, graph.slots, node.value
     x, merit = choice.x, choice.merit
@@ -104,7 +104,7 @@ def choose(graph, node, choice, bound, floor):
 
 @fast_kernel
 def shift(graph, value):
-    """Bring the largest live entry of every reparametrised table to 0, in place; the sum of what was taken off."""
+    """Shift every reparametrised table so that its largest live entry is 0, in place; return the sum of the shifts."""
     factors, slots, theta = graph.factors, graph.slots, graph.theta
     taken = 0.0
     for p in range(len(factors) - 1):
@@ -129,10 +129,10 @@ def shift(graph, value):
 def dive(graph, node, queue, scratch, choice, path, depth, incumbent, limits):
     """Search below the first `depth` decisions of the path, best states first.
 
-    node.value is that of the root and is spoilt. The dive ends when the subtree is exhausted or a limit is reached.
-    Returns the rows `first` and `last` of the path below which something is left, and whether the node after the first
-    `last` decisions is open, with path.bounds[last]. Of the rows `first <= n < last`, those with LEFT have their right
-    child open, with path.bounds[n].
+    node.value is that of the root and is overwritten. The dive ends when the subtree is exhausted or a limit is
+    reached. Returns the rows `first` and `last` of the path below which nodes are open, and whether the node after the
+    first `last` decisions is open, with path.bounds[last]. Of the rows `first <= n < last`, those with LEFT have their
+    right child open, with path.bounds[n].
     """
     decisions, marks, bounds, x = path.decisions, path.marks, path.bounds, choice.x
     var_ptr, value, count = graph.var_ptr, node.value, node.count

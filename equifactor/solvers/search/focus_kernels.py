@@ -1,8 +1,8 @@
 # mypy: ignore-errors
-"""Focused search: a random factor that is zero, a random variable of it, and a change that is mostly no loss.
+"""Focused search: take a random zero factor and a random variable of it, and change it if the Metropolis rule accepts.
 
 This is the Metropolis rule on the number of zeros, with its proposals confined to factors that are zero [Seitz05].
-Only factors that are no tables are looked at for proposals; all zeros count.
+Proposals come from structured factors only; all zeros count.
 """
 
 from typing import NamedTuple
@@ -18,19 +18,19 @@ from equifactor.numerics.randomness import random_below, random_unit
 
 
 class FocusArrays(NamedTuple):
-    """What the search keeps beside the state of the assignment."""
+    """The state of the search beside that of the assignment."""
 
-    zeros: np.ndarray  # [N] The factors that are zero come first.
-    place: np.ndarray  # [N] Where each of them is, -1 for a factor above zero.
-    count: np.ndarray  # [1] How many there are.
-    trail: np.ndarray  # [trials, 2] The variables moved since the best assignment, and their states before.
-    best_x: np.ndarray  # [V] The best assignment.
-    noise: np.ndarray  # [6] The probability to accept one zero more, by the arity of the chosen factor.
+    zeros: np.ndarray  # [N] the factors that are zero come first
+    place: np.ndarray  # [N] position of each factor in `zeros`, -1 for a factor above zero
+    count: np.ndarray  # [1] number of factors that are zero
+    trail: np.ndarray  # [trials, 2] the variables moved since the best assignment, and their states before
+    best_x: np.ndarray  # [V] the best assignment
+    noise: np.ndarray  # [6] the probability of accepting one more zero, by the arity of the chosen factor
 
 
 @inlined
 def note_factor(zeros, place, count, p, is_zero):
-    """Enter factor p among those that are zero, or strike it off."""
+    """Add factor p to those that are zero, or remove it."""
     if is_zero and place[p] < 0:
         place[p] = count[0]
         zeros[count[0]] = p
@@ -45,7 +45,7 @@ def note_factor(zeros, place, count, p, is_zero):
 
 @fast_kernel
 def find_zeros(arrays, state, focus, penalty):
-    """List the factors that are zero at an assignment whose sums were built."""
+    """List the factors that are zero, at an assignment whose sums are up to date."""
     state, focus = MoveState(*state), FocusArrays(*focus)
     kinds = KindMoves(*MoveArrays(*arrays).kinds)
     zeros, place, count, at = focus.zeros, focus.place, focus.count, state.at
@@ -63,10 +63,10 @@ def find_zeros(arrays, state, focus, penalty):
 
 @fast_kernel
 def focused_walk(arrays, state, focus, rng, score, best, penalty):
-    """Try as many changes as the trail has room for; the last score, the best one, and the number of moves.
+    """Try as many changes as the trail has room for; return the last score, the best one, and the number of moves.
 
-    It ends when no factor that is no table is zero. focus.best_x becomes the best assignment where `best`, the highest
-    score so far, was exceeded.
+    The walk stops when every structured factor has a positive value. focus.best_x becomes the best assignment if its
+    score exceeds `best`, the highest score so far.
     """
     arrays, state, focus = MoveArrays(*arrays), MoveState(*state), FocusArrays(*focus)
     kinds = KindMoves(*arrays.kinds)
@@ -101,7 +101,7 @@ def focused_walk(arrays, state, focus, rng, score, best, penalty):
         else:
             look_around(kinds, var_ptr, x, kept, local, at, i)
             gain = local[first + b] - local[first + a]
-        more = -np.rint(gain / penalty)  # zeros more than before
+        more = -np.rint(gain / penalty)  # number of additional zeros
         if more > 0.0 and random_unit(rng) > noise[min(arity, len(noise) - 1)] ** more:
             continue
         begin, end = clause_ptr[i], clause_ptr[i + 1]
@@ -110,7 +110,7 @@ def focused_walk(arrays, state, focus, rng, score, best, penalty):
         move_in_tables(arrays, state, i, b)
         for r in range(begin, end):
             p = np.int64(clauses[r]) >> 1
-            # A clause that another literal holds was and is above zero, and none of its arrays need be touched.
+            # A clause that another literal holds was and is above zero, so its arrays need no update.
             if at[first_clause + p] >> 40 == b ^ (np.int64(clauses[r]) & 1):
                 note_factor(zeros, place, count, p, at[first_clause + p] == 0 and clause_values[p] < -0.5 * penalty)
         for s in range(own_ptr[i], own_ptr[i + 1]):

@@ -1,4 +1,4 @@
-"""The repair of impossible assignments: a focused search that has the number of zeros as its energy."""
+"""Repair of impossible assignments: a focused search whose energy is the number of zeros."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from equifactor.graph.move_model import MoveModel
     from equifactor.typing import IntArray
 
-_TRIALS = 50_000  # A phase tries at most this many changes, which takes 10 ms or so.
-_TRIALS_PER_VARIABLE = 200  # On small graphs it tries fewer.
-# The probability to accept one zero more, for factors of 0, 1, .. variables. Clauses left on two formulas of 10,000
+_TRIALS = 50_000  # Most changes that a phase tries, which takes about 10 ms. Chosen by hand.
+_TRIALS_PER_VARIABLE = 200  # Most changes per variable that a phase tries, for small graphs. Chosen by hand.
+# The probability of accepting one more zero, for factors of 0, 1, .. variables. Clauses left on two formulas of 10,000
 # variables each, 3-SAT at a ratio of 4.2 after 8 million moves: 9 and 12 with 0.27, 11 and 8 with 0.30, 4 and 9 with
 # 0.33, 17 and 0 with 0.35, 75 and 62 with 0.38; 4-SAT at 9.3 after 4 million: 12 and 10 with 0.21, 4 and 2 with 0.25,
 # 51 and 18 with 0.293; 5-SAT at 20 after 2.5 million: 120 and 126 with 0.14, 110 and 118 with 0.17, 108 and 97 with
@@ -28,15 +28,15 @@ _NOISE = (0.33, 0.33, 0.33, 0.33, 0.25, 0.2, 0.16)
 
 
 class FocusedWalk:
-    """An assignment whose zeros are attacked one by one; `best_x` [V] and `best_score` are the best it has met.
+    """An assignment whose zeros are repaired one by one; `best_x` [V] and `best_score` are the best it has met.
 
     Args:
-        model: the compiled graph; some of its factors are no tables.
+        model: the compiled graph; some of its factors are structured.
         rng: the source of the seed.
-        x: [V] where it starts.
+        x: [V] the start.
     """
 
-    score: float  # of the present assignment, zeros as penalties
+    score: float  # score of the present assignment, zeros as penalties
 
     def __init__(self, model: MoveModel, rng: np.random.Generator, x: IntArray) -> None:
         count, num_vars = model.num_structured, len(model.card)
@@ -55,16 +55,16 @@ class FocusedWalk:
 
     @property
     def best_x(self) -> IntArray:
-        """[V] The best assignment met, not a copy."""
+        """The best assignment [V] met, not a copy."""
         return self._focus.best_x
 
     @property
     def num_zeros(self) -> int:
-        """How many factors that are no tables are zero at the present assignment."""
+        """The number of structured factors that are zero at the present assignment."""
         return int(self._focus.count[0])
 
     def step(self) -> bool:
-        """One phase; whether the best assignment has fewer zeros."""
+        """Run one phase; return whether the best assignment has fewer zeros than before."""
         before = self.best_score
         self.score, self.best_score, moved = focus_kernels.focused_walk(
             *self._records, self._bits, self.score, self.best_score, self.model.penalty
@@ -73,6 +73,6 @@ class FocusedWalk:
         return self.best_score > before
 
     def _renew(self) -> None:
-        """Build the sums of the present assignment."""
+        """Recompute the sums of the present assignment."""
         self.score = moves.rebuild(*self._records[:2]) + self.model.constant
         focus_kernels.find_zeros(*self._records, self.model.penalty)

@@ -1,13 +1,14 @@
 """MAP by local search: annealed regions, tabu walks and their recombination.
 
-Two assignments are at work. The *keeper* is the best one; random regions of it are heated and cooled by block moves
-along trees, and each independent part of a change stays only if it is no loss. The *rover* starts from a random or a
-disturbed assignment and walks by tabu search, or is annealed like the keeper; when it tires, the keeper takes over
-every independent part of the rover's best that is better there, and the rover begins anew. Regions win on large sparse
-graphs, tabu on small dense ones: whichever of the two has brought nothing of late gets fewer turns.
+The search holds two assignments. The *keeper* is the best one. Random regions of it are heated and cooled by block
+moves along trees, and each independent part of a change stays only if the score does not fall. The *rover* starts from
+a random or a disturbed assignment and walks by tabu search, or is annealed like the keeper. When the rover stops
+improving, the keeper takes over every independent part of the rover's best assignment that is better there, and the
+rover starts again. Regions are better on large sparse graphs, tabu on small dense ones: the one that has not improved
+recently gets fewer turns.
 
-As long as clauses, checks and the like are violated, a third assignment is at work first: a focused walk changes random
-variables of random violated factors, which is what solves formulas.
+As long as structured factors such as clauses and checks are violated, a third assignment is searched first: a focused
+walk changes random variables of random violated factors, which is how formulas are solved.
 """
 
 from __future__ import annotations
@@ -34,42 +35,44 @@ if TYPE_CHECKING:
     from equifactor.typing import FloatArray, IntArray
 
 
-_PHASE_WORK = 5_000_000  # A phase looks at this many table entries, which takes about 10 ms.
-_WORK_PER_STATE = 3_000  # On small graphs a phase looks at only this many table entries per variable state.
-_SMALLEST_REGION, _LARGEST_REGION = 30, 400  # Regions have from 30 to 400 variables.
-_BLOCKS = 80  # Each region gets this many trees; 20 to 160 were measured on grids of 400 to 6,400 variables.
-_HEAT = 1.5  # The largest noise is this times the median cost of the best change of a variable.
-_LONGEST_PAUSE = 8.0  # Keeper or rover, however unsuccessful, gets at least one turn in eight.
-_STINTS = 5  # A tabu phase has this many parts: small models are solved by many short walks.
-_TIRED = 5  # A tabu walk begins anew after this many stints without a better assignment.
-_ROUNDS = 3  # An annealed rover begins anew when its regions have covered the graph three times in vain.
-_REFRESH = 16  # Rounding is removed from the keeper's sums after this many phases.
-# A variable rests after a tabu move for a number of moves between these two shares of the number of variables; None
-# anneals instead. Long rests find the best known assignments of fully connected models where short ones do not, and the
-# other way round on sparse models.
+_PHASE_WORK = 5_000_000  # Table entries that a phase reads, which takes about 10 ms.
+_WORK_PER_STATE = 3_000  # Table entries per variable state that a phase reads on small graphs. Chosen by hand.
+_SMALLEST_REGION, _LARGEST_REGION = 30, 400  # Smallest and largest number of variables of a region. Chosen by hand.
+_BLOCKS = 80  # Trees per region; 20 to 160 were measured on grids of 400 to 6,400 variables.
+_HEAT = 1.5  # The largest noise, as a multiple of the median cost of the best change of a variable. Chosen by hand.
+_LONGEST_PAUSE = 8.0  # Keeper and rover each get at least one turn in this many. Chosen by hand.
+_STINTS = 5  # Parts of a tabu phase: small models are solved by many short walks. Chosen by hand.
+_TIRED = 5  # Parts without a better assignment after which a tabu walk starts again. Chosen by hand.
+# An annealed rover starts again when its regions have covered the graph this many times in vain. Chosen by hand.
+_ROUNDS = 3
+_REFRESH = 16  # Phases after which the keeper's sums are recomputed, to remove rounding. Chosen by hand.
+# After a tabu move a variable rests for a number of moves between these two shares of the number of variables; None
+# anneals instead. Long rests find the best known assignments of fully connected models where short rests do not, and
+# short rests those of sparse models.
 _RESTS = (0.03, 0.2), (0.15, 0.6), (0.3, 0.8), None
-_KEPT = 0.0, 0.5, 0.8, 0.95  # A new rover starts with one of these shares of the keeper's states.
-_FOCUS_PATIENCE = 100  # After this many focused phases without fewer zeros, the other phases get every second turn.
-_PATIENCE = 1500  # A search stops after at most this many phases without success when nothing else limits it.
+_KEPT = 0.0, 0.5, 0.8, 0.95  # Shares of the keeper's states with which a new rover starts. Chosen by hand.
+# Focused phases without fewer zeros after which the other phases get every second turn. Chosen by hand.
+_FOCUS_PATIENCE = 100
+_PATIENCE = 1500  # Most phases without success before a search stops, if nothing else limits it. Chosen by hand.
 
 
 @register("local-search")
 @dataclass(frozen=True, kw_only=True)
 class LocalSearchSolver(GraphSolver):
-    """Best improvement, then annealed regions by moves along trees and tabu walks, until nothing improves."""
+    """Best improvement, then annealed regions by moves along trees and tabu walks, until no phase improves."""
 
     tasks = (Task.MAP,)
-    symmetries = frozenset()  # Its choices are random.
+    symmetries = frozenset()  # its choices are random
     any_kind = True
 
     start: Literal["unary", "random"] = option("unary", "first assignment: best by the unary factors, or random")
     iterations: int = option(100_000, "most phases, of about 10 ms each on large models", low=0)
     patience: int | None = option(
-        None, "phases in a row without success after which it stops; none: 100 and 20 per variable, up to 1,500", low=1
+        None, "phases in a row without success before it stops; none: 100 plus 20 per variable, up to 1,500", low=1
     )
 
     def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
-        """The best assignment met; never a proof."""
+        """Return the best assignment met; it is never proven."""
 
         def report(search: LocalSearch) -> None:
             context.report(search.phases, None, f"log score {search.score:.6g}")
@@ -84,18 +87,18 @@ class LocalSearchSolver(GraphSolver):
         unfinished = context.clock.status if search.phases < self.iterations else Status.ITERATION_LIMIT
         return Estimate(
             status=Status.CONVERGED if settled else unfinished or Status.ITERATION_LIMIT,
-            message="" if search.possible else "No assignment of positive probability was found: try another seed.",
+            message="" if search.possible else "No assignment of positive probability was found. Try another seed.",
             assignment=flat.assignments(search.best)[0],
             iterations=search.phases,
         )
 
 
 class _PhaseSizes(NamedTuple):
-    """How much one phase does, from the sizes of the graph alone, so that runs can be repeated."""
+    """The amount of work of one phase, from the sizes of the graph alone, so that runs can be repeated."""
 
-    moves: int  # The number of moves of a tabu phase, or of the first ascent.
-    plan: RegionPlan  # The regions of a phase of annealing.
-    rounds: int  # The number of phases in which the regions cover the graph a few times over.
+    moves: int  # number of moves of a tabu phase, or of the first ascent
+    plan: RegionPlan  # the regions of a phase of annealing
+    rounds: int  # number of phases in which the regions cover the graph a few times
 
     @classmethod
     def of(cls, model: MoveModel) -> _PhaseSizes:
@@ -111,7 +114,7 @@ class _PhaseSizes(NamedTuple):
                 high_links += float(np.sum(np.diff(ptr).astype(float) ** 2)) * card
         work = min(_PHASE_WORK, _WORK_PER_STATE * num_states)
         per_move = 20 + num_vars + (len(arrays.pair) / card + high_links + 2 * num_states) / num_vars
-        per_var = 40 + (2 * len(arrays.arcs) + len(arrays.pair) + 2 * high_links) / num_vars  # This is for one tree.
+        per_var = 40 + (2 * len(arrays.arcs) + len(arrays.pair) + 2 * high_links) / num_vars  # for one tree
         smallest = min(_SMALLEST_REGION, num_vars)
         affordable = int(4 * _PHASE_WORK / (_BLOCKS * per_var))
         largest = max(smallest, min(_LARGEST_REGION, num_vars, affordable))
@@ -123,7 +126,7 @@ class _PhaseSizes(NamedTuple):
 class LocalSearch:
     """The search as a sequence of short phases: `step` runs one, `best` is always the best assignment so far.
 
-    Reproducible: what a phase does depends on the seed and on the phases before, not on the time they took.
+    Reproducible: a phase depends on the seed and on the phases before, not on the time they took.
 
     Args:
         model: the compiled graph.
@@ -131,10 +134,10 @@ class LocalSearch:
         seed: the seed of all random choices.
     """
 
-    _rest: tuple[int, int] | None  # The rover's variables rest that long after a move; None while it is annealed.
-    _rover_x: IntArray  # The best assignment that the rover has met since its start.
-    _rover_score: float  # The score of that assignment.
-    _idle: int  # The number of phases, or stints, since the rover met that assignment.
+    _rest: tuple[int, int] | None  # the rover's variables rest that long after a move; None while it is annealed
+    _rover_x: IntArray  # the best assignment that the rover has met since its start
+    _rover_score: float  # the score of that assignment
+    _idle: int  # number of phases, or parts of a phase, since the rover met that assignment
 
     def __init__(self, model: MoveModel, start: IntArray, seed: int = 0) -> None:
         from equifactor.solvers.search.walker import Walker
@@ -143,14 +146,14 @@ class LocalSearch:
         self.phases = 0
         self._rng = np.random.default_rng(seed)
         self._sizes = _PhaseSizes.of(model)
-        self._heat = 0.0  # The end of the first ascent sets it.
-        self._due = [0.0, 0.0]  # Keeper and rover have their next turns then; the earlier one is next.
-        self._pause = [1.0, 1.0]  # Keeper and rover wait this long from one turn to the one after.
+        self._heat = 0.0  # set at the end of the first ascent
+        self._due = [0.0, 0.0]  # times of the next turns of keeper and rover; the earlier one is next
+        self._pause = [1.0, 1.0]  # time between two turns of keeper and rover
         self._keeper, self._rover = Walker(model, self._rng), Walker(model, self._rng)
         self._keeper.start(start)
         self._send_rover()
-        self._focus: FocusedWalk | None = None  # It exists while the best assignment is impossible.
-        self._unfocused = 0  # The number of focused phases in a row without fewer zeros.
+        self._focus: FocusedWalk | None = None  # exists while the best assignment is impossible
+        self._unfocused = 0  # number of focused phases in a row without fewer zeros
         if model.num_structured and not self._keeper.possible:
             from equifactor.solvers.search.focused_walk import FocusedWalk
 
@@ -158,7 +161,7 @@ class LocalSearch:
 
     @property
     def best(self) -> IntArray:
-        """[V] the best assignment so far; a copy."""
+        """The best assignment [V] so far; a copy."""
         leader = self._keeper.x if self._focus is None or not self._focus_leads else self._focus.best_x
         return leader.copy()
 
@@ -169,23 +172,23 @@ class LocalSearch:
 
     @property
     def possible(self) -> bool:
-        """The best assignment so far has a positive probability."""
+        """Whether the best assignment so far has a positive probability."""
         return self.score >= self.model.possible_score
 
     @property
     def repairing(self) -> bool:
-        """A focused walk is still looking for a possible assignment."""
+        """Whether a focused walk is still looking for a possible assignment."""
         return self._focus is not None
 
     def offer(self, states: IntArray) -> bool:
-        """Take over every independent part of another assignment [V] that is better; whether any was."""
+        """Take over every independent part of another assignment [V] that is better; return whether there was one."""
         self._take_over()
         before = self._keeper.score
         self._keeper.recombine(states)
         return self._keeper.score > before + self.model.smallest_gain
 
     def step(self) -> bool:
-        """One phase; whether the best assignment became better."""
+        """Run one phase; return whether the best assignment became better."""
         self.phases += 1
         if not len(self.model.card):
             return False
@@ -212,7 +215,7 @@ class LocalSearch:
         return self._focus is not None and self._focus.best_score > self._keeper.score + self.model.smallest_gain
 
     def _step_focused(self, focus: FocusedWalk) -> bool:
-        """A phase of the focused walk; whether the best assignment became better."""
+        """Run a phase of the focused walk; return whether the best assignment became better."""
         before = self.score
         self._unfocused = 0 if focus.step() else self._unfocused + 1
         better = self.score > before + self.model.smallest_gain
@@ -222,7 +225,7 @@ class LocalSearch:
         return better
 
     def _take_over(self) -> None:
-        """Let the keeper go on from the best assignment of the focused walk, where that leads."""
+        """Let the keeper continue from the best assignment of the focused walk, if that is better."""
         if self._focus is not None and self._focus_leads:
             self._keeper.start(self._focus.best_x)
 
@@ -235,7 +238,7 @@ class LocalSearch:
         walker.anneal(self._sizes.plan, self._heat)
 
     def _rove(self) -> None:
-        """One phase of the rover, and what the keeper can learn from it."""
+        """Run one phase of the rover, and let the keeper take over what is better."""
         for _ in range(1 if self._rest is None else _STINTS):
             if self._rest is None:
                 self._anneal(self._rover)
@@ -253,7 +256,7 @@ class LocalSearch:
                 return
 
     def _send_rover(self) -> None:
-        """A new start: random states for a random part of the keeper's variables, and a random manner of walking."""
+        """Start the rover again: random states for a random part of the keeper's variables, and a random rest."""
         x, count = self._keeper.x, len(self.model.card)
         kept = self._rng.random(count) < self._rng.choice(_KEPT)
         self._rover.start(np.where(kept, x, self.model.random_assignment(self._rng)))
@@ -272,9 +275,9 @@ def run_phases(
     """Run phases until a limit or the clock.
 
     Returns:
-        Whether it ended by itself: after `patience` phases in a row without improvement, or because every factor has
-        its highest value. As long as the best assignment is impossible, a model with factors that are no tables gets
-        ten times the patience.
+        whether it ended by itself: after `patience` phases in a row without improvement, or because every factor has
+            its highest value. As long as the best assignment is impossible, a model with structured factors gets ten
+            times the patience.
     """
     idle, highest = 0, search.model.highest_score - search.model.smallest_gain
     while not clock.stopped and (phases is None or search.phases < phases):
@@ -296,7 +299,7 @@ def improve(
     phases: int | None = None,
     patience: int | None = None,
 ) -> tuple[IntArray, float]:
-    """Make an assignment better until the clock stops or a limit is reached.
+    """Improve an assignment until the clock stops or a limit is reached.
 
     Args:
         graph: one graph, compiled or not.
@@ -307,11 +310,11 @@ def improve(
         patience: the search stops after this many phases in a row without improvement.
 
     Returns:
-        The best assignment [V] found, never worse than the one given, and its log score.
+        the best assignment [V] found, never worse than the given one, and its log score.
     """
     flat = compile(graph) if isinstance(graph, FactorGraph) else graph
     if flat.num_graphs != 1:
-        raise ValueError(f"improve works on one graph at a time, found a batch of {flat.num_graphs}")
+        raise ValueError(f"improve works on one graph at a time, but got a batch of {flat.num_graphs} graphs.")
     source = flat.graphs[0]
     if clock.time_limit is None and phases is None and patience is None:
         patience = _PATIENCE
@@ -322,6 +325,6 @@ def improve(
 
 
 def _typical_cost(gain: FloatArray, penalty: float) -> float:
-    """Median cost of the best change of a variable, zeros aside."""
+    """Return the median cost of the best change of a variable, leaving out changes to zeros."""
     cost = -gain[(gain < 0.0) & (gain > -penalty / 2)]
     return float(np.median(cost)) if len(cost) else 1.0

@@ -1,10 +1,10 @@
 # mypy: ignore-errors
 """The nodes of branch and bound over a reparametrised graph: bounds by message passing from the last decision on.
 
-The state of a node is one array, `value`: `total [X]` (sum of the messages to a variable), then `msg [S]`, then
-`top [V] = max_x total`. The tables are shifted so that `theta_a - sum_i msg_{a->i} <= 0`, so the bound of a node is the
-sum of `top`. A state that is ruled out, or that cannot beat the incumbent, has total -inf. Changes go to a trail, by
-which a node is left again.
+The state of a node is one array, `value`: `total [X]` (sum of the messages to a variable), then `msg [S]`, then `top
+[V] = max_x total`. The tables are shifted so that `theta_a - sum_i msg_{a->i} <= 0`, so the bound of a node is the sum
+of `top`. A state that is ruled out, or that cannot beat the incumbent, has total -inf. Changes are recorded on a trail,
+by which they are undone when the search leaves a node.
 """
 
 import math
@@ -17,53 +17,53 @@ from equifactor.numerics.fastmath import get, put
 from equifactor.numerics.jit import fast_kernel, inlined
 
 NEG_INF = -math.inf
-STRIDE = 4  # Slots have one more column than those of a layout: the step in the factor's table.
-TRAIL, LEVEL, UPDATES, NODES, CULPRIT = 0, 1, 2, 3, 4  # These are the places of `NodeValues.count`.
-HEAD, SIZE = 0, 1  # These are the places of `FactorQueue.ends`.
+STRIDE = 4  # slots have one more column than those of a layout: the stride in the factor's table
+TRAIL, LEVEL, UPDATES, NODES, CULPRIT = 0, 1, 2, 3, 4  # the places of `NodeValues.count`
+HEAD, SIZE = 0, 1  # the places of `FactorQueue.ends`
 
 
 class NodeGraph(NamedTuple):
-    """The graph below which nodes lie: F factors of two and more variables with E slots and T table entries."""
+    """The graph of all nodes: F factors of two and more variables with E slots and T table entries."""
 
-    var_ptr: np.ndarray  # [V+1] The states of variable i are var_ptr[i]:var_ptr[i+1].
-    factors: np.ndarray  # [F+1, 2] First slot and first table entry of each factor.
-    slots: np.ndarray  # [E, 5] First message entry, first state, cardinality, variable and stride of each slot.
-    neighbour_ptr: np.ndarray  # [V+1] The factors of variable i are neighbour_ptr[i]:neighbour_ptr[i+1].
-    neighbours: np.ndarray  # [E] Factors, variable after variable.
-    theta: np.ndarray  # [T] Log tables, shifted by `shift`.
-    first_msg: int  # The messages begin here in `value`.
-    first_top: int  # The maxima of the variables begin here in `value`.
+    var_ptr: np.ndarray  # [V+1] the states of variable i are var_ptr[i]:var_ptr[i+1]
+    factors: np.ndarray  # [F+1, 2] first slot and first table entry of each factor
+    slots: np.ndarray  # [E, 5] first message entry, first state, cardinality, variable and stride of each slot
+    neighbour_ptr: np.ndarray  # [V+1] the factors of variable i are neighbour_ptr[i]:neighbour_ptr[i+1]
+    neighbours: np.ndarray  # [E] factors, variable after variable
+    theta: np.ndarray  # [T] log tables, shifted by `shift`
+    first_msg: int  # where the messages begin in `value`
+    first_top: int  # where the maxima of the variables begin in `value`
 
 
 class NodeValues(NamedTuple):
-    """The values of the present node, and the trail by which they are taken back."""
+    """The values of the present node, and the trail by which they are undone."""
 
-    value: np.ndarray  # [X + S + V] Totals, messages and maxima.
-    stamp: np.ndarray  # [X + S + V] The level at which each value was last put on the trail.
-    trail_at: np.ndarray  # [room] Places of `value` that were changed.
-    trail_value: np.ndarray  # [room] What was there before.
-    count: np.ndarray  # [5] The length of the trail and other numbers that change during a dive.
+    value: np.ndarray  # [X + S + V] totals, messages and maxima
+    stamp: np.ndarray  # [X + S + V] the level at which each value was last put on the trail
+    trail_at: np.ndarray  # [room] places of `value` that were changed
+    trail_value: np.ndarray  # [room] the values before
+    count: np.ndarray  # [5] the length of the trail and other numbers that change during a dive
 
 
 class FactorQueue(NamedTuple):
-    """Factors that wait to be renewed, in a ring."""
+    """The factors that wait to be renewed, in a ring buffer."""
 
-    ring: np.ndarray  # [F] The factors that wait, from the first on and round the end.
-    waiting: np.ndarray  # [F] Whether a factor is in the ring.
-    ends: np.ndarray  # [2] Where the ring begins, and how many factors are in it.
+    ring: np.ndarray  # [F] the factors that wait, from the first on and past the end
+    waiting: np.ndarray  # [F] whether a factor is in the ring
+    ends: np.ndarray  # [2] where the ring begins, and how many factors are in it
 
 
 class NodeScratch(NamedTuple):
     """Working space for the renewal of one factor."""
 
-    joint: np.ndarray  # [largest table] The table plus what its variables send.
-    best: np.ndarray  # [largest cardinality] Max-marginals of one variable.
-    moved: np.ndarray  # [largest arity] The largest change of total_i - top_i per slot, infinite for a new -inf.
+    joint: np.ndarray  # [largest table] the table plus the messages of its variables
+    best: np.ndarray  # [largest cardinality] max-marginals of one variable
+    moved: np.ndarray  # [largest arity] the largest change of total_i - top_i per slot, infinite for a new -inf
 
 
 @inlined
 def keep(node, n):
-    """Remember node.value[n] on the trail, once per level."""
+    """Put node.value[n] on the trail, once per level."""
     count = node.count
     if get(node.stamp, n) != count[LEVEL]:
         put(node.stamp, n, count[LEVEL])
@@ -74,7 +74,7 @@ def keep(node, n):
 
 @inlined
 def push(queue, p):
-    """Let factor p wait to be renewed."""
+    """Put factor p into the queue of factors to renew."""
     if not queue.waiting[p]:
         queue.waiting[p] = True
         at = queue.ends[HEAD] + queue.ends[SIZE]
@@ -84,7 +84,7 @@ def push(queue, p):
 
 @inlined
 def pop(queue):
-    """Take out the factor that has waited longest."""
+    """Remove the factor that has waited longest, and return it."""
     p = queue.ring[queue.ends[HEAD]]
     queue.ends[HEAD] += 1
     if queue.ends[HEAD] == len(queue.ring):
@@ -96,14 +96,14 @@ def pop(queue):
 
 @fast_kernel
 def empty(queue):
-    """Forget what was to be renewed."""
+    """Remove all factors from the queue."""
     while queue.ends[SIZE] > 0:
         pop(queue)
 
 
 @inlined
 def sum_of_tops(graph, node):
-    """The bound of the node, afresh: a running sum gathers rounding."""
+    """Return the bound of the node, recomputed: a running sum accumulates rounding."""
     bound = 0.0
     for i in range(len(graph.var_ptr) - 1):
         bound += node.value[graph.first_top + i]
@@ -112,10 +112,10 @@ def sum_of_tops(graph, node):
 
 @fast_kernel
 def renew(graph, node, scratch, p):
-    """Share the max-marginals of factor p among its undecided variables; what the bound changes by.
+    """Share the max-marginals of factor p among its undecided variables; return the change of the bound.
 
-    This is a block minimum of the dual (MPLP): total_i = mu_i / k for the k undecided variables, so theirs are the
-    whole reduced costs that the factor can see. It fills scratch.moved.
+    This is a block minimum of the dual (MPLP): total_i = mu_i / k for the k undecided variables, so their totals hold
+    all reduced costs that the factor can see. It fills scratch.moved.
     """
     factors, slots, value = graph.factors, graph.slots, node.value
     joint, best = scratch.joint, scratch.best
@@ -190,7 +190,7 @@ def add_along(joint, size, x, d, stride, q):
 
 @inlined
 def best_along(joint, size, x, d, stride):
-    """The largest of all entries of a table at state x of the axis of d states and this stride."""
+    """Return the largest of all entries of a table at state x of the axis of d states and this stride."""
     top = NEG_INF
     if stride == 1:
         for t in range(x, size, d):
@@ -204,12 +204,12 @@ def best_along(joint, size, x, d, stride):
 
 @fast_kernel
 def exclude_hopeless(graph, node, i, floor, bound):
-    """Rule out the states of variable i with which the bound is not above `floor`; whether there were any."""
+    """Rule out the states of variable i with which the bound is not above `floor`; return whether there were any."""
     value = node.value
     top = value[graph.first_top + i]
     found = False
     for x in range(graph.var_ptr[i], graph.var_ptr[i + 1]):
-        # The difference is 0 for the best state: one that is larger than the gap by 1e16 must not rule itself out.
+        # The difference is 0 for the best state, so that a value larger than the gap by 1e16 does not rule itself out.
         if value[x] > NEG_INF and value[x] - top <= floor - bound:
             keep(node, x)
             value[x] = NEG_INF
@@ -222,7 +222,7 @@ def propagate(graph, node, queue, scratch, bound, floor, fine, most):
     """Renew the queued factors, and those that their changes reach, until all are done or the bound is not above floor.
 
     Changes below `fine` are not passed on, and after `most` renewals only new zeros are. Returns the bound, -inf when
-    the node is done with.
+    the node is discarded.
     """
     factors, slots, neighbour_ptr, neighbours = graph.factors, graph.slots, graph.neighbour_ptr, graph.neighbours
     count, ends, moved = node.count, queue.ends, scratch.moved
@@ -264,7 +264,7 @@ def propagate(graph, node, queue, scratch, bound, floor, fine, most):
 
 @fast_kernel
 def decide(graph, node, queue, i, x, assign):
-    """Leave variable i only its state x, or only the others; what the bound changes by, -inf when none is left."""
+    """Leave variable i only state x, or only the others; return the change of the bound, -inf if no state is left."""
     value, top = node.value, graph.first_top + i
     peak = NEG_INF
     for y in range(graph.var_ptr[i], graph.var_ptr[i + 1]):

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from equifactor.typing import IntArray
 
 
-_MOST_COST = 2.0**52  # The largest costs sum to at most this: whole in floating point, far below toulbar2's own top.
-_MOST_DIGITS = 12  # Costs keep at most this many decimal digits of the logs.
-_NEVER = 10**8  # A timer of this many seconds never ends.
-_ALARM_SECONDS = 0.01  # An alarm needs a positive time; this is the least one.
+_MOST_COST = 2.0**52  # Largest sum of costs: whole numbers in floating point, and far below toulbar2's own limit.
+_MOST_DIGITS = 12  # Most decimal digits of the logs that costs keep. Chosen by hand.
+_NEVER = 10**8  # Seconds of a timer that is never reached.
+_ALARM_SECONDS = 0.01  # Seconds: the shortest alarm, since an alarm needs a positive time. Chosen by hand.
 
 
 @register("toulbar2")
@@ -40,8 +40,8 @@ _ALARM_SECONDS = 0.01  # An alarm needs a positive time; this is the least one.
 class Toulbar2(GraphSolver):
     """MAP proven by toulbar2 (branch and bound with soft local consistency); needs the extra `toulbar2`.
 
-    Log tables become whole costs `round(10^k (max - log))`, with k as large as the range of the model allows; what
-    rounding can hide, `factors / 10^k`, is added to the upper bound.
+    Log tables become whole costs `round(10^k (max - log))`, with k as large as the range of the model allows. The
+    largest error of rounding, `factors / 10^k`, is added to the upper bound.
     """
 
     tasks = (Task.MAP,)
@@ -51,13 +51,15 @@ class Toulbar2(GraphSolver):
 
     @classmethod
     def missing(cls) -> str | None:
-        """Why it cannot run here, in a sentence; None when it can."""
+        """Return why it cannot run here, in a sentence; None if it can."""
         if importlib.util.find_spec("pytoulbar2") is None:
-            return "the solver toulbar2 needs the package pytoulbar2: pip install 'equifactor[toulbar2]'"
+            return (
+                "The solver toulbar2 needs the package pytoulbar2. Install it with: pip install 'equifactor[toulbar2]'"
+            )
         return None
 
     def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
-        """The best assignment, proven unless time runs out; then the best one found, and bounds."""
+        """Return the best assignment, proven unless time runs out; then the best one found, with bounds."""
         missing = self.missing()
         if missing is not None:
             raise OptionError(missing)
@@ -72,7 +74,7 @@ class Toulbar2(GraphSolver):
         if states is None and proven:
             return zero_by_exclusion(graph)
         if not proven and context.clock.left > _ALARM_SECONDS:
-            context.clock.interrupted = True  # Nothing else stops a search before its time.
+            context.clock.interrupted = True  # nothing else stops a search before its time
         upper = problem.score(dual) + problem.slack
         stats = {"nodes": nodes, "digits": problem.digits}
         ending = context.clock.status or Status.TIME_LIMIT
@@ -91,7 +93,7 @@ class Toulbar2(GraphSolver):
     def _search(
         self, card: IntArray, problem: Costs, context: SolveContext
     ) -> tuple[IntArray | None, float, bool, int]:
-        """The best states found [v], the dual bound in costs, whether the search was finished, and its nodes."""
+        """Return the best states found [v], the dual bound in costs, whether the search finished, and its nodes."""
         toulbar2: Any = importlib.import_module("pytoulbar2")
         cfn = toulbar2.CFN(resolution=0, vac=int(self.vac), seed=1 + context.seed % 2**30, verbose=-1)
         for i, d in enumerate(card.tolist()):
@@ -106,16 +108,16 @@ class Toulbar2(GraphSolver):
 
 @dataclass(frozen=True)
 class Costs:
-    """A graph as whole costs: `score = best - cost / 10^digits`."""
+    """A graph in whole costs: `score = best - cost / 10^digits`."""
 
-    scopes: list[list[int]]  # The variables of each factor.
-    tables: list[list[float]]  # Whole numbers, infinite where a table is zero.
-    best: float  # The sum of the largest entries of all tables.
-    digits: int  # The decimal digits of the logs that are kept.
+    scopes: list[list[int]]  # the variables of each factor
+    tables: list[list[float]]  # whole numbers, infinite where a table is zero
+    best: float  # the sum of the largest entries of all tables
+    digits: int  # the decimal digits of the logs that are kept
 
     @classmethod
     def of(cls, graph: FactorGraph) -> Costs:
-        """Costs of a graph without observed variables, at the finest scale its range allows."""
+        """Return the costs of a graph without observed variables, at the finest scale its range allows."""
         s, log_phi = graph.structure, graph.log_phi
         starts = s.table_ptr[:-1]
         top = np.maximum.reduceat(log_phi, starts) if len(starts) else np.zeros(0)
@@ -130,12 +132,12 @@ class Costs:
         return cls(scopes, tables, float(top.sum()), digits)
 
     def score(self, cost: float) -> float:
-        """Log score of a cost."""
+        """Return the log score of a cost."""
         return self.best - cost / 10.0**self.digits
 
     @property
     def slack(self) -> float:
-        """How far rounding to whole costs can have moved a score."""
+        """The largest change of a score by rounding to whole costs."""
         return 0.5 * len(self.tables) / 10.0**self.digits
 
 
@@ -143,10 +145,11 @@ class Costs:
 def _alarm(cfn: Any, seconds: float) -> Iterator[None]:
     """Stop the search at the deadline, and on Ctrl-C.
 
-    toulbar2 holds Python's lock while it searches and counts whole CPU seconds, which a busy machine stretches. Its
-    timer works by a signal handler, so that handler is also given the alarm of the real clock and the interrupt key.
+    toulbar2 holds Python's lock while it searches and counts whole CPU seconds, which pass more slowly on a busy
+    machine. Its timer works by a signal handler, so that handler also gets the alarm of the real clock and the
+    interrupt key.
     """
-    cfn.CFN.timer(_NEVER)  # This installs the handler.
+    cfn.CFN.timer(_NEVER)  # installs the handler
     libc = ctypes.CDLL(None)
     libc.signal.restype = ctypes.c_void_p
     libc.signal.argtypes = [ctypes.c_int, ctypes.c_void_p]
@@ -166,7 +169,7 @@ def _alarm(cfn: Any, seconds: float) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
-    """Send what C++ writes to stdout and stderr nowhere: the answers of the command go to stdout."""
+    """Discard the output of C++ to stdout and stderr: the answers of the command go to stdout."""
     sys.stdout.flush()
     sys.stderr.flush()
     kept = [os.dup(1), os.dup(2)]

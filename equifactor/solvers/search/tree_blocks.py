@@ -1,9 +1,9 @@
 # mypy: ignore-errors
-"""Block moves: a random forest inside a region is optimised exactly, the rest held fixed.
+"""Block moves: optimise a random forest inside a region exactly, with the rest held fixed.
 
-A block is an induced forest: each variable has at most one neighbour in it that came earlier, its parent. So a factor
-holds at most two variables of the block and becomes, the others fixed, a table of one or two variables. With noise on
-the states the optimum of a block is close to a draw from it, and cooling the noise anneals a region.
+A block is an induced forest: each variable has at most one earlier neighbour in it, its parent. A factor therefore
+holds at most two variables of the block; with its other variables fixed, it is a table of one or two variables. With
+noise on the states, the optimum of a block is close to a random draw from it, and reducing the noise anneals a region.
 """
 
 from typing import NamedTuple
@@ -19,26 +19,26 @@ from equifactor.solvers.search.kind_block_kernels import FREE, free_factors, joi
 
 
 class RegionArrays(NamedTuple):
-    """Working space for one region and its blocks; only `inside` has to be zero and `held` free between calls."""
+    """Working space for one region and its blocks; between calls only `inside` must be zero and `held` free."""
 
-    region: np.ndarray  # [V] The variables of the region come first.
-    before: np.ndarray  # [V] The states of the region's variables before the change, in the order of `region`.
-    inside: np.ndarray  # [V] 0 outside of the region, 1 in it, 2 in the block while a forest grows.
-    block: np.ndarray  # [V] The variables of the block come first, parents before children.
-    parent: np.ndarray  # [V] The arc from a variable to its parent, -1 for a root.
-    links: np.ndarray  # [V] Counts of neighbours in the block while it grows; marks of changed variables in `judge`.
-    queue: np.ndarray  # [V] Variables that wait: in the growth of a forest, and in `judge`.
-    wanted: np.ndarray  # [V] The best states of a block; in `judge` the other states of the region's variables.
-    value: np.ndarray  # [X] The best score of the subtree below each variable of a block.
-    message: np.ndarray  # [largest cardinality] What a variable sends to its parent.
-    theta: np.ndarray  # [its square] Everything that depends on a variable and its parent.
-    # The last two are for factors that are no tables, and None in a graph of tables: every call passes all fields.
-    held: np.ndarray | None = None  # [N] Which variable of the block is in each of them; see `kind_block_kernels`.
-    partner: np.ndarray | None = None  # [V] The parent of a variable that is linked to it by one of them.
+    region: np.ndarray  # [V] the variables of the region come first
+    before: np.ndarray  # [V] the states of the region's variables before the change, in the order of `region`
+    inside: np.ndarray  # [V] 0 outside of the region, 1 in it, 2 in the block while a forest grows
+    block: np.ndarray  # [V] the variables of the block come first, parents before children
+    parent: np.ndarray  # [V] the arc from a variable to its parent, -1 for a root
+    links: np.ndarray  # [V] counts of neighbours in the block while it grows; marks of changed variables in `judge`
+    queue: np.ndarray  # [V] variables that wait: in the growth of a forest, and in `judge`
+    wanted: np.ndarray  # [V] the best states of a block; in `judge` the other states of the region's variables
+    value: np.ndarray  # [X] the best score of the subtree below each variable of a block
+    message: np.ndarray  # [largest cardinality] the message of a variable to its parent
+    theta: np.ndarray  # [its square] the sum of the factors that depend on a variable and its parent
+    # The last two are for structured factors, and None in a graph of tables: every call passes all fields.
+    held: np.ndarray | None = None  # [N] the variable of the block in each structured factor; see `kind_block_kernels`
+    partner: np.ndarray | None = None  # [V] the parent of a variable that is linked to it by a structured factor
 
     @classmethod
     def zeros(cls, card: np.ndarray, num_structured: int = 0) -> "RegionArrays":
-        """Arrays for variables of card [V] states and so many factors that are no tables."""
+        """Return arrays for variables of card [V] states and `num_structured` structured factors."""
         widest = int(card.max(initial=1))
         per_var = [np.zeros(len(card), np.int64) for _ in range(8)]
         arrays = cls(*per_var, np.zeros(int(card.sum())), np.zeros(widest), np.zeros(widest * widest))
@@ -72,7 +72,7 @@ def grow_forest(arrays, work, rng, size):
             waiting -= 1
             frontier[pick] = frontier[waiting]
             if links_to_block(arrays.kinds, links, held, i) > 1:
-                continue  # It would close a cycle.
+                continue  # it would close a cycle
             inside[i] = 2
             block[count] = i
             count += 1
@@ -95,7 +95,7 @@ def grow_forest(arrays, work, rng, size):
 
 @inlined
 def join_links(arrays, state, c, r, theta):
-    """Fill theta [card_c, card_q] with everything that depends on both c and its parent q (arc r), the rest fixed."""
+    """Fill theta [card_c, card_q] with the factors that depend on both c and its parent q (arc r), the rest fixed."""
     pair, high, slots, factors, table = arrays.pair, arrays.high, arrays.slots, arrays.factors, arrays.table
     x, at = state.x, state.at
     q, base = arrays.arcs[r, TO], arrays.arcs[r, BASE]
@@ -117,10 +117,10 @@ def join_links(arrays, state, c, r, theta):
 def send_up(links, start, card_c, card_q, x_c, x_q, value, first_c, first_q, message):
     """Add the best score below the link to value[first_q:], for each state of the parent.
 
-    `local` holds the link at the current state of the other end, so that is taken off at both ends. The arguments stay
-    positional: this is the innermost step of a block, and most of them are numbers.
+    `local` holds the link at the current state of the other end, so that value is subtracted at both ends. The
+    arguments stay positional: this is the innermost step of a block, and most of them are numbers.
     """
-    if card_c == 2 and card_q == 2:  # The most common link gets straight-line code.
+    if card_c == 2 and card_q == 2:  # the most common link gets straight-line code
         t00, t01 = get(links, start), get(links, start + 1)
         t10, t11 = get(links, start + 2), get(links, start + 3)
         v0 = get(value, first_c) - (t01 if x_q else t00)
@@ -147,8 +147,8 @@ def send_up(links, start, card_c, card_q, x_c, x_q, value, first_c, first_q, mes
 def solve_forest(arrays, state, work, rng, count, heat):
     """Fill work.wanted with the best joint state of the block of `count` variables given the rest.
 
-    Max-product from the leaves to the roots gathers the best scores in work.value; the way down takes the maximum over
-    one column of each link again instead of keeping where it was. A positive `heat` adds noise of that size to every
+    Max-product from the leaves to the roots collects the best scores in work.value. The way down takes the maximum over
+    one column of each link again instead of storing where it was. A positive `heat` adds noise of that size to every
     state.
     """
     var_ptr, arcs, pair, high_ptr = arrays.var_ptr, arrays.arcs, arrays.pair, arrays.high_ptr
@@ -166,7 +166,7 @@ def solve_forest(arrays, state, work, rng, count, heat):
             q = arcs[r, TO]
             first_c, card_c = states_of(var_ptr, c)
             first_q, card_q = states_of(var_ptr, q)
-            if high_ptr[c] == high_ptr[c + 1]:  # There are two calls because choosing an array would count references.
+            if high_ptr[c] == high_ptr[c + 1]:  # two calls, because choosing an array would count references
                 send_up(pair, arcs[r, BASE], card_c, card_q, x[c], x[q], value, first_c, first_q, message)
             else:
                 join_links(arrays, state, c, r, theta)
@@ -195,7 +195,7 @@ def solve_forest(arrays, state, work, rng, count, heat):
             card_q = states_of(var_ptr, q)[1]
             for a in range(card):
                 value[first + a] += theta[a * card_q + wanted[q]]
-        pick = x[c]  # A variable stays where it is on ties.
+        pick = x[c]  # a variable stays where it is on ties
         for a in range(card):
             if value[first + a] > value[first + pick]:
                 pick = a

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Annealing one region at a time by block moves, and keeping only what improved.
+"""Annealing of one region at a time by block moves, keeping only changes that improve the score.
 
 `arrays`, `state` and `work` are the records `MoveArrays`, `MoveState` and `RegionArrays`.
 """
@@ -18,19 +18,19 @@ from equifactor.solvers.search.tree_blocks import RegionArrays, grow_forest, sol
 
 
 class RegionPlan(NamedTuple):
-    """How many regions are annealed, how large they are, and how often each is renewed."""
+    """How many regions are annealed, how large they are, and how many forests of each are solved."""
 
     regions: int
-    smallest: int  # A region has at least this many variables; sizes are drawn log-uniformly.
-    largest: int  # A region has at most this many variables.
-    blocks: int  # This many random forests of each region are solved.
+    smallest: int  # fewest variables of a region; sizes are drawn log-uniformly
+    largest: int  # most variables of a region
+    blocks: int  # number of random forests of each region that are solved
 
 
 @inlined
 def grow_region(arrays, work, rng, size):
-    """Fill work.region [size] breadth first from a random variable on, and mark its variables in work.inside.
+    """Fill work.region [size] breadth first from a random variable, and mark its variables in work.inside.
 
-    Where a component ends before the region is full, it goes on in another one.
+    If a component ends before the region is full, the region continues in another component.
     """
     arc_ptr, arcs, region, inside = arrays.arc_ptr, arrays.arcs, work.region, work.inside
     num_vars = len(inside)
@@ -52,7 +52,7 @@ def grow_region(arrays, work, rng, size):
         start = arc_ptr[i]
         degree = arc_ptr[i + 1] - start
         turn = random_below(rng, degree) if degree > 0 else 0
-        for r in range(degree):  # A random first neighbour keeps a ball from always being cut short on one side.
+        for r in range(degree):  # a random first neighbour, so that the ball is not always cut short on the same side
             j = arcs[start + (r + turn) % degree, TO]
             if inside[j] == 0 and count < size:
                 inside[j] = 1
@@ -63,7 +63,7 @@ def grow_region(arrays, work, rng, size):
 
 @inlined
 def change_to(arrays, state, i, b):
-    """Put variable i into state b; what the score gains."""
+    """Put variable i into state b; return the gain of the score."""
     look(arrays, state, i)
     first, local = arrays.var_ptr[i], state.local
     gained = local[first + b] - local[first + state.x[i]]
@@ -73,7 +73,7 @@ def change_to(arrays, state, i, b):
 
 @fast_kernel
 def judge(arrays, state, work, size, least):
-    """Undo the parts of a change that were for the worse; what the score gains by that.
+    """Undo the parts of a change that lower the score; return the gain of the score.
 
     The change is the difference between the assignment and work.before, the earlier states of the `size` variables of
     the region. Parts of it that share no factor are judged one by one, each by a gain of more than `least`.
@@ -104,7 +104,7 @@ def judge(arrays, state, work, size, least):
                     count += 1
             count = reach_members(arrays.kinds, work, i, count)
         undo = 0.0
-        for _ in range(2):  # The part goes back, and forth again unless that was better.
+        for _ in range(2):  # undo the part, and redo it unless that was better
             for m in range(count):
                 i = queue[m]
                 b = other[i]
@@ -119,9 +119,9 @@ def judge(arrays, state, work, size, least):
 
 @fast_kernel
 def anneal_regions(arrays, state, work, rng, plan, heat, least):
-    """Heat and cool random regions by block moves, keeping what improved; what the score gained.
+    """Heat and cool random regions by block moves, keeping what improved; return the gain of the score.
 
-    A region gets plan.blocks forests, the noise falling from a random part of `heat` to nothing.
+    A region gets plan.blocks forests, with noise that falls from a random part of `heat` to zero.
     """
     arrays, state, work, plan = MoveArrays(*arrays), MoveState(*state), RegionArrays(*work), RegionPlan(*plan)
     x, region, before, inside = state.x, work.region, work.before, work.inside
@@ -149,9 +149,9 @@ def anneal_regions(arrays, state, work, rng, plan, heat, least):
 
 @fast_kernel
 def recombine(arrays, state, work, mate, least):
-    """Take over from another assignment `mate` [V] every part of the difference that improves; what the score gained.
+    """Take over every part of another assignment `mate` [V] that improves the score; return the gain.
 
-    The result is at least as good as both.
+    The result is at least as good as both assignments.
     """
     arrays, state, work = MoveArrays(*arrays), MoveState(*state), RegionArrays(*work)
     x = state.x

@@ -18,18 +18,18 @@ from equifactor.numerics.randomness import random_below
 
 
 class WalkArrays(NamedTuple):
-    """What walks keep beside the state of the assignment; every kernel fills the arrays it uses."""
+    """The state of walks beside that of the assignment; every kernel fills the arrays it uses."""
 
-    gain: np.ndarray  # [V] What the best other state of each variable would change the score by.
-    choice: np.ndarray  # [V] That state.
-    heap: np.ndarray  # [V] The variables as a heap by their gains, for `ascend`.
-    place: np.ndarray  # [V] Where each variable is in the heap.
-    until: np.ndarray  # [V] The move up to which each variable rests, for `tabu`.
-    best_x: np.ndarray  # [V] The best assignment that `tabu` has met.
+    gain: np.ndarray  # [V] change of the score by the best other state of each variable
+    choice: np.ndarray  # [V] that state
+    heap: np.ndarray  # [V] the variables as a heap by their gains, for `ascend`
+    place: np.ndarray  # [V] position of each variable in the heap
+    until: np.ndarray  # [V] the move up to which each variable rests, for `tabu`
+    best_x: np.ndarray  # [V] the best assignment that `tabu` has met
 
     @classmethod
     def zeros(cls, num_vars: int) -> "WalkArrays":
-        """Arrays for a graph of `num_vars` variables."""
+        """Return arrays for a graph of `num_vars` variables."""
         return cls(np.zeros(num_vars), *(np.zeros(num_vars, np.int64) for _ in range(5)))
 
 
@@ -53,7 +53,7 @@ def best_change(arrays, state, walk, j):
 
 @inlined
 def change_one(arrays, state, walk, j, heaped):
-    """`best_change` of variable j, and its place in the heap."""
+    """Renew the best change of variable j, and its position in the heap."""
     best_change(arrays, state, walk, j)
     if heaped:
         settle(walk.heap, walk.place, walk.gain, walk.place[j], len(state.x))
@@ -61,7 +61,7 @@ def change_one(arrays, state, walk, j, heaped):
 
 @inlined
 def change_members(kinds, arrays, state, walk, i, heaped):
-    """Renew the best changes of all variables that a move of variable i has reached through factors of other kinds."""
+    """Renew the best changes of all variables that a move of variable i has reached through structured factors."""
     own, members, member_ptr = kinds.own, kinds.members, kinds.member_ptr
     clauses, literal_ptr, literals, var_of_state = kinds.clauses, kinds.literal_ptr, kinds.literals, kinds.var_of_state
     at, here, first = state.at, state.x[i], arrays.var_ptr[i]
@@ -86,7 +86,7 @@ def change_members(kinds, arrays, state, walk, i, heaped):
 
 
 def change_others(kinds, arrays, state, walk, i, heaped):
-    """`change_members`, or nothing in a graph of tables."""
+    """Call `change_members`, or do nothing in a graph of tables."""
 
 
 @overload(change_others, jit_options=FAST_OPTIONS)
@@ -104,7 +104,7 @@ def _change_others(kinds, arrays, state, walk, i, heaped):
 def ascend(arrays, state, walk, moves, least):
     """Make the best single-variable improvement until none gains more than `least`, at most `moves` of them.
 
-    Returns what the score gained, and the number of moves.
+    Returns the gain of the score, and the number of moves.
     """
     arrays, state, walk = MoveArrays(*arrays), MoveState(*state), WalkArrays(*walk)
     arc_ptr, arcs = arrays.arc_ptr, arrays.arcs
@@ -114,7 +114,7 @@ def ascend(arrays, state, walk, moves, least):
         gain[i] = -np.inf
         heap[i] = i
         place[i] = i
-    for i in range(num_vars):  # One key changes at a time, because `settle` needs all others in order.
+    for i in range(num_vars):  # one key changes at a time, because `settle` needs all others in order
         best_change(arrays, state, walk, i)
         settle(heap, place, gain, place[i], num_vars)
     risen = 0.0
@@ -161,7 +161,7 @@ def tabu(arrays, state, walk, rng, moves, score, shortest, longest, least):
             walk.best_x[:] = x
             unsaved = False
         if i < 0:
-            continue  # Every variable rests.
+            continue  # every variable rests
         move(arrays, state, i, walk.choice[i])
         score += top
         until[i] = now + shortest + random_below(rng, longest - shortest + 1)

@@ -1,4 +1,4 @@
-"""One assignment on the move: the state of the search kernels and the arrays they work in."""
+"""One assignment that moves: the state of the search kernels and the arrays they work in."""
 
 from __future__ import annotations
 
@@ -29,38 +29,38 @@ class Walker:
         self._bits = rng.integers(1, 2**64, 1, np.uint64)
         self._walk: WalkArrays = WalkArrays.zeros(len(model.card))
         move = plain(model.arrays), plain(self._state)
-        self._move_records = move  # These three are what the kernels take.
+        self._move_records = move  # the arguments of the kernels
         self._walk_records = *move, plain(self._walk)
         self._region_records = *move, plain(RegionArrays.zeros(model.card, model.num_structured))
 
     @property
     def x(self) -> IntArray:
-        """[V] The assignment itself, not a copy."""
+        """The assignment [V] itself, not a copy."""
         return self._state.x
 
     @property
     def gain(self) -> FloatArray:
-        """[V] What the best change of each variable would bring, as `ascend` or `tabu` left it."""
+        """The gain of the best change of each variable [V], as `ascend` or `tabu` left it."""
         return self._walk.gain
 
     def start(self, x: IntArray) -> None:
-        """Go to an assignment, or renew the sums at the present one, which removes what rounding has added."""
+        """Go to an assignment, or recompute the sums at the present one, which removes rounding."""
         self.x[:] = x
         self.score = moves.rebuild(*self._move_records) + self.model.constant
 
     @property
     def possible(self) -> bool:
-        """The probability of the assignment is not zero."""
+        """Whether the probability of the assignment is positive."""
         return self.score >= self.model.possible_score
 
     def ascend(self, most: int) -> int:
-        """Make the best single-variable improvements until there is none, at most `most`; how many there were."""
+        """Make the best single-variable improvements until there is none, at most `most`; return their number."""
         risen, done = walk_kernels.ascend(*self._walk_records, most, self.model.smallest_gain)
         self.score += risen
         return int(done)
 
     def tabu(self, count: int, shortest: int, longest: int) -> tuple[IntArray, float]:
-        """Make `count` best moves, variables resting after each; the best assignment met and its score."""
+        """Make `count` best moves, variables resting after each; return the best assignment met and its score."""
         self._walk.best_x[:] = self.x
         self.score, best = walk_kernels.tabu(
             *self._walk_records, self._bits, count, self.score, shortest, longest, self.model.smallest_gain
@@ -74,7 +74,7 @@ class Walker:
         )
 
     def optimise_forest(self) -> None:
-        """Solve one random forest of the whole graph given the rest; exact when the graph is one."""
+        """Solve one random forest of the whole graph given the rest; exact if the graph is a forest."""
         size = len(self.x)
         self.anneal(RegionPlan(regions=1, smallest=size, largest=size, blocks=1), 0.0)
 
