@@ -66,7 +66,7 @@ class CycleAscent:
         return float(top_i + top_a + top_c) + self.plain.constant
 
     def sweep(self) -> float:
-        """Sweep forward and back over the variables, then over the triplets; search for cycles first if progress stalls."""
+        """Sweep forward and back over the variables, then over the triplets; if the bound stalls, add cycles first."""
         if self.sweeps_since % _CHECK == 1 and self.stall.stalled(self.first_bound - self.last_bound):
             self._grow()
             self.stall.clear()
