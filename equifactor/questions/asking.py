@@ -14,18 +14,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import ModelError, OptionError, SolveError, brief
+from equifactor.base.errors import ModelError, OptionError, SolveError, brief
+from equifactor.base.status import Status, Task
 from equifactor.graph.observations import named
 from equifactor.graph.structure import MAX_AXES
 from equifactor.questions.eliminated_tables import eliminated
 from equifactor.questions.joint import Joint, part_of
-from equifactor.result import Result, Status, Task
+from equifactor.solving.result import Result
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph.inputs import Variable
     from equifactor.graph.marginals import Marginals
-    from equifactor.solver import Solver
-    from equifactor.typing import FloatArray, IntArray
+    from equifactor.solving.solver import Solver
 
 TIME_LIMIT = 60.0  # seconds that a question may take by its estimate, unless the user sets another limit
 _MOST_BITS = 29  # bits: a joint of 2^29 entries takes 4 GiB
@@ -78,7 +79,7 @@ def check_distribution(result: Result, what: str) -> None:
 
 def asked_solver(result: Result) -> Solver:
     """Return the solver that gave the answer; for `auto`, the solver that it chose."""
-    from equifactor.registry import parse_solver
+    from equifactor.solving.registry import parse_solver
 
     method = result.how.method()
     chosen = result.stats.get("chosen") if method.name == "auto" else None

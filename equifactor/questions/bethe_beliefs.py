@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.errors import SolveError
+from equifactor.base.errors import SolveError
+from equifactor.base.status import Task
 from equifactor.graph.layout import CARD, MSG, layout_of
 from equifactor.graph.pointers import ptr_of
 from equifactor.graph.reduction import without_impossible_states
 from equifactor.numerics.factor_messages import add_up
 from equifactor.numerics.message_answers import beliefs, variable_to_factor
-from equifactor.result import Task
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray
     from equifactor.graph import FactorGraph
     from equifactor.graph.marginals import Marginals
-    from equifactor.solver import SolveContext, Solver
-    from equifactor.typing import FloatArray
+    from equifactor.solving.solver import SolveContext, Solver
 
 
 _AGREE = 1e-9  # Marginals that differ by less are equal. Chosen by hand.

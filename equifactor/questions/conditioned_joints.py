@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import SolveError
+from equifactor.base.errors import SolveError
+from equifactor.base.status import Status
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.observations import StateNumbers
-from equifactor.result import Result, Status
+from equifactor.solving.result import Result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph.marginals import Marginals
     from equifactor.graph.structure import Structure
     from equifactor.questions.solve_settings import SolveSettings
-    from equifactor.typing import FloatArray, IntArray
 
 
 def conditioned_graphs(graph: FactorGraph, variables: Sequence[int], states: IntArray) -> list[FactorGraph]:
@@ -41,7 +42,7 @@ def solve_given(
     graph: FactorGraph, variables: Sequence[int], states: IntArray, settings: SolveSettings
 ) -> list[Result | None]:
     """Return the results given each of the states [N, k] of these variables; None if these have probability zero."""
-    from equifactor._solve import solve
+    from equifactor.questions.solve import solve
     from equifactor.solvers.auto.chooser import Auto
 
     graphs = conditioned_graphs(graph, variables, states)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.clock import Clock
-from equifactor.errors import SolveError
+from equifactor.base.clock import Clock
+from equifactor.base.errors import SolveError
+from equifactor.base.status import Status
 from equifactor.graph.lowered_graph import lower
-from equifactor.result import Status
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray
     from equifactor.graph import FactorGraph
-    from equifactor.typing import FloatArray
 
 _WORK_PER_SECOND = 5e7  # List operations per second that the planner makes at least. Chosen by hand.
 

@@ -6,18 +6,19 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from equifactor.errors import SolveError
+from equifactor.base.errors import SolveError
+from equifactor.base.status import Status
 from equifactor.factors.kinds import KINDS, kind_name
 from equifactor.factors.lowering import small
 from equifactor.graph.lowered_graph import lower
 from equifactor.questions import asking
 from equifactor.questions.eliminated_tables import factor_tables
 from equifactor.questions.joint import entropy_of
-from equifactor.result import Result, Status
+from equifactor.solving.result import Result
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray
     from equifactor.graph import FactorGraph
-    from equifactor.typing import FloatArray
 
 Method = Literal["exact", "Bethe", "mean field"]
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.errors import SolveError
-from equifactor.optional_packages import needed
+from equifactor.base.errors import SolveError
+from equifactor.base.optional_packages import needed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from equifactor.result import Result
+    from equifactor.solving.result import Result
 
     DataFrame = Any  # pandas.DataFrame: its types are not needed to use this package
 

@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.errors import SolveError
+from equifactor.base.errors import SolveError
+from equifactor.base.status import Status
 from equifactor.graph.inputs import variable_number
 from equifactor.graph.observations import named
 from equifactor.questions import asking
 from equifactor.questions.conditioned_joints import solve_given
 from equifactor.questions.joint import entropy_of
-from equifactor.result import Result, Status
+from equifactor.solving.result import Result
 from equifactor.text_tables import aligned
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray
     from equifactor.graph.inputs import Variable
     from equifactor.questions.frames import DataFrame
-    from equifactor.typing import FloatArray
 
 _SHOWN_ROWS = 40  # Most rows of a printed table, those of the most information. Chosen by hand.
 _TITLES = ["variable", "nats", "share"]

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.errors import ModelError
+from equifactor.base.errors import ModelError
+from equifactor.base.status import Status
 from equifactor.graph import observations
 from equifactor.graph.inputs import variable_number
 from equifactor.graph.structure import Structure
-from equifactor.result import Status
 from equifactor.text_tables import aligned, shown
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
+    from equifactor.base.typing import FloatArray
     from equifactor.graph.inputs import Variable
     from equifactor.questions.frames import DataFrame
-    from equifactor.typing import FloatArray
 
 _SHOWN_ROWS = 60  # Most rows of a printed table; further rows are counted. Chosen by hand.
 

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
-from equifactor.errors import ModelError, brief
+from equifactor.base.errors import ModelError, brief
+from equifactor.base.status import Status
 from equifactor.factors.kinds import kind_name
 from equifactor.factors.lowering import small
 from equifactor.questions import asking
 from equifactor.questions.bethe_beliefs import BetheBeliefs, has_messages
 from equifactor.questions.eliminated_tables import factor_tables
-from equifactor.result import Result, Status
+from equifactor.solving.result import Result
 
 if TYPE_CHECKING:
-    from equifactor.typing import BoolArray, FloatArray
+    from equifactor.base.typing import BoolArray, FloatArray
 
 MAX_LOG2_TABLE = 20  # log2 of the largest dense table that is built for a structured factor
 

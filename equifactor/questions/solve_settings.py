@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from equifactor.solver import SolveContext, Solver
+    from equifactor.solving.solver import SolveContext, Solver
 
 
 @dataclass(frozen=True)
@@ -21,14 +21,14 @@ class SolveSettings:
 
     def method(self) -> Solver:
         """Return the solver, built from its text form after unpickling."""
-        from equifactor.registry import parse_solver
+        from equifactor.solving.registry import parse_solver
 
         return parse_solver(self.solver)
 
     def context(self, time_limit: float | None = None) -> SolveContext:
         """Return the context of another run."""
-        from equifactor.clock import Clock
-        from equifactor.solver import SolveContext
+        from equifactor.base.clock import Clock
+        from equifactor.solving.solver import SolveContext
 
         return SolveContext(clock=Clock(time_limit), seed=self.seed, device=self.device, dtype=self.dtype)
 

@@ -14,9 +14,9 @@ from equifactor.solvers.elimination.shrink import shrink
 from equifactor.solvers.search.branch import Branching
 
 if TYPE_CHECKING:
-    from equifactor.clock import Clock
+    from equifactor.base.clock import Clock
+    from equifactor.base.typing import IntArray
     from equifactor.graph import FactorGraph
-    from equifactor.typing import IntArray
 
 
 _TRIAL = 0.5  # The search has this many seconds to show that it closes the gap.

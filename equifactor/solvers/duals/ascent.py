@@ -18,8 +18,8 @@ from equifactor.solvers.duals.chain_pass_kernels import pass_chains
 from equifactor.solvers.duals.map_bounds import upper_bound_of
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray
     from equifactor.graph import FlatGraph
-    from equifactor.typing import BoolArray, FloatArray, IntArray
 
 # Largest number of table entries (arity times counts) of a count that is renewed along the pass; a larger one is
 # renewed as a block. Chosen by hand.

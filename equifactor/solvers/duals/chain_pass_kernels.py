@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from equifactor.base.typing import BoolArray, FloatArray, IntArray
 from equifactor.factors.chain_kernels import cap_of_count
 from equifactor.factors.structured_kernels import CLAUSE, COUNT, PARITY, KindRows
 from equifactor.graph.layout import ENTRY, MSG, SLOT
 from equifactor.numerics.jit import fast_kernel, kernel
-from equifactor.typing import BoolArray, FloatArray, IntArray
 
 NEG_INF = -math.inf
 

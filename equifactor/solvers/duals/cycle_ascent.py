@@ -17,7 +17,7 @@ from equifactor.solvers.duals.ascent import VariableAscent, best_states
 from equifactor.solvers.duals.stall import Stall
 
 if TYPE_CHECKING:
-    from equifactor.typing import FloatArray, IntArray
+    from equifactor.base.typing import FloatArray, IntArray
 
 
 # Most variables of a cycle in the first searches: short cycles need the fewest triplets. Chosen by hand.

@@ -12,18 +12,19 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from equifactor.base.options import option
+from equifactor.base.status import Status, Task
 from equifactor.graph import compile
 from equifactor.graph.lowered_graph import lower
-from equifactor.options import option
-from equifactor.registry import register
-from equifactor.result import Estimate, Status, Task
-from equifactor.solver import ALL_SYMMETRIES, GraphSolver, SolveContext
 from equifactor.solvers.duals.stall import Stall
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
+from equifactor.solving.registry import register
+from equifactor.solving.result import Estimate
+from equifactor.solving.solver import ALL_SYMMETRIES, GraphSolver, SolveContext
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import IntArray
     from equifactor.graph import FactorGraph, FlatGraph
-    from equifactor.typing import IntArray
 
 
 _DECODING = 0.3  # Seconds of decoding per second of sweeping, at most. Chosen by hand.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from equifactor.typing import FloatArray
+    from equifactor.base.typing import FloatArray
 
 
 def map_upper_bound(graph: FactorGraph | Sequence[FactorGraph] | FlatGraph[Any], messages: Any) -> Any:

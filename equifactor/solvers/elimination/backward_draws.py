@@ -11,9 +11,9 @@ from equifactor.graph.pointers import place_in_row
 from equifactor.solvers.elimination.eliminate import sum_up
 
 if TYPE_CHECKING:
-    from equifactor.solver import SolveContext
+    from equifactor.base.typing import IntArray
     from equifactor.solvers.elimination.plan import Plan
-    from equifactor.typing import IntArray
+    from equifactor.solving.solver import SolveContext
 
 _BURST = 2.0**22  # States drawn between two checks of the clock, about 0.2 s.
 

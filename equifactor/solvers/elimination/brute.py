@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.options import option
+from equifactor.base.status import Status, Task
 from equifactor.graph import compile
-from equifactor.options import option
-from equifactor.registry import register
-from equifactor.result import Estimate, Status, Task
-from equifactor.solver import GraphSolver, SolveContext
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
+from equifactor.solving.registry import register
+from equifactor.solving.result import Estimate
+from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray
     from equifactor.graph import FactorGraph
-    from equifactor.typing import FloatArray
 
 
 @register("brute")

@@ -13,9 +13,9 @@ from equifactor.solvers.elimination.program import read_only
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from equifactor.clock import Clock
+    from equifactor.base.clock import Clock
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.solvers.elimination.program import ClusterTables, Program, Workspace
-    from equifactor.typing import FloatArray, IntArray
 
     Report = Callable[[int, int], None]
 

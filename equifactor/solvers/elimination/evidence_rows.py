@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.clock import Clock
-from equifactor.errors import ModelError, SolveError
+from equifactor.base.clock import Clock
+from equifactor.base.errors import ModelError, SolveError
+from equifactor.base.status import Task
 from equifactor.graph.lowered_graph import lower
 from equifactor.graph.pointers import ptr_of
 from equifactor.graph.state_rows import read_numbers
-from equifactor.result import Task
 from equifactor.solvers.elimination.eliminate import sum_up
 from equifactor.solvers.elimination.exact_batch import plan_structure
 from equifactor.solvers.elimination.plan import Plan, format_bytes
@@ -22,9 +22,9 @@ from equifactor.solvers.elimination.row_records import RowAnswers, RowLanes, row
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray
     from equifactor.graph import FactorGraph
     from equifactor.solvers.elimination.program import ClusterTables
-    from equifactor.typing import BoolArray, FloatArray, IntArray
 
 _LANES = 16  # the number of lanes of `numerics.lane_vectors`, which needs Numba to import
 _CHUNK_WORK = 2.0**27  # Cluster entries between two checks of the clock, about 0.3 s.

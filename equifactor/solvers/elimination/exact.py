@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.options import option
-from equifactor.registry import register
-from equifactor.result import Estimate, Status, Task, impossible
-from equifactor.solver import GraphSolver, SolveContext
+from equifactor.base.options import option
+from equifactor.base.status import Status, Task
 from equifactor.solvers.elimination.eliminate import Best, Sums, maximise, sum_out
 from equifactor.solvers.elimination.exact_batch import batch_sums, numba_sums, plan_structure, same_structure
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 from equifactor.solvers.elimination.orders import Hopeless
 from equifactor.solvers.elimination.plan import Plan, format_bytes, plan
 from equifactor.solvers.elimination.plan_cache import known_plan
+from equifactor.solving.registry import register
+from equifactor.solving.result import Estimate, impossible
+from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph

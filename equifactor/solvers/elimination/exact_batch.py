@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from equifactor.clock import Clock
-from equifactor.errors import ModelError, SolveError
+from equifactor.base.clock import Clock
+from equifactor.base.errors import ModelError, SolveError
+from equifactor.base.status import Task
+from equifactor.base.torch_device import check_device
 from equifactor.graph.lowered_graph import lower_all
 from equifactor.graph.reduction import without_observed
-from equifactor.result import Task
 from equifactor.solvers.elimination.plan import Plan, format_bytes, plan
 from equifactor.solvers.elimination.program import read_only
-from equifactor.torch_device import check_device
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray
     from equifactor.graph import FactorGraph
-    from equifactor.typing import FloatArray
 
 
 _CHUNK_ENTRIES = 2**21  # Table entries that the CPU copies at a time: 16 MiB. Chosen by hand.

@@ -17,8 +17,8 @@ from equifactor.numerics.tensors.segments import finite, logsumexp
 from equifactor.solvers.elimination.orders import Order
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray
     from equifactor.solvers.elimination.plan import Plan
-    from equifactor.typing import FloatArray
 
 
 _COPIES = 4.0  # Tensors of a cluster's size that are alive at once, beside the messages.

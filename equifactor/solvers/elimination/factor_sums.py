@@ -16,8 +16,8 @@ from equifactor.solvers.elimination.probes import Probes
 from equifactor.solvers.elimination.program import build_program, read_only
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.solvers.elimination.plan import Plan
-    from equifactor.typing import FloatArray, IntArray
 
 
 class FactorMarginals(NamedTuple):

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from equifactor.base.typing import FloatArray, IntArray
 from equifactor.numerics.heaps import settle
 from equifactor.numerics.jit import inlined, kernel
-from equifactor.typing import FloatArray, IntArray
 
 MOST_BITS = 500.0  # bits: larger tables are all equally impossible, and powers of two stay finite
 SPREAD = 1e-7  # a random number times this decides between equal prices

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from equifactor.base.typing import BoolArray, FloatArray, IntArray
 from equifactor.numerics.jit import inlined, kernel
 from equifactor.numerics.randomness import random_unit
 from equifactor.solvers.elimination.greedy import (
@@ -18,7 +19,6 @@ from equifactor.solvers.elimination.greedy import (
     price_heap,
     set_price,
 )
-from equifactor.typing import BoolArray, FloatArray, IntArray
 
 _TIE = 1e-4  # Weight of the cluster's size in the price, to decide between variables of equal fill. Chosen by hand.
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from equifactor.base.typing import BoolArray, FloatArray, IntArray
 from equifactor.numerics.jit import inlined, kernel
 from equifactor.numerics.randomness import random_unit
 from equifactor.solvers.elimination.greedy import (
@@ -20,7 +21,6 @@ from equifactor.solvers.elimination.greedy import (
     price_heap,
     set_price,
 )
-from equifactor.typing import BoolArray, FloatArray, IntArray
 
 
 class GrowthGraph(NamedTuple):

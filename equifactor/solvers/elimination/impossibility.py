@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.clock import Clock
-from equifactor.errors import ModelError
+from equifactor.base.clock import Clock
+from equifactor.base.errors import ModelError
+from equifactor.base.status import Status, Task
 from equifactor.graph.lowered_graph import lower
 from equifactor.graph.reduction import to_free_part
-from equifactor.result import Estimate, Status, Task, impossible
+from equifactor.solving.result import Estimate, impossible
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph

@@ -12,8 +12,8 @@ from equifactor.graph.pointers import ptr_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from equifactor.base.typing import IntArray
     from equifactor.graph.structure import Structure
-    from equifactor.typing import IntArray
 
 
 _GRAIN = 8.0  # Fill weights are multiples of 1/8: their sums are exact, so a zero stays a zero.

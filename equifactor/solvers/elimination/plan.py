@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.status import Task
 from equifactor.graph import display
 from equifactor.graph.lowered_graph import lower
 from equifactor.graph.reduction import ReducedGraph, to_free_part, without_observed
-from equifactor.result import Task
 from equifactor.solvers.elimination.orders import Hopeless, Order, PlanningLimits, best_order
 from equifactor.solvers.elimination.program import Program, build_program
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FactorGraph
-    from equifactor.typing import FloatArray, IntArray
 
 _BYTES = 8  # bytes of a float64
 # Bytes per message entry that stay: the entry, nothing, the best state.

@@ -17,8 +17,8 @@ from equifactor.graph.structure import Structure
 from equifactor.solvers.elimination.orders import Order
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import IntArray
     from equifactor.solvers.elimination.program import Program
-    from equifactor.typing import IntArray
 
 
 class Probes:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from equifactor.base.typing import BoolArray, FloatArray, IntArray
 from equifactor.graph.pointers import ptr_of
-from equifactor.typing import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from equifactor.graph.structure import Structure

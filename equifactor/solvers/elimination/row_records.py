@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from equifactor.typing import BoolArray, FloatArray, IntArray
+from equifactor.base.typing import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from equifactor.solvers.elimination.program import Program

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import SolveError
+from equifactor.base.errors import SolveError
+from equifactor.base.status import Status, Task
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.pointers import ptr_of
 from equifactor.graph.reduction import ReducedGraph, to_free_part
 from equifactor.graph.structure import Structure
-from equifactor.result import Status, Task
 from equifactor.solvers.elimination.eliminate import sum_out
 from equifactor.solvers.elimination.orders import Order
 from equifactor.solvers.elimination.plan import Plan, plan
 from equifactor.solvers.elimination.probes import Probes
 
 if TYPE_CHECKING:
-    from equifactor.clock import Clock
-    from equifactor.typing import FloatArray, IntArray
+    from equifactor.base.clock import Clock
+    from equifactor.base.typing import FloatArray, IntArray
 
     Scope = tuple[int, ...]
 

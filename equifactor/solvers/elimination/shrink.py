@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from equifactor.base.status import Status
+from equifactor.base.typing import FloatArray, IntArray
 from equifactor.graph import FactorGraph
 from equifactor.graph.pointers import ptr_of
 from equifactor.graph.reduction import ReducedGraph, to_free_part
 from equifactor.graph.structure import Structure
-from equifactor.result import Estimate, Status
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
-from equifactor.typing import FloatArray, IntArray
+from equifactor.solving.result import Estimate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,15 +10,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from equifactor.base.status import Task
 from equifactor.numerics import tensors
 from equifactor.numerics.tensors.segments import segment_max
-from equifactor.result import Task
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray
     from equifactor.graph import FlatGraph
-    from equifactor.solver import SolveContext
     from equifactor.solvers.learned.network import HiddenAxis, Network, NetworkState
-    from equifactor.typing import BoolArray, FloatArray, IntArray
+    from equifactor.solving.solver import SolveContext
 
 
 class NetworkRun:

@@ -17,8 +17,8 @@ from equifactor.solvers.messages.bp_engine import BpAnswers, BpPart, BpSettings
 from equifactor.solvers.messages.schedule_kernels import residual_queue
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FlatGraph
-    from equifactor.typing import FloatArray, IntArray
 
 
 def applies_to(flat: FlatGraph[np.ndarray]) -> bool:

@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from equifactor.base.options import option
+from equifactor.base.status import Task
+from equifactor.base.torch_device import torch_batch_size
 from equifactor.numerics.table_ranges import structured_ranges, table_ranges
-from equifactor.options import option
-from equifactor.registry import register
-from equifactor.result import Estimate, Task
-from equifactor.solver import ALL_SYMMETRIES, BATCH_SIZE, Ending, IterativeSolver, SolveContext
 from equifactor.solvers.elimination.impossibility import zero_or_lost
 from equifactor.solvers.messages.bp_engine import BpEngine, BpPart, BpSettings, Schedule, engine_name, new_engine
-from equifactor.torch_device import torch_batch_size
+from equifactor.solving.registry import register
+from equifactor.solving.result import Estimate
+from equifactor.solving.solver import ALL_SYMMETRIES, BATCH_SIZE, Ending, IterativeSolver, SolveContext
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray, Semiring
     from equifactor.graph import FlatGraph
-    from equifactor.typing import FloatArray, IntArray, Semiring
 
 # Edges and table entries per batch of torch, large enough to hide the cost of its calls. Chosen by hand.
 _TORCH_BATCH_SIZE = 2.0**17

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 if TYPE_CHECKING:
     import numpy as np
 
+    from equifactor.base.typing import FloatArray, IntArray, Semiring
     from equifactor.graph import FlatGraph
-    from equifactor.solver import SolveContext
-    from equifactor.typing import FloatArray, IntArray, Semiring
+    from equifactor.solving.solver import SolveContext
 
 Schedule = Literal["parallel", "sequential", "random", "residual"]
 

@@ -29,8 +29,8 @@ from equifactor.solvers.messages.vectors import (
 )
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FlatGraph
-    from equifactor.typing import FloatArray, IntArray
 
 TINIEST = 1e-305  # a lower bound on every sum except 0: messages are above e^-350 and tables above e^-300
 

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.options import option
-from equifactor.registry import register
-from equifactor.result import Estimate, Status, Task, impossible
-from equifactor.solver import GraphSolver, SolveContext
+from equifactor.base.options import option
+from equifactor.base.status import Status, Task
 from equifactor.solvers.elimination.impossibility import proven_impossible
+from equifactor.solving.registry import register
+from equifactor.solving.result import Estimate, impossible
+from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray
     from equifactor.graph import FactorGraph, FlatGraph
-    from equifactor.typing import FloatArray
 
 
 # Price of a violated factor in nats, one per sweep. Chosen by hand.

@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from equifactor.base.typing import FloatArray
 from equifactor.factors.expectation_kernels import begin_sums, join_slot
 from equifactor.factors.expected_log_kernels import expect_structured, expected_log
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, Layout, SlotsAround
 from equifactor.numerics.factor_messages import first_entry, step
 from equifactor.numerics.jit import fast_kernel, inlined
-from equifactor.typing import FloatArray
 
 
 class SplitTables(NamedTuple):

@@ -19,8 +19,8 @@ from equifactor.solvers.messages.parallel_kernels import sweep_parallel
 from equifactor.solvers.messages.schedule_kernels import ResidualQueue, residual_queue, sweep_in_order, sweep_residual
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FlatGraph
-    from equifactor.typing import FloatArray, IntArray
 
 
 class NumbaEngine:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from equifactor.base.typing import FloatArray, IntArray
 from equifactor.factors.structured_kernels import update_structured
 from equifactor.graph.layout import CARD, MSG, SLOT, STATE, VAR, Layout, Tables
 from equifactor.graph.pointers import ptr_of
@@ -21,7 +22,6 @@ from equifactor.numerics.factor_messages import NEG_INF, MessageState, add_up, u
 from equifactor.numerics.fastmath import MIN_EXP, TINY, exp_, get, put
 from equifactor.numerics.heaps import raise_key, set_key
 from equifactor.numerics.jit import fast_kernel, inlined
-from equifactor.typing import FloatArray, IntArray
 
 
 class ResidualQueue(NamedTuple):

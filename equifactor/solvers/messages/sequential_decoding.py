@@ -14,8 +14,8 @@ from equifactor.numerics.jit import fast_kernel, inlined, plain
 from equifactor.numerics.message_answers import beliefs, variable_to_factor
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FlatGraph
-    from equifactor.typing import FloatArray, IntArray
 
 
 def sequential_states(flat: FlatGraph[np.ndarray], msg_fv: FloatArray) -> IntArray:

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import OptionError
+from equifactor.base.errors import OptionError
+from equifactor.base.torch_device import check_device
 from equifactor.numerics.table_ranges import message_floor
 from equifactor.solvers.messages.bp_engine import BpAnswers, BpPart, BpSettings
-from equifactor.torch_device import check_device
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FlatGraph
-    from equifactor.solver import SolveContext
-    from equifactor.typing import FloatArray, IntArray
+    from equifactor.solving.solver import SolveContext
 
 
 class TorchEngine:

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.options import option
-from equifactor.registry import register
-from equifactor.result import Estimate, Status, Task, impossible
-from equifactor.solver import ALL_SYMMETRIES, Ending, IterativeSolver, SolveContext
+from equifactor.base.options import option
+from equifactor.base.status import Status, Task
+from equifactor.solving.registry import register
+from equifactor.solving.result import Estimate, impossible
+from equifactor.solving.solver import ALL_SYMMETRIES, Ending, IterativeSolver, SolveContext
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FactorGraph, FlatGraph
     from equifactor.graph.layout import Layout
     from equifactor.solvers.messages.trw_kernels import Forest
-    from equifactor.typing import FloatArray, IntArray
 
 LARGEST = 1e200  # Largest size of a log entry, in nats. Sums of such entries cannot overflow in any number of sweeps.
 _LARGEST_TABLE = 8  # A noisy-or over at most this many variables is written out as a table. Chosen by hand.

@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from equifactor.result import Estimate, Status, impossible
+from equifactor.base.status import Status
 from equifactor.solvers.elimination.impossibility import proven_impossible
+from equifactor.solving.result import Estimate, impossible
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from equifactor.clock import Clock
+    from equifactor.base.clock import Clock
+    from equifactor.base.typing import BoolArray, IntArray
     from equifactor.graph.move_model import MoveModel
     from equifactor.graph.reduction import ReducedGraph
-    from equifactor.solver import SolveContext
     from equifactor.solvers.sampling.running_batches import Findings, RunningBatches
-    from equifactor.typing import BoolArray, IntArray
+    from equifactor.solving.solver import SolveContext
 
 R_HAT_LIMIT = 1.05  # Chains that differ by more have not mixed.
 _LEAST_BATCHES = 12  # The error is not trusted before there are this many.

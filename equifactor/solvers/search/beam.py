@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.options import option
+from equifactor.base.status import Status, Task
 from equifactor.graph import compile
 from equifactor.graph.move_model import MoveModel, MoveState
-from equifactor.options import option
-from equifactor.registry import register
-from equifactor.result import Estimate, Status, Task
-from equifactor.solver import GraphSolver, SolveContext
+from equifactor.solving.registry import register
+from equifactor.solving.result import Estimate
+from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph

@@ -7,23 +7,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.options import option
+from equifactor.base.status import Status, Task
 from equifactor.graph import compile
 from equifactor.graph.move_model import MoveModel
-from equifactor.options import option
-from equifactor.registry import register
-from equifactor.result import Estimate, Status, Task
-from equifactor.solver import GraphSolver, SolveContext
 from equifactor.solvers.duals.stall import Stall
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 from equifactor.solvers.elimination.shrink import MOST_ENTRIES, ShrunkGraph, shrink
 from equifactor.solvers.search.branch_and_bound import BranchAndBound
 from equifactor.solvers.search.local_search import LocalSearch
+from equifactor.solving.registry import register
+from equifactor.solving.result import Estimate
+from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:
-    from equifactor.clock import Clock
+    from equifactor.base.clock import Clock
+    from equifactor.base.typing import IntArray
     from equifactor.graph import FactorGraph
     from equifactor.solvers.duals.ascent import VariableAscent
-    from equifactor.typing import IntArray
 
 _STINT = 0.1  # Seconds between two reports of the search. Chosen by hand.
 _PHASES = 10  # Phases of local search for the first assignment. Chosen by hand.

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.solvers.duals.ascent import Ascent
     from equifactor.solvers.search.node_kernels import NodeGraph
-    from equifactor.typing import FloatArray, IntArray
 
     Decisions = NDArray[np.int32]  # [depth, 3] variable, state, LEFT or RIGHT
     Node = tuple[float, int, Decisions]  # minus the bound of a node, its serial number, and the path to it

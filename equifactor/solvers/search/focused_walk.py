@@ -13,8 +13,8 @@ from equifactor.solvers.search import focus_kernels
 from equifactor.solvers.search.focus_kernels import FocusArrays
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import IntArray
     from equifactor.graph.move_model import MoveModel
-    from equifactor.typing import IntArray
 
 _TRIALS = 50_000  # Most changes that a phase tries, which takes about 10 ms. Chosen by hand.
 _TRIALS_PER_VARIABLE = 200  # Most changes per variable that a phase tries, for small graphs. Chosen by hand.

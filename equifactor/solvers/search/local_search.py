@@ -19,20 +19,21 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
+from equifactor.base.options import option
+from equifactor.base.status import Status, Task
 from equifactor.graph import FactorGraph, FlatGraph, compile
 from equifactor.graph.move_kinds import KindMoves
 from equifactor.graph.move_model import MoveModel
-from equifactor.options import option
-from equifactor.registry import register
-from equifactor.result import Estimate, Status, Task
-from equifactor.solver import GraphSolver, SolveContext
+from equifactor.solving.registry import register
+from equifactor.solving.result import Estimate
+from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:
-    from equifactor.clock import Clock
+    from equifactor.base.clock import Clock
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.solvers.search.focused_walk import FocusedWalk
     from equifactor.solvers.search.tree_regions import RegionPlan
     from equifactor.solvers.search.walker import Walker
-    from equifactor.typing import FloatArray, IntArray
 
 
 _PHASE_WORK = 5_000_000  # Table entries that a phase reads, which takes about 10 ms.

@@ -16,17 +16,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.errors import OptionError
+from equifactor.base.errors import OptionError
+from equifactor.base.options import option
+from equifactor.base.status import Status, Task
 from equifactor.graph.reduction import to_free_part
-from equifactor.options import option
-from equifactor.registry import register
-from equifactor.result import Estimate, Status, Task, impossible
-from equifactor.solver import GraphSolver, SolveContext
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
+from equifactor.solving.registry import register
+from equifactor.solving.result import Estimate, impossible
+from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import IntArray
     from equifactor.graph import FactorGraph
-    from equifactor.typing import IntArray
 
 
 _MOST_COST = 2.0**52  # Largest sum of costs: whole numbers in floating point, and far below toulbar2's own limit.

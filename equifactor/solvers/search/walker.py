@@ -15,8 +15,8 @@ from equifactor.solvers.search.tree_regions import RegionPlan
 from equifactor.solvers.search.walk_kernels import WalkArrays
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph.move_model import MoveModel
-    from equifactor.typing import FloatArray, IntArray
 
 
 class Walker:

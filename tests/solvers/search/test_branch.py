@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from equifactor import FactorGraph, Status, solve
-from equifactor.clock import Clock
+from equifactor.base.clock import Clock
 from equifactor.generators import ising_grid, random_graph
 from equifactor.graph import compile
-from equifactor.solver import SolveContext
 from equifactor.solvers.duals.ascent import VariableAscent
 from equifactor.solvers.search import branch_and_bound as branch
 from equifactor.solvers.search.branch import prove
 from equifactor.solvers.search.branch_and_bound import BranchAndBound
+from equifactor.solving.solver import SolveContext
 from equifactor.testing import contract_graphs
 
 

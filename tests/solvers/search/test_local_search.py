@@ -12,11 +12,11 @@ import pytest
 from search_graphs import check_never_above_the_optimum, optimum, some_graphs
 
 from equifactor import FactorGraph, OptionError, Status, solve
-from equifactor.clock import Clock
+from equifactor.base.clock import Clock
+from equifactor.formats import read_evidence, read_graph
 from equifactor.generators import ising_grid
 from equifactor.graph import compile
 from equifactor.graph.move_model import MoveModel
-from equifactor.io import read_evidence, read_graph
 from equifactor.solvers.search.local_search import LocalSearch, improve
 
 

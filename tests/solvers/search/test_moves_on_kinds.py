@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from equifactor import Clause, FactorGraph, Parity, Potts, SparseTable, Status, TruncatedLinear, solve
-from equifactor.clock import Clock
+from equifactor.base.clock import Clock
 from equifactor.generators import random_ksat
 from equifactor.graph import compile
 from equifactor.graph.move_model import MoveModel
