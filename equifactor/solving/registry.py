@@ -44,13 +44,13 @@ SOLVERS = {
     "meanfield": "equifactor.solvers.messages.meanfield:MeanField",
     "trw": "equifactor.solvers.messages.trw:TreeReweighted",
     # Optimisation: the best assignment and bounds on its score.
-    "beam": "equifactor.solvers.optimise.beam:Beam",
-    "best-first": "equifactor.solvers.optimise.beam:BestFirst",
-    "branch": "equifactor.solvers.optimise.branch:Branch",
-    "local-search": "equifactor.solvers.optimise.local_search:LocalSearchSolver",
-    "mplp": "equifactor.solvers.optimise.duals:Mplp",
-    "srmp": "equifactor.solvers.optimise.duals:Srmp",
-    "toulbar2": "equifactor.solvers.optimise.toulbar2:Toulbar2",
+    "beam": "equifactor.solvers.search.beam:Beam",
+    "best-first": "equifactor.solvers.search.beam:BestFirst",
+    "branch": "equifactor.solvers.search.branch:Branch",
+    "local-search": "equifactor.solvers.search.local_search:LocalSearchSolver",
+    "mplp": "equifactor.solvers.duals.duals:Mplp",
+    "srmp": "equifactor.solvers.duals.duals:Srmp",
+    "toulbar2": "equifactor.solvers.search.toulbar2:Toulbar2",
     # Regions of bounded size.
     "regions": "equifactor.solvers.regions.bounded_regions:Regions",
     # Sampling, and sums over a cutset in place of samples.
