@@ -11,9 +11,9 @@ import numpy as np
 from equifactor.base.clock import Clock
 from equifactor.base.errors import ModelError, SolveError
 from equifactor.base.status import Task
-from equifactor.graph.lowered_graph import lower
-from equifactor.graph.pointers import ptr_of
-from equifactor.graph.state_rows import read_numbers
+from equifactor.factors.lowered_graph import lower
+from equifactor.graph.reading.state_rows import read_numbers
+from equifactor.kernels.pointers import ptr_of
 from equifactor.solvers.elimination.eliminate import sum_up
 from equifactor.solvers.elimination.exact_batch import plan_structure
 from equifactor.solvers.elimination.plan import Plan, format_bytes
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
     from equifactor.solvers.elimination.program import ClusterTables
 
-_LANES = 16  # as in `numerics.lane_vectors`, which takes Numba to import
+_LANES = 16  # as in `kernels.lane_vectors`, which takes Numba to import
 _CHUNK_WORK = 2.0**27  # About this many cluster entries, 0.3 s, lie between two looks at the clock.
 
 

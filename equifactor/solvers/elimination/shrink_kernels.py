@@ -7,7 +7,7 @@ The arguments `pool` and `trace` are the records of `shrink.py`, handed over as 
 
 import numpy as np
 
-from equifactor.numerics.jit import fast_kernel, kernel
+from equifactor.kernels.jit import fast_kernel, kernel
 from equifactor.solvers.elimination.shrink import FactorPool, Trace
 
 DEAD = -1  # This is the arity of a factor that is no more.

@@ -67,7 +67,7 @@ class TreeReweighted(IterativeSolver["Reweighting"]):
 
     def finish(self, flat: FlatGraph[np.ndarray], state: Reweighting, task: Task, ending: Ending) -> list[Estimate]:
         """Pseudo-marginals and the bound."""
-        from equifactor.numerics.message_answers import beliefs
+        from equifactor.factors.message_answers import beliefs
 
         p, _, _ = beliefs(flat.var_ptr, state.log_b_v)
         bounds = state.bound().tolist()
@@ -97,10 +97,10 @@ class Reweighting:
     """Messages [S], updated in place, and the forests that weight them."""
 
     def __init__(self, flat: FlatGraph[np.ndarray], least: int, damping: float, seed: int) -> None:
+        from equifactor.factors.factor_messages import message_state
         from equifactor.factors.structured_kernels import kind_rows_of
         from equifactor.graph.layout import ENTRY, SLOT, layout_of, tables_of
-        from equifactor.numerics.factor_messages import message_state
-        from equifactor.numerics.jit import plain
+        from equifactor.kernels.jit import plain
         from equifactor.solvers.messages.numba_engine import first_messages
 
         self.flat = flat
@@ -127,7 +127,7 @@ class Reweighting:
         A power of a noisy-or is none, but for the absence of its effect, which is a product. Its values are at most 1,
         so that it is above its own power and takes its place.
         """
-        from equifactor.factors.noisy_or_kernels import OFF
+        from equifactor.factors.noisy_or.noisy_or_kernels import OFF
         from equifactor.factors.structured_kernels import NOISY_OR
 
         if self.kinds is None:
@@ -171,7 +171,7 @@ class Reweighting:
 
         It holds at any messages. Large messages cost digits, which makes it looser but never wrong.
         """
-        from equifactor.numerics.jit import plain
+        from equifactor.kernels.jit import plain
         from equifactor.solvers.messages.schedule_kernels import add_up_weighted
         from equifactor.solvers.messages.trw_kernels import EPS, forest_log_z
 
@@ -198,7 +198,7 @@ def draw_forests(layout: Layout, arity: IntArray, least: int, seed: int) -> tupl
     The factors held least so far come first, in random order, so that the shares come out even and a graph without
     cycles needs one forest only. Cost O(E) per forest.
     """
-    from equifactor.numerics.jit import plain
+    from equifactor.kernels.jit import plain
     from equifactor.solvers.messages.trw_kernels import Forest, choose_forest, orient_forest
 
     graph = plain(layout)

@@ -4,10 +4,10 @@
 import numpy as np
 
 from equifactor.factors.conditional_kernels import conditional_values, literal_holds, literals_held
+from equifactor.factors.factor_messages import NEG_INF, first_entry, step, with_agreeing_messages
 from equifactor.factors.structured_kernels import NOISY_OR, structured_messages
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, VAR, Layout, SlotsAround
-from equifactor.numerics.factor_messages import NEG_INF, first_entry, step, with_agreeing_messages
-from equifactor.numerics.jit import fast_kernel, inlined
+from equifactor.kernels.jit import fast_kernel, inlined
 
 # A factor that is no table is asked anew for every variable where this costs no more operations in all. Beyond it, what
 # it said once holds until a variable decides against it, and after so many operations for good.

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.graph.move_model import MoveState
-from equifactor.numerics import moves
-from equifactor.numerics.jit import plain
+from equifactor.factors import moves
+from equifactor.factors.move_model import MoveState
+from equifactor.kernels.jit import plain
 from equifactor.solvers.optimise import focus_kernels
 from equifactor.solvers.optimise.focus_kernels import FocusArrays
 
 if TYPE_CHECKING:
     from equifactor.base.typing import IntArray
-    from equifactor.graph.move_model import MoveModel
+    from equifactor.factors.move_model import MoveModel
 
 _TRIALS = 50_000  # A phase tries at most this many changes, which takes 10 ms or so.
 _TRIALS_PER_VARIABLE = 200  # On small graphs it tries fewer.
