@@ -1,1 +1,1 @@
-"""What every other folder uses: errors, options, clock, progress, files. It knows nothing of graphs."""
+"""What every part rests on: errors, options and their text form, the clock, progress, files."""

@@ -8,8 +8,8 @@ from numbers import Integral, Real
 
 import numpy as np
 
-from equifactor.clock import Clock
-from equifactor.errors import OptionError, brief
+from equifactor.base.clock import Clock
+from equifactor.base.errors import OptionError, brief
 
 # A function of the work done, the work in total (None if it is unknown), and a note.
 Progress = Callable[[int, int | None, str], None]

@@ -6,8 +6,8 @@ Both read the messages of the bits of one check from `work`, slot s at `s LANES`
 
 import numpy as np
 
+from equifactor.kernels.jit import fast_kernel, inlined
 from equifactor.kernels.vectors import vector_operations
-from equifactor.numerics.jit import fast_kernel, inlined
 
 LANES = 16  # numbers
 OPS = vector_operations("float32", LANES)

@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from equifactor.clock import Clock
+from equifactor.base.clock import Clock
+from equifactor.base.errors import OptionError
+from equifactor.base.options import format_value
+from equifactor.base.progress import bar
 from equifactor.decoding.code_files import read_code
 from equifactor.decoding.decoding_result import DecodingResult
 from equifactor.decoding.error_model import ErrorModel
@@ -14,9 +17,6 @@ from equifactor.decoding.error_sampling import LogicalErrorRate, ShotSampler
 from equifactor.decoding.methods import DecodingMethod, OptimalDecoding, decoding_method
 from equifactor.decoding.problem import DecodingProblem
 from equifactor.decoding.shot_store import ShotStore, shot_source
-from equifactor.errors import OptionError
-from equifactor.options import format_value
-from equifactor.progress import bar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from equifactor.base.run_context import Progress
-    from equifactor.typing import BoolArray
+    from equifactor.base.typing import BoolArray
 
 
 class DecodingEngine(Protocol):

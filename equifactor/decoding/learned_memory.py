@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equifactor._version import __version__
-from equifactor.errors import FormatError, OptionError
-from equifactor.io.files import write_bytes
-from equifactor.registry import MODEL_SUFFIX
+from equifactor.base.errors import FormatError, OptionError
+from equifactor.base.files import write_bytes
 from equifactor.solvers.learned.model_card import FORMAT, KEY
 from equifactor.solvers.learned.model_header import parse_object, read_header, shown
+from equifactor.solving.registry import MODEL_SUFFIX
 
 FEATURES = ("channel", "posterior", "prior", "unmet", "early", "draw", "leg")
 SOFT = 4.0  # a log ratio x is seen as x / (SOFT + |x|)

@@ -9,9 +9,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from equifactor.base.errors import OptionError
+from equifactor.base.options import (
+    check_options,
+    choices,
+    format_method,
+    option,
+    parse_method,
+)
 from equifactor.decoding.learned_memory import FEATURES, MemoryNetwork
-from equifactor.errors import OptionError
-from equifactor.options import check_options, choices, format_method, option, parse_method
 
 Rule = Literal["min-sum", "sum-product"]
 Schedule = Literal["parallel", "serial"]

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import ModelError
+from equifactor.base.errors import ModelError
 from equifactor.graph.structure import MAX_AXES
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import IntArray
     from equifactor.graph.factor_graph import FactorGraph
-    from equifactor.typing import IntArray
 
 # A table whose last variable is the child is a conditional distribution if its rows sum to 1 within this. Published
 # networks have rounded numbers.
-_ROUNDING = 0.01
+ROUNDING = 0.01
 _OWN_ROUNDING = 1e-6  # The same for a child at another place of the scope, which no file format writes. Chosen by hand.
 
 
@@ -73,7 +73,7 @@ def is_conditional(graph: FactorGraph, a: int, slot: int) -> bool:
     factor = graph.factor(a)
     if not isinstance(factor, np.ndarray):
         return factor.child_slot == slot
-    rounding = _ROUNDING if slot == factor.ndim - 1 else _OWN_ROUNDING
+    rounding = ROUNDING if slot == factor.ndim - 1 else _OWN_ROUNDING
     return bool(np.all(np.abs(np.exp(factor).sum(axis=slot) - 1.0) <= rounding))
 
 

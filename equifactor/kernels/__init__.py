@@ -1,1 +1,1 @@
-"""Compiled loops and numerical routines that know nothing of graphs."""
+"""Compiled loops and tensor operations that know nothing of graphs: arithmetic, heaps, random numbers, pointers."""

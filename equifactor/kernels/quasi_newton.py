@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from equifactor.typing import FloatArray
+    from equifactor.base.typing import FloatArray
 
 # A pair is kept only if s . y exceeds this share of |s| |y|: the curvature along s is then clearly positive.
 # Chosen by hand, well above the rounding errors of a dot product.

@@ -18,7 +18,7 @@ from llvmlite import ir
 from numba import types
 from numba.core.extending import intrinsic, models, register_model
 
-from equifactor.numerics.jit import FLAGS, inlined
+from equifactor.kernels.jit import FLAGS, inlined
 
 _INT32 = ir.IntType(32)
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.errors import OptionError, brief
-from equifactor.factors.kinds import kind_name
+from equifactor.base.errors import OptionError, brief
+from equifactor.graph.kinds import kind_name
 from equifactor.graph.parents import children_of
 from equifactor.graph.structure import numbered
 

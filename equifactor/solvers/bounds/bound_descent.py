@@ -9,9 +9,9 @@ import numpy as np
 from equifactor.kernels.quasi_newton import CurvaturePairs
 
 if TYPE_CHECKING:
-    from equifactor.clock import Clock
+    from equifactor.base.clock import Clock
+    from equifactor.base.typing import FloatArray
     from equifactor.solvers.bounds.weighted_bound import WeightedBound
-    from equifactor.typing import FloatArray
 
 _PAIRS = 20  # The number of pairs of steps and changes of the gradient that are kept if memory allows. Chosen by hand.
 _LEAST_PAIRS = 5  # The number of pairs that are kept even if memory is short. Chosen by hand.
