@@ -71,7 +71,7 @@ def measure(name: str, args: argparse.Namespace, python: Path) -> list[dict[str,
     rows, held_out = (ef.sample(truth, args.rows, seed=args.seed + k).states for k in range(2))
     found = []
 
-    def add(what: str, fitted: ef.Fitted, seconds: float, target: float, scored: IntArray) -> dict[str, Any]:
+    def add(what: str, fitted: ef.answers.Fitted, seconds: float, target: float, scored: IntArray) -> dict[str, Any]:
         table = read_table(truth, scored)
         true = mean_log_likelihood(truth, table)
         score = fitted.score(table)

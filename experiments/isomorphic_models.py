@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from equifactor import FactorGraph, graph_hash
+from equifactor import FactorGraph
 from equifactor.base.typing import FloatArray
 from equifactor.data import Instance
+from equifactor.symmetry import graph_hash
 from experiments.map_splits import ModelSplit
 from experiments.run_store import Row, RunStore
 

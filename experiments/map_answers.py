@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from equifactor import OptionError, Task, parse_solver
+from equifactor import OptionError, Task
 from equifactor.data import Instance
 from equifactor.evaluation.campaign import complete, scored_row
 from equifactor.evaluation.jobs import Job, make_jobs
 from equifactor.evaluation.provenance import code
 from equifactor.evaluation.references import file_reference
 from equifactor.evaluation.row_store import ROWS, RowStore
+from equifactor.solvers import parse_solver
 from experiments.map_experiment import MapExperiment, SolverMethod
 from experiments.map_splits import ModelSplit
 from experiments.map_trainings import MapTraining

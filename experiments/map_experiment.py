@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from equifactor import parse_solver
+from equifactor.solvers import parse_solver
 from experiments.name_choice import chosen_names
 
 Options = Mapping[str, Any]

@@ -7,3 +7,7 @@ labels.py               names of variables and states, which elsewhere may be an
 distributions.py        conditional distributions that are read
 plain_factors.py        a graph as the others can hold it: tables of probabilities, no evidence
 """
+
+from equifactor.base.lazy_names import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

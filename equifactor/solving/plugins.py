@@ -64,7 +64,9 @@ def load_entry_point(name: str) -> type[Solver]:
     except (Exception, SystemExit) as error:
         raise FormatError(f"{where} cannot be loaded from {point.value}: {_in_words(error)}") from error
     if not (isinstance(cls, type) and issubclass(cls, Solver)):
-        raise FormatError(f"{where}: {point.value} is not a solver; expected a class derived from equifactor.Solver")
+        raise FormatError(
+            f"{where}: {point.value} is not a solver; expected a class derived from equifactor.solvers.Solver"
+        )
     known = vars(cls).get("name")
     if known not in (None, name):
         raise FormatError(f"{where} is registered as {known!r} in {point.value}; use one name for both")
@@ -112,7 +114,7 @@ def load_file(path: str | Path) -> None:
     try:
         spec.loader.exec_module(module)
         if not any(is_defined_in(cls, file) for cls in registry._REGISTRY.values()):
-            raise FormatError(f'{where}: registers no solver; put @equifactor.register("NAME") above its class')
+            raise FormatError(f'{where}: registers no solver; put @equifactor.solvers.register("NAME") above its class')
     except BaseException as error:
         del sys.modules[name]
         registry._REGISTRY.clear()

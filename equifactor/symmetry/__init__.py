@@ -17,20 +17,6 @@ auditing.py             `equivariance_error` and `audit`
 Symbols: V variables, X states of all variables, F factors, E (factor, position) pairs, T table entries, k arity.
 """
 
-from equifactor.symmetry.auditing import audit, equivariance_error
-from equifactor.symmetry.canonical_forms import canonical_form, canonical_relabelling, graph_hash
-from equifactor.symmetry.isomorphisms import isomorphism
-from equifactor.symmetry.relabelled_graph import relabel
-from equifactor.symmetry.relabelling import KINDS, Relabelling
+from equifactor.base.lazy_names import lazy_names
 
-__all__ = [
-    "KINDS",
-    "Relabelling",
-    "audit",
-    "canonical_form",
-    "canonical_relabelling",
-    "equivariance_error",
-    "graph_hash",
-    "isomorphism",
-    "relabel",
-]
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

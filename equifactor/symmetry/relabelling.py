@@ -36,7 +36,8 @@ class Relabelling:
     it. It fits every graph with the same cardinalities and arities, in the same order.
 
     Examples:
-        >>> from equifactor import FactorGraph, Relabelling, relabel
+        >>> from equifactor import FactorGraph
+        >>> from equifactor.symmetry import Relabelling, relabel
         >>> g = FactorGraph([2, 3], [([0, 1], [[1, 2, 3], [4, 5, 6]])])
         >>> r = Relabelling.random(g, seed=1)
         >>> relabel(relabel(g, r), r.inverse()) == g

@@ -6,8 +6,9 @@ import re
 
 import pytest
 
-from equifactor import FormatError, OptionError, parse_solver
+from equifactor import FormatError, OptionError
 from equifactor.learning.training.data_sources import read_source
+from equifactor.solvers import parse_solver
 from equifactor.solvers.learned.network import build
 from experiments.experiment_config import MAP, MARGINAL, load, load_map, load_marginal
 from experiments.marginal_runs import final_runs, tuning_runs

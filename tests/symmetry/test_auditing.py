@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from equifactor import FactorGraph, OptionError, Relabelling, Status, Task, equivariance_error, relabel, solve
+from equifactor import FactorGraph, OptionError, Status, Task, solve
 from equifactor.graph.marginals import Marginals
 from equifactor.solving.estimate import Estimate
 from equifactor.solving.solver import GraphSolver
-from equifactor.symmetry import KINDS, audit
+from equifactor.symmetry import KINDS, Relabelling, audit, equivariance_error, relabel
 from equifactor.symmetry.auditing import Trials, rounding_error, violations
 from equifactor.testing import assert_equivariant, contract_graphs
 

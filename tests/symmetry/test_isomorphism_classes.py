@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from equifactor import (
-    Relabelling,
-    relabel,
-)
+from equifactor.symmetry import Relabelling, relabel
 from equifactor.symmetry.isomorphism_classes import IsomorphismClasses
 from equifactor.testing import contract_graphs
 

@@ -19,18 +19,8 @@ from hard_graphs import (
     triangles,
 )  # fmt: skip
 
-from equifactor import (
-    FactorGraph,
-    ModelError,
-    OptionError,
-    Relabelling,
-    SolveError,
-    canonical_form,
-    generators,
-    graph_hash,
-    isomorphism,
-    relabel,
-)
+from equifactor import FactorGraph, ModelError, OptionError, SolveError, generators
+from equifactor.symmetry import Relabelling, canonical_form, graph_hash, isomorphism, relabel
 from equifactor.testing import assert_same_graph, contract_graphs
 
 GRAPHS = contract_graphs()

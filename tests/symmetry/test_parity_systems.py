@@ -8,20 +8,8 @@ import time
 import numpy as np
 import pytest
 
-from equifactor import (
-    Clause,
-    Count,
-    FactorGraph,
-    ModelError,
-    Parity,
-    Relabelling,
-    canonical_form,
-    generators,
-    graph_hash,
-    isomorphism,
-    relabel,
-)
-from equifactor.symmetry import parity_systems
+from equifactor import Clause, Count, FactorGraph, ModelError, Parity, generators
+from equifactor.symmetry import Relabelling, canonical_form, graph_hash, isomorphism, parity_systems, relabel
 from equifactor.symmetry.binary_elimination import bits_of, dependencies, light_sums, masks_of, solve_rows
 from tests.factors.random_factors import all_states
 

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equifactor import FactorGraph, ModelError, OptionError, Relabelling, compile, relabel, solve
+from equifactor import FactorGraph, ModelError, OptionError, solve
 from equifactor.generators import random_graph
-from equifactor.symmetry import KINDS
+from equifactor.solvers import compile
+from equifactor.symmetry import KINDS, Relabelling, relabel
 from equifactor.testing import assert_same_graph, contract_graphs
 
 GRAPHS = contract_graphs()

@@ -7,25 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equifactor import (
-    Clause,
-    Count,
-    FactorGraph,
-    ModelError,
-    NoisyOr,
-    Parity,
-    Potts,
+from equifactor import Clause, Count, FactorGraph, ModelError, NoisyOr, Parity, Potts, SparseTable, Task, solve
+from equifactor.solvers import compile
+from equifactor.symmetry import (
+    KINDS,
     Relabelling,
-    SparseTable,
-    Task,
+    audit,
     canonical_form,
-    compile,
+    compared_factors,
     graph_hash,
     isomorphism,
     relabel,
-    solve,
 )
-from equifactor.symmetry import KINDS, audit, compared_factors
 from equifactor.symmetry.auditing import Trials
 from tests.factors.random_factors import all_states, random_mixture, scores_from_tables
 

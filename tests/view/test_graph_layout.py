@@ -27,7 +27,7 @@ def test_grids(rows: int, cols: int) -> None:
 
 def test_a_grid_in_any_order() -> None:
     graph = ef.generators.ising_grid(6, 9, seed=0)
-    other = ef.relabel(graph, ef.Relabelling.random(graph, seed=1))
+    other = ef.symmetry.relabel(graph, ef.symmetry.Relabelling.random(graph, seed=1))
     places = places_of(other)
     assert places.kind == "grid"
     assert sorted(places.grid or ()) == [6, 9]

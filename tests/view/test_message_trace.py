@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import equifactor as ef
-from equifactor import Clock, FactorGraph
+from equifactor import FactorGraph
 from equifactor.generators import ising_grid
+from equifactor.solvers import Clock
 from equifactor.view.message_trace import find_period, trace
 
 

@@ -12,8 +12,9 @@ import pytest
 from page_client import Client
 
 import equifactor.solving.registry
-from equifactor import Estimate, FactorGraph, GraphSolver, OptionError, SolveContext, Status, Task, open_view
+from equifactor import FactorGraph, OptionError, Status, Task, open_view
 from equifactor.generators import ising_grid
+from equifactor.solvers import Estimate, GraphSolver, SolveContext
 from equifactor.view.model_session import ModelSession
 from equifactor.view.page_server import PageServer
 from equifactor.view.viewer import Page, Viewer

@@ -3,9 +3,9 @@
 ```python
 import equifactor as ef
 
-flat = ef.compile(graphs).to(device, dtype)  # The structure is compiled once.
+flat = ef.solvers.compile(graphs).to(device, dtype)  # The structure is compiled once.
 answer = ef.beliefs(flat, log_phi)  # log_phi [T] comes from any network, in flat order.
-loss = (answer.log_z - ef.log_scores(flat.with_log_phi(log_phi), labels)).mean()
+loss = (answer.log_z - ef.learned.log_scores(flat.with_log_phi(log_phi), labels)).mean()
 loss.backward()
 ```
 """

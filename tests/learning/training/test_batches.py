@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from equifactor import compile, generators, solve
+from equifactor import generators, solve
 from equifactor.learning.training.batches import Dataset
+from equifactor.solvers import compile
 
 ISING = generators.ising_grid(3, 3, count=7, seed=0)
 ASYMMETRIC = generators.asymmetric_grid(3, 3, count=5, seed=0)

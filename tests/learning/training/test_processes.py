@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from equifactor import load_model, train
+from equifactor import train
+from equifactor.learned import load_model
 
 ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.skipif(
@@ -81,11 +82,11 @@ def test_two_processes_train_what_one_does_also_across_ctrl_c(tmp_path: Path) ->
 def test_a_process_that_fails_ends_the_others(tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text(
         "import os\nimport equifactor as ef\n"
-        "class Bad(ef.parse_solver('fe-nbp').network_class):\n"
+        "class Bad(ef.solvers.parse_solver('fe-nbp').network_class):\n"
         "    def step(self, state):\n"
         "        if os.environ.get('RANK') == '1':\n            raise ef.ModelError('this one fails')\n"
         "        return super().step(state)\n"
-        "@ef.register('bad')\nclass BadSolver(type(ef.parse_solver('fe-nbp'))):\n"
+        "@ef.solvers.register('bad')\nclass BadSolver(type(ef.solvers.parse_solver('fe-nbp'))):\n"
         '    """Fails in the second process."""\n    network_class = Bad\n'
     )
     status, _, err = ended(torchrun(tmp_path, "bad", "--plugin", "bad.py"))

@@ -11,14 +11,16 @@ import numpy as np
 import pytest
 import torch
 
-from equifactor import OptionError, SolveError, generators, load_model, parse_solver, solve, train
+from equifactor import OptionError, SolveError, generators, solve, train
 from equifactor.base.errors import FormatError, ModelError
 from equifactor.base.status import Task
+from equifactor.learned import load_model
 from equifactor.learning.training import TrainingSettings
 from equifactor.learning.training import training_loop as loop
 from equifactor.learning.training.batches import Dataset
 from equifactor.learning.training.losses import kl_per_graph
 from equifactor.learning.training.objective import Objective, draw_steps
+from equifactor.solvers import parse_solver
 from equifactor.solvers.learned.network import NetworkState, build, network_kinds
 from equifactor.solvers.learned.wiring import wire
 

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from equifactor import FactorGraph, Network, compile
+from equifactor import FactorGraph
 from equifactor.base.errors import ModelError
 from equifactor.factors.tensors import probabilities
 from equifactor.generators import asymmetric_grid, ising_grid, random_graph, random_tree
+from equifactor.learned import Network
 from equifactor.questions.solve import solve
+from equifactor.solvers import compile
 from equifactor.solvers.duals.map_bounds import map_upper_bound
 from equifactor.solvers.elimination.exact_batch import exact_marginals
 from equifactor.solvers.learned.network import build

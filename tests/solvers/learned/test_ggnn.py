@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from equifactor import FactorGraph, compile
+from equifactor import FactorGraph
 from equifactor.base.errors import ModelError
 from equifactor.factors import tensors
 from equifactor.generators import asymmetric_grid, random_graph
 from equifactor.questions.solve import solve
+from equifactor.solvers import compile
 from equifactor.solvers.learned.network import build
 from equifactor.solvers.learned.table_features import centred, edge_tables
 from equifactor.solvers.learned.wiring import wire

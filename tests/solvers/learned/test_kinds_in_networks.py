@@ -22,12 +22,12 @@ from equifactor import (
     SparseTable,
     TruncatedLinear,
     beliefs,
-    compile,
-    log_scores,
     solve,
 )
 from equifactor.generators import ising_grid
 from equifactor.graph.reduction import without_impossible_states
+from equifactor.learned import log_scores
+from equifactor.solvers import compile
 from equifactor.solvers.learned.network import build
 from equifactor.solvers.learned.replay import Replay
 from equifactor.solvers.learned.wiring import wire

@@ -12,22 +12,14 @@ import numpy as np
 import pytest
 from test_contract import GRAPHS, check_batch, check_contract
 
-from equifactor import (
-    FactorGraph,
-    FormatError,
-    ModelError,
-    OptionError,
-    Status,
-    Task,
-    equivariance_error,
-    parse_solver,
-    solve,
-)
+from equifactor import FactorGraph, FormatError, ModelError, OptionError, Status, Task, solve
 from equifactor.generators import asymmetric_grid, ising_grid
+from equifactor.solvers import parse_solver
 from equifactor.solvers.learned import model_card
 from equifactor.solvers.learned.learned_solver import NeuralSolver
 from equifactor.solvers.learned.network import build, network_kinds
 from equifactor.solving.registry import solver_class, solver_names
+from equifactor.symmetry import equivariance_error
 
 KINDS = [n for n in solver_names() if issubclass(solver_class(n), NeuralSolver)]
 
@@ -257,7 +249,7 @@ def test_impossible_states_have_probability_zero_exactly(tmp_path: Path, write_m
 def test_a_network_that_explodes_spoils_no_other_graph(tmp_path: Path) -> None:
     import torch
 
-    from equifactor import ModelCard, save_model
+    from equifactor.learned import ModelCard, save_model
     from equifactor.solvers.learned.network import build
 
     network = build("fe-nbp", {"bounded": False})

@@ -11,7 +11,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from equifactor import FormatError, ModelCard, ModelError, Task, __version__, load_model, read_card, save_model
+from equifactor import FormatError, ModelError, Task, __version__
+from equifactor.learned import ModelCard, load_model, read_card, save_model
 from equifactor.solvers.learned.model_card import FORMAT, KEY
 from equifactor.solvers.learned.network import build
 

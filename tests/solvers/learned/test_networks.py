@@ -10,10 +10,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from equifactor import FactorGraph, ModelError, Network, OptionError, compile, solve
+from equifactor import FactorGraph, ModelError, OptionError, solve
 from equifactor.factors.tensors import probabilities
 from equifactor.generators import asymmetric_grid, ising_grid, pairwise_field, random_graph, random_tree
 from equifactor.graph.reduction import without_impossible_states
+from equifactor.learned import Network
+from equifactor.solvers import compile
 from equifactor.solvers.duals.map_bounds import map_upper_bound
 from equifactor.solvers.learned.loop_corrections import loops_of
 from equifactor.solvers.learned.network import build

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from equifactor import compile, generators
+from equifactor import generators
+from equifactor.solvers import compile
 from equifactor.solvers.learned.network import build
 from equifactor.solvers.learned.replay import Replay
 

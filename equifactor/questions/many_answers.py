@@ -1,4 +1,4 @@
-"""Many questions on one model: `solve_many(graph, evidence_sets, targets) -> ManyResults`."""
+"""Many sets of evidence on one graph, answered together: `solve(graph, evidence=[..]) -> ManyResults`."""
 
 from __future__ import annotations
 
@@ -11,111 +11,86 @@ import numpy as np
 
 from equifactor.base.clock import Clock
 from equifactor.base.errors import ModelError, SolveError, brief
-from equifactor.base.run_context import check_run
+from equifactor.base.progress import bar
 from equifactor.base.status import Status, Task
 from equifactor.graph import FactorGraph
 from equifactor.graph.reading.evidence_sets import sets_of, states_of_sets
 from equifactor.graph.reading.observations import StateNumbers
+from equifactor.graph.scores import batch_log_scores
 from equifactor.kernels.pointers import picked
 from equifactor.questions.many_results import ManyResults, MarginalColumns
 from equifactor.solvers.elimination.plan import plan
 from equifactor.solving.estimate import Estimate
-from equifactor.solving.registry import parse_solver
 from equifactor.solving.running import estimates_of
 from equifactor.solving.solver import Progress, SolveContext, Solver
 
 if TYPE_CHECKING:
     from equifactor.base.typing import IntArray
     from equifactor.graph.reading.inputs import Variable
+    from equifactor.questions.solve_settings import SolveSettings
     from equifactor.solvers.elimination.evidence_rows import EvidenceRows
 
-_ROWS = 2**14  # So many rows along one plan lie between two reports of progress,
-_GRAPHS = 16  # and so many graphs that are solved one by one.
-_CHEAP = 2.0**18  # A plan with fewer entries is used for all rows without a look at what evidence would save,
-_SAVED = 8.0  # and one with more, if the plan of the first row does not have this many times fewer.
+_ROWS = 2**14  # Rows along one plan between two reports of progress. Chosen by hand.
+_GRAPHS = 16  # Graphs solved one by one between two reports of progress. Chosen by hand.
+_CHEAP = 2.0**18  # A plan with at most this many entries serves all rows. Chosen by hand.
+_SAVED = 8.0  # A larger plan serves all rows unless evidence makes it smaller by this factor. Chosen by hand.
 
 
-def solve_many(
+def solve_sets(
     graph: FactorGraph,
-    evidence_sets: Any,
-    targets: Sequence[Variable] | None = None,
-    *,
-    solver: str | Solver = "auto",
-    time_limit: float | None = None,
-    seed: int = 0,
-    progress: Progress | bool = False,
+    evidence: Any,
+    targets: Sequence[Variable] | None,
+    task: Task,
+    how: SolveSettings,
+    progress: Progress | bool,
 ) -> ManyResults:
-    """Marginals and ln P(e) for many sets of evidence on one model: one plan and one structure serve all of them.
+    """Return the answers of `solve` to many sets of evidence on one graph; see there for the arguments.
 
-    Where the model is small enough for exact inference, it is summed out once, and sixteen sets at a time cost what
-    their evidence changes: thousands of sets a second on networks of tens of variables, whichever variables each
-    observes. Elsewhere every set is a graph of its own for the solver.
-
-    Args:
-        graph: the model.
-        evidence_sets: a list of mappings from variable to state, as `FactorGraph.condition` takes them (weights too);
-            a pandas frame with a column per variable, free where a value is missing; or whole numbers [B, V], -1
-            where free.
-        targets: the variables to answer for, by name or number; all of them by default.
-        solver: as in `solve`; "auto" and "exact" share one plan.
-        time_limit: seconds for all sets together; those that were not reached have status `time-limit`.
-        seed: for solvers that draw random numbers.
-        progress: True for a bar on stderr, or a callable `(done, total, note)`.
-
-    Examples:
-        >>> import equifactor as ef
-        >>> graph = ef.FactorGraph({"rain": 2, "grass": ["dry", "wet"]}, [
-        ...     (["rain"], [0.8, 0.2]),
-        ...     (["rain", "grass"], [[0.9, 0.1], [0.05, 0.95]]),
-        ... ])
-        >>> answers = ef.solve_many(graph, [{"grass": "wet"}, {"grass": "dry"}, {}], ["rain"])
-        >>> answers.marginals["rain"].round(3)
-        array([[0.296, 0.704],
-               [0.986, 0.014],
-               [0.8  , 0.2  ]])
+    If exact inference on the graph without evidence fits the memory limit, the graph is summed out once. Then sixteen
+    sets at a time cost only what their evidence changes. Otherwise every set is a graph of its own for the solver.
     """
-    from equifactor.base.progress import bar
-
-    if not isinstance(graph, FactorGraph):
-        raise ModelError(f"solve_many takes one graph, found {brief(graph)}; `solve` takes several")
-    method = parse_solver(solver)
-    method.check_task(Task.MAR)
-    check_run(time_limit, seed, progress)
+    method = how.method()
     asked = _numbers(graph, targets)
-    sets = sets_of(evidence_sets)
+    sets = sets_of(evidence)
     states = states_of_sets(graph.structure, sets)
     if states is not None:
         _check_agreement(graph, states)
-    room = _Room(graph, asked, len(sets))
-    clock = Clock(time_limit)
-    with clock.catch_interrupt(), bar(progress, "evidence sets", time_limit) as report:
-        context = SolveContext(clock=clock, seed=seed, progress=report)
-        rows = None if states is None else _one_plan(graph, states, method)
+    answers = _Answers(graph, asked, len(sets), task)
+    clock = Clock(how.time_limit)
+    with clock.catch_interrupt(), bar(progress, "evidence sets", how.time_limit) as report:
+        context = SolveContext(clock=clock, seed=how.seed, device=how.device, dtype=how.dtype, progress=report)
+        rows = None if states is None or task is Task.MAP else _one_plan(graph, states, method)
         if rows is not None:
-            room.answer_by_rows(rows, cast("IntArray", states), context)
+            answers.find_by_rows(rows, cast("IntArray", states), context)
         else:
             each = sets if states is None else [_numbered(row) for row in states]
-            room.answer_one_by_one(method, each, context)
+            answers.find_one_by_one(method, each, context)
         unreached = clock.status or Status.TIME_LIMIT
-    statuses = tuple(status or unreached for status in room.statuses)
+    statuses = tuple(status or unreached for status in answers.statuses)
     return ManyResults(
-        graph=graph, solver=str(method), statuses=statuses, marginals=MarginalColumns(graph, asked, room.p, room.ptr),
-        log_z=room.log_z, message=_message(statuses), seconds=clock.seconds,
+        graph=graph, task=task, solver=str(method), statuses=statuses,
+        marginals=MarginalColumns(graph, asked, answers.p, answers.ptr) if task is Task.MAR else None,
+        log_z=None if task is Task.MAP else answers.log_z,
+        assignments=answers.assignments, log_scores=answers.log_scores,
+        message=_message(statuses), seconds=clock.seconds,
     )  # fmt: skip
 
 
-class _Room:
+class _Answers:
     """The answers while they are found: arrays with a row for every set."""
 
-    def __init__(self, graph: FactorGraph, asked: IntArray, count: int) -> None:
-        self.graph, self.asked = graph, asked
-        self.ptr, self._columns = picked(graph.structure.state_ptr, asked)
+    def __init__(self, graph: FactorGraph, asked: IntArray, count: int, task: Task) -> None:
+        self.graph, self.task = graph, task
+        self.asked = asked if task is Task.MAR else asked[:0]
+        self.ptr, self._columns = picked(graph.structure.state_ptr, self.asked)
         self.p = np.zeros((count, int(self.ptr[-1])))
         self.log_z = np.full(count, -np.inf)
         self.statuses: list[Status | None] = [None] * count
+        self.assignments = np.full((count, graph.num_vars), -1) if task is Task.MAP else None
+        self.log_scores = np.full(count, -np.inf) if task is Task.MAP else None
 
-    def answer_by_rows(self, rows: EvidenceRows, states: IntArray, context: SolveContext) -> None:
-        """All sets along one plan."""
+    def find_by_rows(self, rows: EvidenceRows, states: IntArray, context: SolveContext) -> None:
+        """Answer all sets along one plan."""
         for first in range(0, len(states), _ROWS):
             p, log_z = rows.marginals(states[first : first + _ROWS], self.asked, clock=context.clock)
             done = slice(first, first + len(p))
@@ -126,19 +101,24 @@ class _Room:
             if context.clock.stopped:
                 return
 
-    def answer_one_by_one(self, method: Solver, sets: Sequence[Any], context: SolveContext) -> None:
-        """Every set as a graph of its own, a few at a time, each with its share of the time that is left."""
+    def find_one_by_one(self, method: Solver, sets: Sequence[Any], context: SolveContext) -> None:
+        """Answer every set as a graph of its own, a few at a time, each with its share of the time that is left."""
         for first in range(0, len(sets), _GRAPHS):
             if context.clock.stopped:
                 return
             graphs = [self.graph.condition(e) for e in sets[first : first + _GRAPHS]]
-            brief_context = replace(context, clock=context.clock.part(len(graphs) / (len(sets) - first)), progress=None)
-            for n, found in enumerate(estimates_of(method, graphs, Task.MAR, brief_context), start=first):
-                self.statuses[n] = self._take(n, found)
+            part = replace(context, clock=context.clock.part(len(graphs) / (len(sets) - first)), progress=None)
+            for n, found in enumerate(estimates_of(method, graphs, self.task, part)):
+                self.statuses[first + n] = self._take(first + n, graphs[n], found)
             context.report(first + len(graphs), len(sets))
 
-    def _take(self, n: int, found: Estimate) -> Status:
-        """Keep what a solver says about set n. Numbers that are none are not handed on."""
+    def _take(self, n: int, graph: FactorGraph, found: Estimate) -> Status:
+        """Keep what a solver reports about set n, and return its status. NaN is never kept."""
+        if self.assignments is not None and self.log_scores is not None:
+            if found.assignment is not None:
+                self.assignments[n] = found.assignment
+                self.log_scores[n] = batch_log_scores([graph], [found.assignment])[0]
+            return found.status
         p = None if found.marginals is None else found.marginals.values[self._columns]
         log_z = -np.inf if found.log_z is None else found.log_z
         if np.isnan(log_z) or (p is not None and not np.isfinite(p).all()):
