@@ -29,7 +29,7 @@ from benchmarks._venvs import SCRIPTS, environment, python_of
 from benchmarks.networks import best_of
 from equifactor.fitting.data_table import read_table
 from equifactor.fitting.row_likelihood import mean_log_likelihood
-from equifactor.text_tables import aligned
+from equifactor.show.text_tables import aligned
 from equifactor.typing import IntArray
 
 COUNTS, EM, SPEED = 0.5, 1.0, 20.0  # the targets: per cent of held-out log-likelihood, and times pgmpy

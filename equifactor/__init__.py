@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from equifactor._version import __version__
 
 if TYPE_CHECKING:
-    from equifactor import data, decoding, generators, metrics, plot, testing
+    from equifactor import data, decoding, generators, metrics, testing
     from equifactor._compare import compare
     from equifactor._sample import sample
     from equifactor._solve import solve
@@ -50,11 +50,13 @@ if TYPE_CHECKING:
     from equifactor.many_results import ManyResults
     from equifactor.numerics.tensors.tensor_beliefs import log_scores
     from equifactor.options import option
+    from equifactor.page.opening import open_view
     from equifactor.questions.information import Information
     from equifactor.questions.joint import Joint
     from equifactor.registry import parse_solver, register, solver_names
     from equifactor.result import Estimate, Result, Status, Task
     from equifactor.samples import Samples
+    from equifactor.show import plot
     from equifactor.solver import ALL_SYMMETRIES, GraphSolver, IterativeSolver, SolveContext, Solver
     from equifactor.solvers.elimination.evidence_rows import EvidenceRows
     from equifactor.solvers.elimination.exact_batch import exact_marginals
@@ -75,7 +77,6 @@ if TYPE_CHECKING:
     from equifactor.training.trainer import train
     from equifactor.training.training_log import TrainingLog
     from equifactor.training.training_settings import TrainingSettings
-    from equifactor.view.opening import open_view
 
 __all__ = [
     "ALL_SYMMETRIES",
@@ -252,11 +253,11 @@ _MODULE_OF = {
     "lower": "graph.lowered_graph",
     "map_upper_bound": "solvers.optimise.map_bounds",
     "metrics": "metrics",
-    "open_view": "view.opening",
+    "open_view": "page.opening",
     "option": "options",
     "parse_solver": "registry",
     "plan": "solvers.elimination.plan",
-    "plot": "plot",
+    "plot": "show",
     "read_card": "solvers.learned.model_card",
     "read_evidence": "io",
     "read_graph": "io",
@@ -283,7 +284,7 @@ def __getattr__(name: str) -> Any:
         # With name and obj the interpreter adds the nearest name.
         raise AttributeError(f"module 'equifactor' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
     try:
-        module = importlib.import_module(f"equifactor.{_MODULE_OF[name]}")
+        module = __import__(f"equifactor.{_MODULE_OF[name]}", fromlist=[name])  # Also loads a submodule of this name.
     except ModuleNotFoundError as error:
         raise importlib.import_module("equifactor.optional_packages").explained(error, name) from None
     value = module if name == _MODULE_OF[name] else getattr(module, name)

@@ -18,7 +18,7 @@ import numpy as np
 from equifactor import FactorGraph, OptionError, metrics, solve
 from equifactor.data import Instance, collection
 from equifactor.evaluation.provenance import provenance
-from equifactor.text_tables import markdown
+from equifactor.show.text_tables import markdown
 from equifactor.training.data_sources import read_source
 from equifactor.typing import FloatArray
 from experiments.network_files import file_hash, steps_of

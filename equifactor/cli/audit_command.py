@@ -12,7 +12,7 @@ from equifactor.cli.exit_status import Exit, say, terminal_width
 from equifactor.cli.model_reader import ModelReader
 from equifactor.cli.shared_options import EvidencePaths, InputFormat, Plugins, Sample, example
 from equifactor.errors import ModelError, OptionError
-from equifactor.text_tables import fitted
+from equifactor.show.text_tables import fitted
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph

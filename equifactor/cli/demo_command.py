@@ -77,7 +77,7 @@ def _measured(graph: FactorGraph, spec: str) -> DemoRow:
 def _table(rows: list[DemoRow]) -> str:
     """One line per solver: errors of the marginals against the first row, ln Z, score of the assignment, time."""
     from equifactor.metrics import kl, max_error
-    from equifactor.text_tables import fitted
+    from equifactor.show.text_tables import fitted
 
     lines = [["solver", "status", "KL", "max error", "ln Z", "MAP score", "time"]]
     exact = rows[0].mar.marginals
@@ -94,7 +94,7 @@ def _drawn(graph: FactorGraph, rows: list[DemoRow], folder: Path) -> str:
     """Write the picture; the sentence says where it is, or what to install for one."""
     from equifactor.errors import OptionError
     from equifactor.io.files import make_folder
-    from equifactor.plot import plot_grid
+    from equifactor.show.plot import plot_grid
 
     answers = {r.solver: r.mar.marginals for r in rows if r.mar.marginals is not None}
     try:

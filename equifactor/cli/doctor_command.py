@@ -9,7 +9,7 @@ import typer
 
 from equifactor.cli.exit_status import Exit, terminal_width
 from equifactor.cli.shared_options import example
-from equifactor.text_tables import labelled
+from equifactor.show.text_tables import labelled
 
 if TYPE_CHECKING:
     from equifactor.cli.installation_checks import Checkup

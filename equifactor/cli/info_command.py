@@ -11,7 +11,7 @@ import typer
 from equifactor.cli.exit_status import Exit, terminal_width
 from equifactor.cli.model_reader import ModelReader
 from equifactor.cli.shared_options import EvidencePaths, InputFormat, ModelPaths, Sample, example
-from equifactor.text_tables import labelled
+from equifactor.show.text_tables import labelled
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
@@ -52,7 +52,7 @@ def _cost(graph: FactorGraph) -> Plan | str:
 
 def _as_text(path: str, graph: FactorGraph) -> str:
     from equifactor.graph.components import count_components
-    from equifactor.graph.display import facts
+    from equifactor.show.graph_display import facts
     from equifactor.solvers.elimination.plan import format_bytes
 
     cost = _cost(graph)
@@ -71,7 +71,7 @@ def _as_text(path: str, graph: FactorGraph) -> str:
 
 def _as_json(path: str, graph: FactorGraph) -> str:
     from equifactor.graph.components import count_components
-    from equifactor.graph.display import contents
+    from equifactor.show.graph_display import contents
 
     cost, s, held = _cost(graph), graph.structure, contents(graph)
     known = None if isinstance(cost, str) else cost

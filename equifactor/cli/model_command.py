@@ -9,7 +9,7 @@ import typer
 
 from equifactor.cli.completions import trained_models
 from equifactor.cli.shared_options import Plugins, example
-from equifactor.text_tables import labelled
+from equifactor.show.text_tables import labelled
 
 if TYPE_CHECKING:
     from equifactor.solver import Solver

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from equifactor.errors import ModelError, OptionError, brief
 from equifactor.result import Task
-from equifactor.text_tables import aligned, shown
+from equifactor.show.text_tables import aligned, shown
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph

@@ -13,7 +13,7 @@ from equifactor.cli.completions import solvers_by_name
 from equifactor.cli.exit_status import say, terminal_width
 from equifactor.cli.shared_options import Plugins, example
 from equifactor.errors import FormatError, MissingPackageError
-from equifactor.text_tables import fitted
+from equifactor.show.text_tables import fitted
 
 if TYPE_CHECKING:
     from equifactor.solver import Solver

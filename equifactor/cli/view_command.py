@@ -12,8 +12,8 @@ from equifactor.cli.shared_options import InputFormat, Plugins, Sample, example
 from equifactor.errors import OptionError
 
 if TYPE_CHECKING:
-    from equifactor.view.model_session import ModelSession
-    from equifactor.view.viewer import Page
+    from equifactor.page.model_session import ModelSession
+    from equifactor.page.viewer import Page
 
 EXAMPLE = example(
     "equifactor generate ising --rows 5 --cols 5 --seed 3 -o grid.uai",
@@ -57,11 +57,11 @@ def view(
     The page is served to this machine alone, under an address with a random word in it, and asks nothing of the
     network. Ctrl-C ends it. docs/view.md tells what can be seen.
     """
+    from equifactor.page.opening import browse, collection_page
+    from equifactor.page.page_export import export as write_page
+    from equifactor.page.page_server import PageServer
+    from equifactor.page.viewer import Viewer
     from equifactor.progress import bar
-    from equifactor.view.opening import browse, collection_page
-    from equifactor.view.page_export import export as write_page
-    from equifactor.view.page_server import PageServer
-    from equifactor.view.viewer import Viewer
 
     shown: Page | None = None if path == "-" or format is not None else collection_page(path, models)
     if shown is None:
@@ -93,7 +93,7 @@ def _model(path: str, evidence: str | None, solver: str | None, format: str | No
     """The page of a model; evidence is kept apart from the graph, so that the page can take it back."""
     from equifactor.cli.model_reader import given_evidence
     from equifactor.io import read_graph
-    from equifactor.view.model_session import ModelSession
+    from equifactor.page.model_session import ModelSession
 
     if path == evidence == "-":
         raise OptionError("stdin (-) can be read once only")

@@ -7,9 +7,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from equifactor.graph import display
 from equifactor.options import check_options
 from equifactor.result import Status
+from equifactor.show.text_tables import terminal_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -69,10 +69,10 @@ class Fitted:
         return ", ".join(f"{label} {text}".strip() for label, text in self.facts()[:-1])
 
     def __rich__(self) -> RenderableType:
-        return display.terminal_table(f"Fitted by {self.method}", self.facts())
+        return terminal_table(f"Fitted by {self.method}", self.facts())
 
     def _repr_html_(self) -> str:
-        from equifactor.drawing.html_tables import facts_table
+        from equifactor.show.html_tables import facts_table
 
         return facts_table(f"Fitted by {self.method}", self.facts())
 

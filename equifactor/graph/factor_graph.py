@@ -9,12 +9,13 @@ import numpy as np
 
 from equifactor.errors import ModelError, brief
 from equifactor.factors.structured_factor import StructuredFactor
-from equifactor.graph import array_input, display, inputs, observations
+from equifactor.graph import array_input, inputs, observations
 from equifactor.graph.observations import StateNumbers
 from equifactor.graph.observing import conditioned
 from equifactor.graph.pointers import ptr_of
 from equifactor.graph.scores import assignment_log_scores, assignment_of
 from equifactor.graph.structure import MAX_AXES, Structure
+from equifactor.show import graph_display
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -308,13 +309,13 @@ class FactorGraph:
     __hash__ = None  # type: ignore[assignment]  # graphs compare by value and hold large arrays
 
     def __repr__(self) -> str:
-        return f"FactorGraph({display.one_line(self)})"
+        return f"FactorGraph({graph_display.one_line(self)})"
 
     def _repr_html_(self) -> str:
-        return display.html(self)
+        return graph_display.html(self)
 
     def __rich__(self) -> RenderableType:
-        return display.terminal(self)
+        return graph_display.terminal(self)
 
     def plot(self, *, ax: Axes | None = None) -> Axes:
         """Draw the factor graph: variables as discs, factors as squares coloured by kind, a grid as a grid.
@@ -322,7 +323,7 @@ class FactorGraph:
         A graph of more than 500 variables that is no grid is too large for that: then the picture says how many
         variables have how many factors. Needs matplotlib; `ax` are axes to draw into, those of a new figure by default.
         """
-        from equifactor.drawing.graph_picture import draw_graph
+        from equifactor.show.graph_picture import draw_graph
 
         return draw_graph(self, ax)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from equifactor import FactorGraph
-from equifactor.view.model_session import ModelSession
+from equifactor.page.model_session import ModelSession
 
 
 def test_it_serves_until_ctrl_c(process, grid: FactorGraph) -> None:
