@@ -92,16 +92,16 @@ def _table(rows: list[DemoRow]) -> str:
 
 def _drawn(graph: FactorGraph, rows: list[DemoRow], folder: Path) -> str:
     """Write the picture; the sentence says where it is, or what to install for one."""
-    from equifactor.errors import OptionError
+    from equifactor.errors import MissingPackageError
     from equifactor.io.files import make_folder
     from equifactor.show.plot import plot_grid
 
     answers = {r.solver: r.mar.marginals for r in rows if r.mar.marginals is not None}
     try:
-        figure = plot_grid(graph, SIZE, SIZE, answers)
-    except OptionError as error:  # matplotlib is missing
-        return f"No picture is drawn; {error}"
+        ax = plot_grid(graph, SIZE, SIZE, answers)
+    except MissingPackageError as error:
+        return f"No picture is drawn: {error}"
     make_folder(folder)
     picture = folder / "spin-glass.png"
-    figure.savefig(picture)
+    ax.figure.savefig(picture, dpi=160)
     return f"Picture: {picture}"

@@ -1,4 +1,4 @@
-"""`Result` in a notebook: what ran and how it ended, then a row for each of the variables worth a look."""
+"""A `Result` in a notebook: what ran and how it ended, then one row per variable, the most uncertain first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def answer_html(result: Result) -> Html:
-    """The facts, and the marginals or the assignment as a table."""
+    """Return the facts, and the marginals or the assignment as a table."""
     head = facts_table(f"{result.task} by {result.solver}", result.facts())
     free = result.graph.free_vars
     if result.marginals is not None:

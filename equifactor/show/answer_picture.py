@@ -1,4 +1,4 @@
-"""`Result.plot`: marginals as bars, those of a grid as an image; the best assignment of a grid as an image."""
+"""The picture of `Result.plot`: marginals as bars; on a grid, marginals or the best assignment as an image."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equifactor.errors import ModelError, SolveError
-from equifactor.show.canvas import CURVES, INK, SPINS, axes_or_new, free_figure, plain, tidy
-from equifactor.show.grid_shapes import grid_shape
+from equifactor.show.canvas import CURVES, INK, axes_or_new, matplotlib, on_spins, plain, spin_colours, tidy
+from equifactor.show.grids import Grid, grid_of
 from equifactor.show.uncertain import most_uncertain
 
 if TYPE_CHECKING:
@@ -19,22 +19,27 @@ if TYPE_CHECKING:
     from equifactor.result import Result
     from equifactor.typing import FloatArray, IntArray
 
-_MOST_BARS = 40
-_LABEL = 24  # characters of a name beside a bar
-_WITH_NUMBERS = 144  # cells of an image up to which their numbers are written
+_MOST_BARS = 40  # bars in one picture. Chosen by hand.
+_LABEL = 24  # characters of a name beside a bar. Chosen by hand.
+_MOST_NUMBERS = 144  # cells of an image that shows its numbers. Chosen by hand.
+_MOST_AS_BARS = 12  # variables of a grid whose marginals are drawn as bars rather than as an image. Chosen by hand.
 
 
 def draw_answer(result: Result, variables: Sequence[Variable] | None, ax: Axes | None) -> Axes:
-    """What `Result.plot` draws."""
+    """Draw the picture of `Result.plot`."""
     graph = result.graph
     if result.marginals is None and result.assignment is None:
-        raise SolveError(f"this {result.task} result has neither marginals nor an assignment to draw ({result.status})")
+        raise SolveError(
+            f"this {result.task} result has neither marginals nor an assignment to draw; its status is {result.status}"
+        )
     title = f"{result.task} by {result.solver}: {result.status}"
-    shape = None if variables is not None else grid_shape(graph)
-    if shape is not None and (result.marginals is None or graph.num_vars > 12):
-        return _image(result, shape, ax, title)
+    grid = None if variables is not None else grid_of(graph)
+    if grid is not None and (result.marginals is None or graph.num_vars > _MOST_AS_BARS):
+        return _image(result, grid, ax, title)
     if result.marginals is None:
-        raise SolveError("an assignment is drawn where the model is a grid; result.states has it by name")
+        raise SolveError(
+            "an assignment can be drawn only if the model is a grid; result.states lists the states by name"
+        )
     if variables is None:
         chosen = most_uncertain(result)
         note = ", the most uncertain first"
@@ -47,7 +52,7 @@ def draw_answer(result: Result, variables: Sequence[Variable] | None, ax: Axes |
 
 
 def _bars(result: Result, chosen: IntArray, note: str, ax: Axes | None, title: str) -> Axes:
-    """A bar for each state of each variable, for a binary variable one: that of its second state."""
+    """Draw one bar per state of each variable; a binary variable has a single bar, for its second state."""
     s, marginals, spread = result.graph.structure, result.marginals, result.standard_errors
     assert marginals is not None
     labels: list[str] = []
@@ -66,7 +71,7 @@ def _bars(result: Result, chosen: IntArray, note: str, ax: Axes | None, title: s
         place += 0.5 if len(states) > 1 else 0.15
         shown += 1
     if not rows:
-        raise ModelError("there are no variables to draw")
+        raise ModelError("there are no variables to draw: `variables` is empty or all variables are observed")
     at, p, errors, colours = zip(*rows, strict=True)
     ax = axes_or_new(ax, 6.4, 1.1 + 0.24 * place)
     ax.barh(at, p, color=colours, height=0.8, xerr=errors if spread is not None else None, error_kw={"ecolor": INK})
@@ -76,25 +81,25 @@ def _bars(result: Result, chosen: IntArray, note: str, ax: Axes | None, title: s
     return tidy(ax, title)
 
 
-def _image(result: Result, shape: tuple[int, int], ax: Axes | None, title: str) -> Axes:
-    """One cell per variable: P(X = 1) where all are binary, else the most probable state."""
-    rows, cols = shape
+def _image(result: Result, grid: Grid, ax: Axes | None, title: str) -> Axes:
+    """Draw one cell per variable: P(X = 1) if all variables are binary, otherwise the most probable state."""
     binary = bool(np.all(result.graph.card == 2))
-    colors = free_figure()[1]
     if binary and result.marginals is not None:
         values: FloatArray = result.marginals.values.reshape(-1, 2)[:, 1]
-        label, settings = "P(X = 1)", {"cmap": colors.LinearSegmentedColormap.from_list("spins", SPINS), "vmax": 1}
+        label, settings = "P(X = 1)", {"cmap": spin_colours(), "vmax": 1}
     else:
         states = [int(np.argmax(m)) for m in result.marginals] if result.marginals is not None else result.assignment
         values, label = np.asarray(states), "most probable state" if result.marginals is not None else "state"
         most = max(2, int(result.graph.card.max()))
-        cmap = colors.ListedColormap(CURVES[:most]) if most <= len(CURVES) else "viridis"
+        cmap = matplotlib("colors").ListedColormap(CURVES[:most]) if most <= len(CURVES) else "viridis"
         settings = {"cmap": cmap, "vmax": most - 1}
-    side = float(np.clip(9.0 / max(rows, cols), 0.05, 0.55))
-    ax = axes_or_new(ax, max(3.0, cols * side + 1.3), max(2.2, rows * side + 0.6))
-    image = ax.imshow(values.reshape(rows, cols), vmin=0, **settings)
-    if rows * cols <= _WITH_NUMBERS:
-        _numbers(ax, values, cols, settings["vmax"])
+    side = float(np.clip(9.0 / max(grid.rows, grid.columns), 0.05, 0.55))
+    ax = axes_or_new(ax, max(3.0, grid.columns * side + 1.3), max(2.2, grid.rows * side + 0.6))
+    cells = np.empty((grid.rows, grid.columns), values.dtype)
+    cells[grid.cells[:, 1], grid.cells[:, 0]] = values
+    image = ax.imshow(cells, vmin=0, **settings)
+    if cells.size <= _MOST_NUMBERS:
+        _numbers(ax, cells, settings["vmax"])
     bar = ax.figure.colorbar(image, ax=ax, label=label, shrink=0.85)
     if values.dtype.kind != "f":
         bar.set_ticks(range(0, settings["vmax"] + 1, 1 + settings["vmax"] // 10))
@@ -104,11 +109,11 @@ def _image(result: Result, shape: tuple[int, int], ax: Axes | None, title: str) 
     return ax
 
 
-def _numbers(ax: Axes, values: FloatArray, cols: int, most: Any) -> None:
-    """The number of each cell, dark where the cell is light: the middle of one colour map, the end of another."""
-    for i, value in enumerate(values.tolist()):
-        light = abs(value - 0.5) < 0.33 if values.dtype.kind == "f" else most >= len(CURVES) and value > 0.6 * most
-        text = f"{value:.2f}" if values.dtype.kind == "f" else str(value)
-        ax.text(
-            i % cols, i // cols, text, ha="center", va="center", fontsize=7.5, color=INK if light else "white"
-        )  # fmt: skip
+def _numbers(ax: Axes, cells: FloatArray, most: Any) -> None:
+    """Write the number of each cell, dark on the light colours of its map."""
+    for (row, column), value in np.ndenumerate(cells):
+        if cells.dtype.kind == "f":
+            text, colour = f"{value:.2f}", on_spins(value)
+        else:  # Of the maps of states, only the one for many states is light, at its upper end.
+            text, colour = str(value), INK if most >= len(CURVES) and value > 0.6 * most else "white"
+        ax.text(column, row, text, ha="center", va="center", fontsize=7.5, color=colour)

@@ -1,4 +1,4 @@
-"""`Comparison.plot`: where solvers agree with the reference, and where they do not."""
+"""The picture of `Comparison.plot`: where solvers agree with the reference, and where they do not."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.errors import SolveError
-from equifactor.result import Task
 from equifactor.show.canvas import CURVES, FAINT, axes_or_new, plain, tidy
 
 if TYPE_CHECKING:
@@ -17,16 +16,16 @@ if TYPE_CHECKING:
     from equifactor.comparison import Comparison
 
 _MARKS = "osD^vP"
-_MOST_POINTS = 20_000  # of one solver; of a larger model every so many-th entry is drawn
+_MOST_POINTS = 20_000  # of one solver; larger models are thinned out evenly. Chosen by hand.
 
 
 def draw_comparison(comparison: Comparison, ax: Axes | None) -> Axes:
-    """What `Comparison.plot` draws."""
-    return _marginals(comparison, ax) if comparison.task is Task.MAR else _values(comparison, ax)
+    """Draw the picture of `Comparison.plot`."""
+    return _marginals(comparison, ax) if comparison.task == "MAR" else _values(comparison, ax)
 
 
 def _marginals(comparison: Comparison, ax: Axes | None) -> Axes:
-    """A point for each state of each free variable: the reference across, the solver up; equal ones on the diagonal."""
+    """Draw a point per state of each free variable: x is the reference, y the solver, equal values on the diagonal."""
     exact = None if comparison.reference is None else comparison.reference.marginals
     others = {
         title: result.marginals
@@ -34,7 +33,9 @@ def _marginals(comparison: Comparison, ax: Axes | None) -> Axes:
         if result.marginals is not None and result is not comparison.reference
     }
     if exact is None or not others:
-        raise SolveError("there are no two answers with marginals to draw against each other")
+        raise SolveError(
+            "the comparison has nothing to draw: it needs a reference with marginals and another answer with marginals"
+        )
     free = np.repeat(np.isin(np.arange(comparison.graph.num_vars), comparison.graph.free_vars), np.diff(exact.ptr))
     entries = np.flatnonzero(free)
     entries = entries[:: max(1, len(entries) // _MOST_POINTS)]
@@ -52,12 +53,12 @@ def _marginals(comparison: Comparison, ax: Axes | None) -> Axes:
 
 
 def _values(comparison: Comparison, ax: Axes | None) -> Axes:
-    """A dot for each solver, ln Z or the log score, on the line between its bounds."""
-    name = "ln Z" if comparison.task is Task.PR else "log score"
+    """Draw a dot for each solver, at its ln Z or log score, on the line between its bounds."""
+    name = "ln Z" if comparison.task == "PR" else "log score"
     rows = [(title, comparison.measures(title)) for title in comparison.results]
     shown = [(title, m) for title, m in rows if any(_finite(m.get(k)) for k in (name, "lower bound", "upper bound"))]
     if not shown:
-        raise SolveError(f"there is no {name} to draw")
+        raise SolveError(f"the comparison has nothing to draw: no solver returned a finite {name} or bound")
     ax = axes_or_new(ax, 6.4, 1.2 + 0.35 * len(shown))
     for y, (_, m) in enumerate(shown):
         colour = CURVES[y % len(CURVES)]

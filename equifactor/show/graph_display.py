@@ -1,4 +1,4 @@
-"""How a factor graph shows itself: as one line, as a table in a terminal, as a table in HTML."""
+"""A factor graph as one line, as a table in a terminal and as a table in HTML."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.show.html_tables import facts_table, folded, rows_table
 from equifactor.show.text_tables import terminal_table
 
 if TYPE_CHECKING:
@@ -15,11 +16,11 @@ if TYPE_CHECKING:
     from equifactor.graph.factor_graph import FactorGraph
 
 
-_SHOWN_STATES = 6  # of a variable, in HTML
+_SHOWN_STATES = 6  # states of a variable in HTML. Chosen by hand.
 
 
 def span(values: np.ndarray) -> str:
-    """The range of the values as `3` or `2-5`; `none` when there are no values."""
+    """Return the range of the values as `3` or `2-5`, or `none` if there are no values."""
     if len(values) == 0:
         return "none"
     low, high = int(values.min()), int(values.max())
@@ -27,30 +28,28 @@ def span(values: np.ndarray) -> str:
 
 
 def counted(n: int, noun: str) -> str:
-    """A number and what it counts: `1 factor`, `1,200 variables`."""
+    """Return a number and what it counts: `1 factor`, `1,200 variables`."""
     return f"{n:,} {noun}" + ("" if n == 1 else "s")
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What factors hold: how many there are of each kind, the entries of tables and the numbers of all others."""
+    """What factors contain: the number of factors of each kind, table entries, and numbers of structured factors."""
 
     kinds: dict[str, int]  # the number of factors by the name of their kind
-    entries: int  # of tables
-    zeros: int  # among these
-    numbers: int  # log values and words of factors that are no tables
+    entries: int  # entries of dense tables
+    zeros: int  # entries of dense tables that are zero
+    numbers: int  # log values and words of structured factors
 
 
 def contents(graph: FactorGraph) -> Contents:
-    """Count what the factors hold; cost O(T)."""
+    """Count what the factors contain; cost O(T)."""
     kinds = graph.structure.kinds
     if kinds is None:
         zeros = int(np.count_nonzero(np.isneginf(graph.log_phi)))
         return Contents({"table": graph.num_factors}, graph.structure.num_entries, zeros, 0)
-    from equifactor.factors.kinds import kind_name
-
     numbers, counts = np.unique(kinds.kind, return_counts=True)
-    by_kind = {kind_name(number): count for number, count in zip(numbers.tolist(), counts.tolist(), strict=True)}
+    by_kind = {kinds.name(number): count for number, count in zip(numbers.tolist(), counts.tolist(), strict=True)}
     in_table = np.repeat(kinds.kind == 0, np.diff(graph.structure.table_ptr))
     zeros = int(np.count_nonzero(np.isneginf(graph.log_phi[in_table])))
     entries = int(np.count_nonzero(in_table))
@@ -58,7 +57,7 @@ def contents(graph: FactorGraph) -> Contents:
 
 
 def one_line(graph: FactorGraph) -> str:
-    """The name and the sizes of a graph on one line."""
+    """Return the name and the sizes of a graph on one line."""
     s, held = graph.structure, contents(graph)
     states = span(s.card)
     parts = [
@@ -77,7 +76,7 @@ def one_line(graph: FactorGraph) -> str:
 
 
 def facts(graph: FactorGraph) -> list[tuple[str, str]]:
-    """The label and value of everything that is cheap to know about a graph."""
+    """Return label and value of everything that is cheap to know about a graph."""
     s, held = graph.structure, contents(graph)
     share = f" ({held.zeros / held.entries:.1%} of entries)" if held.zeros else ""
     rows = [
@@ -99,14 +98,12 @@ def facts(graph: FactorGraph) -> list[tuple[str, str]]:
 
 
 def terminal(graph: FactorGraph) -> RenderableType:
-    """A rich table for `rich.print(graph)`."""
+    """Return a rich table for `rich.print(graph)`."""
     return terminal_table(_title(graph), facts(graph))
 
 
 def html(graph: FactorGraph) -> str:
-    """What there is, for notebooks, and on a click the variables with their states."""
-    from equifactor.show.html_tables import facts_table, folded, rows_table
-
+    """Return the facts for a notebook; a click shows the variables with their states."""
     s = graph.structure
     degree = np.bincount(s.scope_vars, minlength=s.num_vars)
     seen = graph.evidence

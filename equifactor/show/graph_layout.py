@@ -1,4 +1,4 @@
-"""Where the variables and factors of a graph are drawn: grids as grids, networks in layers, the rest by forces."""
+"""Layouts: where variables and factors are drawn. Grids as grids, networks in layers, other graphs by forces."""
 
 from __future__ import annotations
 
@@ -11,28 +11,33 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equifactor.graph.pointers import ptr_of
+from equifactor.show.grids import Grid, grid_of, pairs_of
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
     from equifactor.graph.structure import Structure
     from equifactor.typing import FloatArray, IntArray
 
-_MOST_LAYERED = 150  # Layers of more variables take long to find and are too wide to read.
-_MOST_AS_TREE = 2000
-_MOST_SPRINGS = 300  # Up to so many nodes there is a spring between every two of them, which looks best.
-_MOST_PAIRS = 1500  # Up to so many nodes all pairs repel each other; beyond, only near ones do.
-_ROW = 24  # A chain is drawn in rows of so many variables.
-_PIVOTS = 40
-_ROOM = 0.7  # Of layouts by forces, every node has on average a square of this side or more.
-_SWEEPS = 60
-_ROOM = 1.2  # units of area for a node, at least
-_ROW_HEIGHT = 1.25  # between layers of a network: names stand under the circles
+_MOST_LAYERED = (
+    150  # Variables of a network drawn in layers; layers of more are slow to find and too wide. Chosen by hand.
+)
+_MOST_AS_TREE = 2000  # Nodes of a tree drawn as a tree. Chosen by hand.
+_MOST_SPRINGS = (
+    300  # Nodes of a layout with a spring between every two, which looks best and costs most. Chosen by hand.
+)
+_MOST_PAIRS = 1500  # Nodes of a layout in which all pairs repel each other; in larger ones only near pairs do.
+_CHAIN_ROW = 24  # Variables in one row of a chain. Chosen by hand.
+_PIVOTS = 40  # Nodes from which distances are measured for the start of a layout. Chosen by hand.
+_NODE_SIDE = 0.7  # Side of the square that a node has on average, at least, in a layout by forces. Chosen by hand.
+_NODE_AREA = 1.2  # Area that a node has on average, at least, in a layout of more than `_MOST_SPRINGS` nodes. By hand.
+_SWEEPS = 60  # Passes that move the nodes of a layer towards their neighbours. Chosen by hand.
+_ROW_HEIGHT = 1.25  # Distance between the layers of a network, whose names stand under the circles. Chosen by hand.
 _random = threading.Lock()  # The random numbers of igraph are one source for the whole process.
 
 
 @dataclass(frozen=True)
 class Places:
-    """Coordinates in which neighbours are about 1 apart; y points down."""
+    """Coordinates of all variables and factors. Neighbours are about 1 apart; y points down."""
 
     kind: str  # grid, rows, tree or force
     variables: FloatArray  # [V, 2]
@@ -43,21 +48,21 @@ class Places:
 def places_of(
     graph: FactorGraph, children: Sequence[int] | None = None, seed: int = 0, *, compact: bool = False
 ) -> Places:
-    """Place all variables and factors; the same graph and seed give the same places.
+    """Place all variables and factors. The same graph and seed give the same places.
 
     Args:
         graph: the model.
-        children: [F] for a Bayesian network the variable whose distribution each factor is.
-        seed: of the random numbers in layouts by forces.
-        compact: whether it is for a picture that cannot be moved: trees, which grow wide, are laid out by forces.
+        children: [F] for a Bayesian network, the variable whose conditional distribution each factor is.
+        seed: seeds the random numbers of layouts by forces.
+        compact: lay out trees by forces, because a tree grows too wide for a picture that cannot be moved.
     """
     s = graph.structure
     if not s.num_vars:
         return Places("rows", np.zeros((0, 2)), np.zeros((s.num_factors, 2)))
-    pairs = _pairs(s)
-    if (found := grid_of(s.num_vars, pairs)) is not None and s.arity.max(initial=0) <= 2:
-        rows, columns, at = found
-        return Places("grid", at, _middles(s, at), (rows, columns))
+    grid = grid_of(graph)
+    if grid is not None and not grid.wraps:
+        return places_in(grid, s)
+    pairs = pairs_of(s)
     if s.arity.max(initial=0) <= 1:
         side = int(np.ceil(np.sqrt(s.num_vars)))
         at = np.stack((np.arange(s.num_vars) % side, np.arange(s.num_vars) // side), axis=1).astype(float)
@@ -76,44 +81,17 @@ def places_of(
     return Places(kind, at, factors)
 
 
-# ---- grids and chains -----------------------------------------------------------------------------------
+def places_in(grid: Grid, s: Structure) -> Places:
+    """Place variables in the cells of a grid, and each factor in the middle of its variables."""
+    at = grid.cells.astype(float)
+    return Places("grid", at, _middles(s, at), (grid.rows, grid.columns))
 
 
-def grid_of(num_vars: int, pairs: IntArray) -> tuple[int, int, FloatArray] | None:
-    """Rows, columns and places [V, 2] where the pairs [n, 2] are exactly a grid, in whatever order; None elsewhere.
-
-    A place is known by its distances from two corners at the ends of one side. The side of the corner with the lower
-    number is the first row, so that a grid that is numbered row by row is drawn as it is numbered.
-    """
-    if num_vars < 4 or not len(pairs):
-        return None
-    degree = np.bincount(pairs.ravel(), minlength=num_vars)
-    corners = np.flatnonzero(degree == 2)
-    if len(corners) != 4 or degree.max() > 4:
-        return None
-    net = _igraph().Graph(n=num_vars, edges=pairs.tolist())
-    far = np.array(net.distances(source=corners.tolist()))  # [4, V]
-    if not np.isfinite(far).all():
-        return None
-    to_corners = far[0, corners[1:]]
-    near = corners[1:][np.argsort(to_corners, kind="stable")[:2]]
-    along = int(near.min())
-    columns = int(far[0, along]) + 1
-    first, second = far[0].astype(int), far[int(np.flatnonzero(corners == along)[0])].astype(int)
-    twice_row, twice_column = first + second - (columns - 1), first - second + columns - 1
-    rows = num_vars // columns
-    if rows * columns != num_vars or (twice_row % 2).any() or len(pairs) != rows * (columns - 1) + columns * (rows - 1):
-        return None
-    at = np.stack((twice_column, twice_row), axis=1) // 2
-    inside = (at >= 0).all() and at[:, 0].max() < columns and at[:, 1].max() < rows
-    steps = np.abs(at[pairs[:, 0]] - at[pairs[:, 1]]).sum(axis=1)
-    if not inside or (steps != 1).any() or len(np.unique(at[:, 1] * columns + at[:, 0])) < num_vars:
-        return None
-    return rows, columns, at.astype(float)
+# ---- chains ----------------------------------------------------------------------------------------------
 
 
 def chain_of(num_vars: int, pairs: IntArray) -> IntArray | None:
-    """The variables of a chain from the end with the lower number to the other; None where the pairs are no chain."""
+    """Return the variables of a chain, starting at the end with the lower number; None if the pairs form no chain."""
     degree = np.bincount(pairs.ravel(), minlength=num_vars)
     ends = np.flatnonzero(degree == 1)
     if len(pairs) != num_vars - 1 or len(ends) != 2 or degree.max(initial=0) > 2 or degree.min(initial=2) < 1:
@@ -124,28 +102,28 @@ def chain_of(num_vars: int, pairs: IntArray) -> IntArray | None:
 
 
 def _in_rows(count: int) -> FloatArray:
-    """Places along rows that turn round at their ends, so that neighbours stay neighbours."""
-    row, column = np.divmod(np.arange(count), _ROW)
-    return np.stack((np.where(row % 2, _ROW - 1 - column, column), row), axis=1).astype(float)
+    """Return places along rows. Every second row runs backwards, so that neighbours stay next to each other."""
+    row, column = np.divmod(np.arange(count), _CHAIN_ROW)
+    return np.stack((np.where(row % 2, _CHAIN_ROW - 1 - column, column), row), axis=1).astype(float)
 
 
 # ---- networks in layers, trees, forces ------------------------------------------------------------------
 
 
 def _in_layers(s: Structure, children: Sequence[int], seed: int) -> FloatArray:
-    """Parents above their children; the order within layers is found by igraph (Sugiyama)."""
+    """Place parents above their children; igraph (Sugiyama) finds the order within layers."""
     child = np.asarray(children)[s.factor_of_edge]
     arcs = np.stack((s.scope_vars, child), axis=1)[s.scope_vars != child]
     return _packed(s.num_vars, arcs, _layers, seed, directed=True)
 
 
 def _layers(net: Any, arcs: IntArray) -> FloatArray:
-    """Every node as near to its neighbours as its layer allows, in which nodes are 1 apart."""
+    """Place every node as near to its neighbours as possible, with nodes of one layer at least 1 apart."""
     layer = np.zeros(net.vcount(), np.int64)
     order = net.topological_sorting()
     for i in order:
         layer[i] = max((layer[j] + 1 for j in net.predecessors(i)), default=0)
-    for i in reversed(order):  # What has more children than parents hangs over its first child, not at the top.
+    for i in reversed(order):  # A node with more children than parents stands right above its first child.
         below = net.successors(i)
         if len(below) > len(net.predecessors(i)):
             layer[i] = min(layer[j] for j in below) - 1
@@ -165,8 +143,8 @@ def _layers(net: Any, arcs: IntArray) -> FloatArray:
 
 
 def _apart(wanted: FloatArray) -> FloatArray:
-    """The places nearest to the wanted ones (least squares), in their order, with neighbours at least 1 apart."""
-    blocks: list[list[float]] = []  # sum and count of places, less their number, that pushed each other
+    """Return the places nearest to the wanted ones (least squares), in their order and at least 1 apart."""
+    blocks: list[list[float]] = []  # for places that touch: the sum of (wanted place - position), and their count
     for k, place in enumerate(wanted):
         blocks.append([place - k, 1])
         while len(blocks) > 1 and blocks[-2][0] / blocks[-2][1] >= blocks[-1][0] / blocks[-1][1]:
@@ -177,7 +155,7 @@ def _apart(wanted: FloatArray) -> FloatArray:
 
 
 def _by_forces(s: Structure, pairs: IntArray, seed: int, compact: bool) -> tuple[str, FloatArray]:
-    """Places of all variables and of the factors of more than two variables, which are nodes like these."""
+    """Place all variables and all factors of more than two variables, which are nodes too."""
     large = np.flatnonzero(s.arity > 2)
     number = np.full(s.num_factors, -1)
     number[large] = s.num_vars + np.arange(len(large))
@@ -197,7 +175,7 @@ def _by_forces(s: Structure, pairs: IntArray, seed: int, compact: bool) -> tuple
 
 
 def _forces(net: Any, edges: IntArray) -> FloatArray:
-    """Springs and repulsion, from a start that has the global shape right."""
+    """Place nodes by springs and repulsion, from a start that has the right global shape."""
     count = net.vcount()
     start = _start(net, edges)
     if count <= _MOST_SPRINGS:
@@ -207,13 +185,13 @@ def _forces(net: Any, edges: IntArray) -> FloatArray:
     heat = max(1.0, np.sqrt(count) / (40 if near_only else 10))
     at = net.layout_fruchterman_reingold(seed=start.tolist(), niter=steps, start_temp=heat, grid=near_only)
     places = _scaled(np.array(at.coords), edges)
-    # Where everything is near everything, as in random graphs, edges must be longer for the nodes to have room.
-    room = float(np.prod(np.ptp(places, axis=0) + 1.0))
-    return places * max(1.0, float(np.sqrt(_ROOM * count / room)))
+    # If every node is near every other, as in random graphs, edges must be longer for the nodes to have room.
+    area = float(np.prod(np.ptp(places, axis=0) + 1.0))
+    return places * max(1.0, float(np.sqrt(_NODE_AREA * count / area)))
 
 
 def _start(net: Any, edges: IntArray) -> FloatArray:
-    """Places whose distances resemble those along the edges, measured from a few nodes [Brandes07]."""
+    """Return places whose distances resemble those along the edges, measured from `_PIVOTS` nodes [Brandes07]."""
     count = net.vcount()
     pivots, nearest = [0], np.full(count, np.inf)
     columns: list[FloatArray] = []
@@ -227,22 +205,22 @@ def _start(net: Any, edges: IntArray) -> FloatArray:
     _, axes = np.linalg.eigh(centred.T @ centred)
     at = centred @ axes[:, : -3 if axes.shape[1] > 2 else None : -1][:, :2]
     at = np.pad(at, ((0, 0), (0, 2 - at.shape[1])))
-    # Leaves of one node lie on each other: a little noise, always the same, tells them apart.
+    # Leaves of one node lie on each other: noise, always the same, separates them.
     return _scaled(at, edges) + np.random.default_rng(0).normal(scale=0.1, size=(count, 2))
 
 
 def _scaled(at: FloatArray, edges: IntArray) -> FloatArray:
-    """The places enlarged so that the usual edge has length 1, and more where nodes would lie on each other."""
+    """Scale places so that the median edge has length 1, and further until a node has its `_NODE_SIDE`."""
     length = np.median(np.linalg.norm(at[edges[:, 0]] - at[edges[:, 1]], axis=1)) if len(edges) else 1.0
-    room = np.sqrt(np.prod(np.maximum(np.ptp(at, axis=0), length)) / len(at)) / _ROOM
-    unit = min(length, room)
+    side = np.sqrt(np.prod(np.maximum(np.ptp(at, axis=0), length)) / len(at)) / _NODE_SIDE
+    unit = min(length, side)
     return (at - at.mean(axis=0)) / (unit if np.isfinite(unit) and unit > 1e-9 else 1.0)
 
 
 def _packed(
     count: int, edges: IntArray, draw: Callable[[Any, IntArray], Any], seed: int, directed: bool = False
 ) -> FloatArray:
-    """Every connected part drawn by itself and put beside the others, the largest first, in rows like words."""
+    """Draw every connected part by itself and arrange the parts in rows, like words, the largest first."""
     igraph = _igraph()
     net = igraph.Graph(n=count, edges=edges.tolist(), directed=directed)
     part = np.array(net.connected_components(mode="weak").membership)
@@ -280,21 +258,14 @@ def _packed(
 # ---- factors --------------------------------------------------------------------------------------------
 
 
-def _pairs(s: Structure) -> IntArray:
-    """[n, 2] the different pairs of variables that some factor of two variables joins, the lower number first."""
-    start = s.scope_ptr[:-1][s.arity == 2]
-    pairs = np.sort(np.stack((s.scope_vars[start], s.scope_vars[start + 1]), axis=1), axis=1)
-    return np.unique(pairs, axis=0)
-
-
 def _middles(s: Structure, at: FloatArray) -> FloatArray:
-    """[F, 2] the mean place of the variables of each factor."""
+    """Return the mean place [F, 2] of the variables of each factor."""
     sums = np.stack([np.bincount(s.factor_of_edge, at[s.scope_vars, k], s.num_factors) for k in (0, 1)], axis=1)
     return sums / np.maximum(s.arity, 1)[:, None]
 
 
 def _above_children(s: Structure, at: FloatArray, children: Sequence[int]) -> FloatArray:
-    """[F, 2] each factor near its child, on the way to the parents."""
+    """Return places [F, 2] of factors near their children, on the way to the parents."""
     child = at[np.asarray(children, np.int64)]
     return child + 0.6 * (_middles(s, at) - child)
 

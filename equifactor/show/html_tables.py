@@ -1,7 +1,7 @@
-"""Small tables in HTML for notebooks.
+"""Small HTML tables for notebooks.
 
-All text is escaped, nothing is fetched, there is no script, and colours of text and background are those of the page,
-so that a table reads in a light theme and in a dark one.
+All text is escaped. The tables load nothing, contain no script and use the page's own colours for text and background,
+so that they are readable in light and in dark themes.
 """
 
 from __future__ import annotations
@@ -10,31 +10,34 @@ from collections.abc import Collection, Iterable, Sequence
 from html import escape
 from typing import Any
 
-MOST_ROWS = 30  # of one table; what is more is counted
-LONGEST = 60  # characters of a name
+MOST_ROWS = 30  # rows of one table; below it stands how many more there are. Chosen by hand.
+LONGEST = 60  # characters of a name. Chosen by hand.
 _COLOURS = ("#4a8fd4", "#d9745c", "#3fa06a", "#d9a53a", "#8f6fd4", "#5aa7b5", "#c46a9b", "#8a939e")
 _LINE = "1px solid rgba(128,128,128,.45)"
 
 
 class Html(str):
-    """A text that is HTML already and is put into a table as it is."""
+    """Text that is already HTML and goes into a table unchanged."""
 
     __slots__ = ()
 
 
 def short(name: object, most: int = LONGEST) -> str:
-    """A name as pictures and tables show it: on one line, without signs that cannot be seen, and not too long."""
+    """Return a name for pictures and tables: on one line, without invisible characters, at most `most` characters."""
     text = " ".join("".join(c if c.isprintable() else " " for c in str(name)).split())
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def cell(value: object) -> str:
-    """The HTML of one value; `bdi` keeps a name that is written from right to left from turning its neighbours."""
+    """Return the HTML of one value; `bdi` keeps right-to-left names from reordering the text around them."""
     return value if isinstance(value, Html) else f"<bdi>{escape(short(value))}</bdi>"
 
 
 def facts_table(title: str, rows: Sequence[tuple[str, str]]) -> Html:
-    """Labels and values, one row each; what has no label is a sentence and stands below. Nothing is shortened."""
+    """Return a table of labels and values, one row each. A value without a label is a sentence below the table.
+
+    Labels and values are not shortened.
+    """
     sentences = "".join(f"<div>{escape(value)}</div>" for label, value in rows if not label)
     rows = [(label, value) for label, value in rows if label]
     cells = [
@@ -48,14 +51,14 @@ def facts_table(title: str, rows: Sequence[tuple[str, str]]) -> Html:
 def rows_table(
     title: str, titles: Sequence[str], rows: Iterable[Sequence[Any]], *, count: int, right: Collection[int] = ()
 ) -> Html:
-    """Titles of columns and a row below for each of the first values.
+    """Return a table of the first rows, under the titles of the columns.
 
     Args:
-        title: of the table; may be empty.
-        titles: of the columns.
-        rows: cells, escaped here unless they are `Html`; read up to `MOST_ROWS`.
-        count: how many rows there are in all; those that are not shown are counted below the table.
-        right: numbers of the columns whose cells stand at the right edge.
+        title: title of the table; may be empty.
+        titles: titles of the columns.
+        rows: cells, escaped here unless they are `Html`; at most `MOST_ROWS` rows are read.
+        count: the number of rows in total; the table says how many of them it does not show.
+        right: numbers of the columns that are aligned at the right edge.
     """
     side = ["right" if n in right else "left" for n in range(len(titles))]
     head = "".join(
@@ -72,12 +75,12 @@ def rows_table(
 
 
 def folded(summary: str, inside: Html) -> Html:
-    """Something that opens on a click."""
+    """Return HTML that opens on a click."""
     return Html(f"<details><summary>{escape(summary)}</summary>{inside}</details>")
 
 
 def distribution(states: Sequence[object], p: Sequence[float]) -> Html:
-    """A bar that is divided as the probability is; beyond eight states the rest is one part."""
+    """Return a bar divided in proportion to the probabilities; at most the eight most probable states are shown."""
     shown = sorted(range(len(p)), key=lambda x: (-p[x], x))[: len(_COLOURS)]
     parts = "".join(
         f"<span title='{escape(short(states[x]))}: {p[x]:.3g}' style='display:inline-block;height:.8em;"

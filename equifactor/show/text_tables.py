@@ -1,6 +1,7 @@
-"""Tables as text: aligned columns for a terminal, Markdown for a page, LaTeX for a paper.
+"""Tables as text: aligned columns and rich tables for a terminal, Markdown for a page, LaTeX for a paper.
 
-Every function takes rows of cells; the first row holds the titles. A cell is anything that `str` can show.
+Every function takes rows of cells, which may be any objects: `str` turns them into text. The first row holds the
+titles, except in tables of labels and values.
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-_NARROWEST = 16  # columns that a wrapped cell needs to be read
+_NARROWEST = 16  # characters that a wrapped cell needs to be readable. Chosen by hand.
 
 
 def aligned(rows: Sequence[Sequence[Any]], *, right: Collection[int] = (), rule: bool = False) -> str:
-    """Columns two blanks apart, nothing wrapped, so that the text can be read, cut and searched.
+    """Return columns two blanks apart. Nothing is wrapped, so that other programs can cut and search the text.
 
     Args:
         rows: the cells, titles first; all rows have the same length.
-        right: numbers of the columns whose cells stand at the right edge.
+        right: numbers of the columns that are aligned at the right edge.
         rule: whether a line of dashes separates the titles from the rest.
     """
     cells = [[str(cell) for cell in row] for row in rows]
@@ -35,10 +36,10 @@ def aligned(rows: Sequence[Sequence[Any]], *, right: Collection[int] = (), rule:
 
 
 def fitted(rows: Sequence[Sequence[Any]], width: int | None, *, right: Collection[int] = (), rule: bool = False) -> str:
-    """The same for a terminal of so many columns (None for no limit): nothing is wider, and words stay whole.
+    """Return the same table for a terminal of `width` characters (None for no limit); words stay whole.
 
-    Where the lines are too long, the last column is wrapped; where that leaves no room for it, every row becomes a
-    block of lines, one for each column.
+    If the lines are too long, the last column is wrapped. If wrapping leaves too little room for it, every row becomes
+    a block of lines, one for each column.
     """
     text = aligned(rows, right=right, rule=rule)
     if width is None or max(map(len, text.splitlines())) <= width:
@@ -56,12 +57,12 @@ def fitted(rows: Sequence[Sequence[Any]], width: int | None, *, right: Collectio
 
 
 def shown(p: float) -> str:
-    """A probability as tables show it: six digits behind the point, or two of a small one."""
+    """Return a probability as tables show it: six decimals, or three significant digits below 1e-4."""
     return f"{p:.6f}" if p == 0 or p >= 1e-4 else f"{p:.2e}"
 
 
 def labelled(title: str, rows: Sequence[tuple[str, Any]], width: int | None = None) -> str:
-    """A line with the title, and below it one indented line for each label and value, wrapped to a width if any."""
+    """Return the title and, below it, an indented line for each label and value, wrapped to `width` unless None."""
     text = aligned(rows)
     if width is not None and width - 4 - max(len(label) for label, _ in rows) >= _NARROWEST:
         text = fitted(rows, width - 2)
@@ -69,8 +70,8 @@ def labelled(title: str, rows: Sequence[tuple[str, Any]], width: int | None = No
 
 
 def terminal_table(title: str, rows: list[tuple[str, str]]) -> RenderableType:
-    """Labels and values as a rich table."""
-    from rich.markup import escape as plain  # names may hold square brackets, which are markup to rich
+    """Return labels and values as a rich table."""
+    from rich.markup import escape as plain  # Names may contain square brackets, which are markup to rich.
     from rich.table import Table
 
     table = Table(title=plain(title), show_header=False)
@@ -82,18 +83,18 @@ def terminal_table(title: str, rows: list[tuple[str, str]]) -> RenderableType:
 
 
 def markdown(rows: Sequence[Sequence[Any]]) -> str:
-    """A Markdown table whose columns are as wide as their cells happen to be."""
+    """Return a Markdown table; its columns are not aligned."""
     lines = ["| " + " | ".join(map(str, row)) + " |" for row in rows]
     lines.insert(1, "|---" * len(rows[0]) + "|")
     return "\n".join(lines)
 
 
 def latex(rows: Sequence[Sequence[Any]], *, titles: Mapping[int, str] | None = None) -> str:
-    """A LaTeX `tabular`: the first column to the left, the others to the right; cells are LaTeX already.
+    """Return a LaTeX `tabular` with the first column at the left edge and the others at the right.
 
     Args:
-        rows: the cells, titles of columns first.
-        titles: titles of groups of rows, each by the number of the row before which it stands between two rules.
+        rows: the cells, which are LaTeX already; the titles of the columns come first.
+        titles: titles of groups of rows, by the number of the first row of the group; a title stands between two rules.
     """
     columns = "l" + "r" * (len(rows[0]) - 1)
     lines = [rf"\begin{{tabular}}{{{columns}}}", r"\hline"]

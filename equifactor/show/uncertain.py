@@ -1,4 +1,4 @@
-"""Which variables are shown first: those whose state is least known."""
+"""The order in which variables are shown: the most uncertain first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def entropies(result: Result) -> FloatArray:
-    """[V] the entropy of each marginal in nats."""
+    """Return the entropy [V] of each marginal in nats."""
     assert result.marginals is not None
     p = result.marginals.values
     terms = np.where(p > 0, -p * np.log(np.where(p > 0, p, 1.0)), 0.0)
@@ -20,6 +20,6 @@ def entropies(result: Result) -> FloatArray:
 
 
 def most_uncertain(result: Result) -> IntArray:
-    """All variables that are not observed, the most uncertain first; equal ones in their order."""
+    """Return all unobserved variables, the most uncertain first; ties keep their order."""
     free = result.graph.free_vars
     return free[np.argsort(-entropies(result)[free].round(12), kind="stable")]

@@ -9,6 +9,7 @@ import pytest
 from hostile_names import hostile_graph
 
 import equifactor as ef
+from equifactor.show.grids import grid_of
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
 
@@ -55,7 +56,7 @@ def test_axes_are_those_given() -> None:
     graph = ef.FactorGraph([2, 2], [([0, 1], [[2, 1], [1, 2]])])
     assert graph.plot(ax=ax) is ax
     assert ef.solve(graph, "MAR", "brute").plot(ax=ax) is ax
-    with pytest.raises(ef.OptionError, match="ax must be matplotlib Axes, found int"):
+    with pytest.raises(ef.OptionError, match="`ax` must be an Axes object of matplotlib, found int"):
         graph.plot(ax=3)
 
 
@@ -92,11 +93,21 @@ def test_grids_are_images() -> None:
             drawn(ax)
 
 
+def test_a_grid_in_any_order_is_an_image() -> None:
+    graph = ef.generators.ising_grid(4, 5, seed=3)
+    graph = ef.relabel(graph, ef.Relabelling.random(graph, seed=1))
+    result, grid = ef.solve(graph, "MAP", "exact"), grid_of(graph)
+    image = result.plot().images[0].get_array()
+    assert sorted(image.shape) == [4, 5]
+    assert grid is not None
+    assert [image[row, column] for column, row in grid.cells] == list(result.assignment)
+
+
 def test_what_cannot_be_drawn() -> None:
     graph = ef.FactorGraph([2, 2], [([0, 1], [[2, 1], [1, 2]])])
     with pytest.raises(ef.SolveError, match="neither marginals nor an assignment"):
         ef.solve(graph, "PR", "exact").plot()
-    with pytest.raises(ef.SolveError, match=r"result\.states has it by name"):
+    with pytest.raises(ef.SolveError, match=r"result\.states lists the states by name"):
         ef.solve(graph, "MAP", "brute").plot()
     with pytest.raises(ef.ModelError, match="no variables to draw"):
         ef.solve(graph, "MAR", "brute", evidence={0: 1, 1: 1}).plot()
@@ -113,6 +124,16 @@ def test_matplotlib_is_asked_for_in_one_sentence(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     graph = ef.FactorGraph([2, 2], [([0, 1], [[2, 1], [1, 2]])])
-    for draw in (graph.plot, ef.solve(graph, "MAR", "brute").plot, ef.compare(graph, ["brute", "bp"]).plot):
-        with pytest.raises(ef.OptionError, match=r'pictures need matplotlib: pip install "equifactor\[plot\]"'):
+    result = ef.solve(graph, "MAR", "brute")
+    assert result.marginals is not None
+    answers = {"brute": result.marginals}
+    for draw in (
+        graph.plot,
+        result.plot,
+        ef.compare(graph, ["brute", "bp"]).plot,
+        ef.TrainingLog([{"epoch": 1, "loss": 1.0, "kl": 0.5}]).plot,
+        lambda: ef.plot.plot_grid(graph, 1, 2, answers),
+        lambda: ef.plot.plot_error_rates({"bp": [(0.1, 100, 2)]}),
+    ):
+        with pytest.raises(ef.OptionError, match=r'needs matplotlib.*pip install "equifactor\[plot\]"'):
             draw()
