@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from equifactor.errors import ModelError, brief
+from equifactor.base.errors import ModelError, brief
 from equifactor.factors.structured_factor import StructuredFactor
 from equifactor.graph import array_input, inputs, observations
 from equifactor.graph.observations import StateNumbers
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from rich.console import RenderableType
 
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph.inputs import Evidence, Factors, Variable, Variables
-    from equifactor.typing import FloatArray, IntArray
 
 
 class FactorGraph:
@@ -323,7 +323,7 @@ class FactorGraph:
         A graph of more than 500 variables that is no grid is too large for that: then the picture says how many
         variables have how many factors. Needs matplotlib; `ax` are axes to draw into, those of a new figure by default.
         """
-        from equifactor.io.conditionals import children_of
+        from equifactor.formats.conditionals import children_of
         from equifactor.show.graph_picture import draw_graph
 
         return draw_graph(self, ax, children_of)

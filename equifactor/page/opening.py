@@ -5,7 +5,7 @@ from __future__ import annotations
 import webbrowser
 from pathlib import Path
 
-from equifactor.errors import FormatError, ModelError, brief
+from equifactor.base.errors import FormatError, ModelError, brief
 from equifactor.evaluation.row_store import ROWS
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.page.model_session import ModelSession
@@ -13,8 +13,8 @@ from equifactor.page.page_server import PageServer
 from equifactor.page.results_page import RESULTS, ResultsFolder
 from equifactor.page.training_page import TrainingLogs, logs_in
 from equifactor.page.viewer import Viewer
-from equifactor.registry import MODEL_SUFFIX
-from equifactor.result import Result
+from equifactor.questions.result import Result
+from equifactor.solving.registry import MODEL_SUFFIX
 
 
 def open_view(shown: FactorGraph | Result, *, port: int | None = None, open_browser: bool = True) -> PageServer:

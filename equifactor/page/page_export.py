@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from equifactor.clock import Clock
-from equifactor.errors import EquifactorError, FormatError
-from equifactor.io.files import check_writable, write_text
+from equifactor.base.clock import Clock
+from equifactor.base.errors import EquifactorError, FormatError
+from equifactor.base.files import check_writable, write_text
 from equifactor.page.model_picture import Answer
 from equifactor.page.model_session import ModelSession
 from equifactor.page.page_server import PAGE
@@ -19,7 +19,7 @@ from equifactor.page.results_page import ResultsFolder
 
 if TYPE_CHECKING:
     from equifactor.page.viewer import Viewer
-    from equifactor.solver import Progress
+    from equifactor.solving.solver import Progress
 
 _SECONDS = 20.0  # for all answers together
 _EACH = 5.0  # for one

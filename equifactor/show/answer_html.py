@@ -10,7 +10,7 @@ from equifactor.show.text_tables import shown
 from equifactor.show.uncertain import most_uncertain
 
 if TYPE_CHECKING:
-    from equifactor.result import Result
+    from equifactor.questions.result import Result
 
 
 def answer_html(result: Result) -> Html:

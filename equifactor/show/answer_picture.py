@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.errors import ModelError, SolveError
+from equifactor.base.errors import ModelError, SolveError
 from equifactor.show.canvas import CURVES, INK, axes_or_new, matplotlib, on_spins, plain, spin_colours, tidy
 from equifactor.show.grids import Grid, grid_of
 from equifactor.show.uncertain import most_uncertain
@@ -15,9 +15,9 @@ from equifactor.show.uncertain import most_uncertain
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph.inputs import Variable
-    from equifactor.result import Result
-    from equifactor.typing import FloatArray, IntArray
+    from equifactor.questions.result import Result
 
 _MOST_BARS = 40  # bars in one picture. Chosen by hand.
 _LABEL = 24  # characters of a name beside a bar. Chosen by hand.

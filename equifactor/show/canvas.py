@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from equifactor.errors import OptionError
-from equifactor.optional_packages import needed
+from equifactor.base.errors import OptionError
+from equifactor.base.optional_packages import needed
 from equifactor.show.html_tables import LONGEST, short
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import SolveError
+from equifactor.base.errors import SolveError
 from equifactor.show.canvas import CURVES, FAINT, axes_or_new, plain, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from equifactor.comparison import Comparison
+    from equifactor.questions.comparison import Comparison
 
 _MARKS = "osD^vP"
 _MOST_POINTS = 20_000  # of one solver; larger models are thinned out evenly. Chosen by hand.

@@ -14,9 +14,9 @@ from equifactor.graph.pointers import ptr_of
 from equifactor.show.grids import Grid, grid_of, pairs_of
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FactorGraph
     from equifactor.graph.structure import Structure
-    from equifactor.typing import FloatArray, IntArray
 
 _MOST_LAYERED = (
     150  # Variables of a network drawn in layers; layers of more are slow to find and too wide. Chosen by hand.

@@ -15,8 +15,8 @@ from equifactor.show.grids import grid_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from equifactor.base.typing import FloatArray
     from equifactor.graph import FactorGraph
-    from equifactor.typing import FloatArray
 
 MOST_VARIABLES = 500  # variables of a graph that is drawn node by node, unless it is a grid. Chosen by hand.
 MOST_IN_A_GRID = 10_000  # variables of a grid that is drawn node by node. Chosen by hand.

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import ModelError
+from equifactor.base.errors import ModelError
 from equifactor.show.canvas import CURVES, INK, axes_or_new, matplotlib, on_spins, plain, spin_colours
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from equifactor.base.typing import FloatArray
     from equifactor.graph import FactorGraph
     from equifactor.graph.marginals import Marginals
-    from equifactor.typing import FloatArray
 
 _AGREE, _DIFFER = "#3d4852", "#d69e2e"  # colours of neighbours that prefer equal states, and of those that do not
 _WRONG = 0.1  # absolute error of a marginal above which the variable gets a ring

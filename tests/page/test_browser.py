@@ -15,7 +15,7 @@ from webdriver import Browser, missing
 
 import equifactor as ef
 from equifactor.cli import main
-from equifactor.io import write_graph
+from equifactor.formats import write_graph
 from equifactor.page.model_session import ModelSession
 from equifactor.page.page_export import export
 from equifactor.page.page_server import PageServer

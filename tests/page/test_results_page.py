@@ -11,8 +11,8 @@ import pytest
 from page_client import Client
 
 from equifactor import FormatError, solve, write_graph
+from equifactor.formats import write_evidence
 from equifactor.generators import ising_grid
-from equifactor.io import write_evidence
 from equifactor.page.page_export import export
 from equifactor.page.results_page import ResultsFolder
 from equifactor.page.viewer import Page, Viewer
