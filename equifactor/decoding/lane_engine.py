@@ -62,7 +62,7 @@ class LaneEngine:
     def decode(self, store: ShotStore, clock: Clock, report: Callable[[int], None]) -> None:
         """Answer all shots of the store, or as many as the clock allows; `report` is told how many are done."""
         from equifactor.decoding.lane_kernels import CURSOR, FAILED, LIVE, ShotAnswers, ShotQueue, run_lanes
-        from equifactor.numerics.jit import plain
+        from equifactor.kernels.jit import plain
 
         held = _FAILED if self.statistics is not None else 0
         answers = ShotAnswers(

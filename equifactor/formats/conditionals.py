@@ -65,7 +65,7 @@ def conditionals_of(graph: FactorGraph, what: str, *, noisy_or: bool = False) ->
     Raises:
         ModelError: where the graph is no Bayesian network.
     """
-    from equifactor.graph.dense_graph import with_tables
+    from equifactor.factors.dense_graph import with_tables
 
     if graph.observed is not None:
         raise ModelError(f"{what} holds no evidence; write the network as it was before it was conditioned")

@@ -11,8 +11,8 @@ import numpy as np
 from equifactor.base.errors import FormatError, ModelError
 from equifactor.formats.tokens import sentence
 from equifactor.graph.factor_graph import FactorGraph
-from equifactor.graph.pointers import ptr_of
 from equifactor.graph.structure import Structure
+from equifactor.kernels.pointers import ptr_of
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray

@@ -16,7 +16,7 @@ from equifactor._version import __version__
 from equifactor.base.clock import Clock
 from equifactor.base.errors import ModelError, OptionError, SolveError, brief
 from equifactor.base.status import Status, Task
-from equifactor.graph.observations import StateNumbers
+from equifactor.graph.reading.observations import StateNumbers
 from equifactor.graph.structure import numbered
 from equifactor.page.model_picture import Answer, ModelPicture
 from equifactor.page.plain_json import number

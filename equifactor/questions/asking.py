@@ -16,7 +16,7 @@ import numpy as np
 
 from equifactor.base.errors import ModelError, OptionError, SolveError, brief
 from equifactor.base.status import Status, Task
-from equifactor.graph.observations import named
+from equifactor.graph.reading.observations import named
 from equifactor.graph.structure import MAX_AXES
 from equifactor.questions.eliminated_tables import eliminated
 from equifactor.questions.joint import Joint, part_of
@@ -24,8 +24,8 @@ from equifactor.questions.result import Result
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
-    from equifactor.graph.inputs import Variable
     from equifactor.graph.marginals import Marginals
+    from equifactor.graph.reading.inputs import Variable
     from equifactor.solving.solver import Solver
 
 TIME_LIMIT = 60.0  # seconds that a question may take by its estimate, unless the user sets another limit

@@ -15,7 +15,7 @@ from equifactor.solving.registry import parse_solver
 from equifactor.solving.solver import Solver
 
 if TYPE_CHECKING:
-    from equifactor.graph.inputs import Evidence
+    from equifactor.graph.reading.inputs import Evidence
     from equifactor.solving.solver import Progress
 
 _SOON = 5.0  # seconds: a run that took less is made again, so that neither imports nor compilation count

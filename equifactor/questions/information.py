@@ -10,8 +10,8 @@ import numpy as np
 
 from equifactor.base.errors import SolveError
 from equifactor.base.status import Status
-from equifactor.graph.inputs import variable_number
-from equifactor.graph.observations import named
+from equifactor.graph.reading.inputs import variable_number
+from equifactor.graph.reading.observations import named
 from equifactor.questions import asking
 from equifactor.questions.conditioned_joints import solve_given
 from equifactor.questions.joint import entropy_of
@@ -20,7 +20,7 @@ from equifactor.show.text_tables import aligned
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray
-    from equifactor.graph.inputs import Variable
+    from equifactor.graph.reading.inputs import Variable
     from equifactor.questions.frames import DataFrame
 
 _SHOWN_ROWS = 40  # Most rows of a printed table, those of the most information. Chosen by hand.

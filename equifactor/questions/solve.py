@@ -27,7 +27,7 @@ from equifactor.solving.running import estimates_of
 from equifactor.solving.solver import Progress, SolveContext, Solver
 
 if TYPE_CHECKING:
-    from equifactor.graph.inputs import Evidence
+    from equifactor.graph.reading.inputs import Evidence
 
 _ARGUMENTS = ("evidence", "time_limit", "seed", "device", "dtype", "strict", "progress")
 _NO_MEMORY = "The memory of this machine does not hold what the solver needs: use another one or a smaller model."

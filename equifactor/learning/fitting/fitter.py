@@ -16,7 +16,7 @@ from equifactor.base.options import check_names, choices
 from equifactor.base.progress import bar
 from equifactor.factors.noisy_or import NoisyOr
 from equifactor.graph.factor_graph import FactorGraph
-from equifactor.graph.inputs import as_list, factor_number
+from equifactor.graph.reading.inputs import as_list, factor_number
 from equifactor.learning.fitting.data_table import DataTable, read_table
 from equifactor.learning.fitting.families import find_families
 from equifactor.learning.fitting.fit_method import FitContext, FitMethod, Fitted
@@ -24,7 +24,7 @@ from equifactor.questions.solve import check_run
 
 if TYPE_CHECKING:
     from equifactor.base.files import PathLike
-    from equifactor.graph.inputs import Variable
+    from equifactor.graph.reading.inputs import Variable
     from equifactor.solving.solver import Progress
 
 METHODS = {  # name -> "module:Class", imported when it is asked for

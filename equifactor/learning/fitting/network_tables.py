@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from equifactor.base.errors import ModelError, OptionError
-from equifactor.factors.kinds import kind_name
 from equifactor.factors.noisy_or import NoisyOr
 from equifactor.formats.network_builder import ROUNDING
-from equifactor.graph.pointers import ptr_of, row_of
+from equifactor.graph.kinds import kind_name
+from equifactor.kernels.pointers import ptr_of, row_of
 from equifactor.learning.fitting.families import Families, families_of
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.base.status import Task
-from equifactor.graph.lowered_graph import lower
+from equifactor.factors.lowered_graph import lower
 from equifactor.graph.reduction import ReducedGraph, to_free_part, without_observed
 from equifactor.show.text_tables import terminal_table
 from equifactor.solvers.elimination.orders import Hopeless, Order, PlanningLimits, best_order

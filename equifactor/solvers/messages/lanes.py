@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from equifactor.numerics.fastmath import get, put
-from equifactor.numerics.jit import fast_kernel, inlined
+from equifactor.kernels.fastmath import get, put
+from equifactor.kernels.jit import fast_kernel, inlined
 from equifactor.solvers.messages.vectors import (
     LANES,
     add,
