@@ -1,7 +1,7 @@
-"""A run of a solver, iteration by iteration: beliefs, residuals, the messages that move most, cycles.
+"""The trace of a solver's run, iteration by iteration: beliefs, residuals, the messages that change most, cycles.
 
-The solver itself runs, on the same road as by `solve`. It is watched by a class derived from its own for the purpose,
-which calls its step one iteration at a time and looks at the state in between; nobody else pays for that.
+The solver itself runs, along the same path as in `solve`. An object of a derived class watches it: it calls the
+solver's step one iteration at a time and records the state in between. Runs without a trace cost nothing more.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
     Beliefs32 = NDArray[np.float32]
 
-MOST_NUMBERS = 2e7  # Beliefs of all iterations together: 80 MB.
-_SHOWN = 5  # So many messages are named in every iteration.
-_SAME = 1e-3  # Beliefs that come back within this go round in a cycle,
-_MOVED = 10 * _SAME  # where they move by more than this from one iteration to the next.
+MOST_NUMBERS = 2e7  # Beliefs of all iterations together, 80 MB. Chosen by hand.
+_SHOWN = 5  # Messages that are named in every iteration. Chosen by hand.
+_SAME = 1e-3  # Largest difference of probabilities between two iterations that count as equal. Chosen by hand.
+_MOVED = 10 * _SAME  # Smallest change of a probability per iteration in a cycle; smaller ones are convergence.
 
 
 @dataclass(frozen=True)
@@ -45,23 +45,23 @@ class IterationTrace:
     beliefs: Beliefs32  # [T, X]
     residuals: FloatArray  # [T]
     moving: list[list[dict[str, Any]]]  # [T] the messages that changed most: factor, variable, change in probability
-    cycle: tuple[int, int] | None  # the period, and the iteration from which on beliefs repeat
+    cycle: tuple[int, int] | None  # the period, and the first iteration of the cycle
 
 
 def trace(
     graph: FactorGraph, solver: str, *, iterations: int, clock: Clock, progress: Progress | None = None
 ) -> IterationTrace:
-    """Run a solver for MAR and keep every iteration.
+    """Run a solver for MAR and record every iteration.
 
     Args:
-        graph: the model, given its evidence.
-        solver: the text of a solver that iterates: `bp`, `trw`, `meanfield`, `fe-nbp`, `fe-net`, or another such one.
-        iterations: the run ends after so many.
-        clock: the run ends when it stops.
-        progress: called while it runs; what it raises ends the run.
+        graph: the model with its evidence.
+        solver: the text of an iterative solver, such as `bp`, `trw`, `meanfield`, `fe-nbp` or `fe-net`.
+        iterations: the largest number of iterations.
+        clock: the run ends when the clock stops.
+        progress: called during the run; an exception that it raises ends the run.
 
     Raises:
-        OptionError: for a solver that has no iterations to show.
+        OptionError: if the solver has no iterations to show.
     """
     method = parse_solver(solver)
     method.check_task(Task.MAR)
@@ -84,9 +84,9 @@ def trace(
 
 
 def find_period(beliefs: Beliefs32 | FloatArray) -> tuple[int, int] | None:
-    """The period of the last beliefs [T, X] and since which iteration, from 0, they repeat; None where they do not.
+    """Return the period of the last beliefs [T, X] and the iteration, from 0, since which they repeat, or None.
 
-    They must have gone round twice, and must move: what has settled repeats itself too.
+    Beliefs repeat if they have gone through at least three periods and still change; converged beliefs do not count.
     """
     count = len(beliefs)
     if count < 6:
@@ -105,12 +105,12 @@ def find_period(beliefs: Beliefs32 | FloatArray) -> tuple[int, int] | None:
 
 
 class _EnoughError(Exception):
-    """The run has lasted long enough."""
+    """Raised to end a run that has enough iterations."""
 
 
 @dataclass
 class _Recorder:
-    """What the watched solver shows, over the variables that it works on itself."""
+    """The record of a watched solver, over the variables of the reduced graph on which it works."""
 
     most: int
     beliefs: list[Beliefs32] = field(default_factory=list)
@@ -121,17 +121,17 @@ class _Recorder:
     _messages: FloatArray | None = None
 
     def begin(self, flat: FlatGraph[np.ndarray], state: Any) -> None:
-        """Take down the first messages."""
+        """Record the first messages."""
         self.flat, self._messages = flat, _probabilities(flat, state)
 
     def restart(self) -> tuple[list[Beliefs32], list[float], list[list[tuple[int, int, float]]]]:
-        """Hand out what was kept so far and begin anew."""
+        """Return the record so far and start a new one."""
         kept = self.beliefs, self.residuals, self.moving
         self.beliefs, self.residuals, self.moving = [], [], []
         return kept
 
     def add(self, flat: FlatGraph[np.ndarray], p: Marginals | None, residual: float, state: Any = None) -> None:
-        """Take down one iteration."""
+        """Record one iteration."""
         last = self.beliefs[-1] if self.beliefs else None
         values = last if p is None else p.values.astype(np.float32)
         if values is None:
@@ -151,10 +151,10 @@ class _Recorder:
 
 
 def _watched(method: Solver, seen: _Recorder) -> Solver:
-    """The same solver as an object of a derived class that shows its iterations.
+    """Return the same solver as an object of a derived class that records its iterations.
 
-    Its answer has in place of each probability the number of the column that it is taken from, so that it comes back
-    over the variables of the original graph: 0 is impossible, 1 certain, and beliefs begin at 2.
+    In place of each probability, its answer contains the number of a column, so that the answer maps the recorded
+    beliefs to the variables of the original graph. Column 0 is impossible, 1 is certain, and beliefs start at 2.
     """
     from equifactor.solvers.messages.meanfield import MeanField
 
@@ -164,9 +164,7 @@ def _watched(method: Solver, seen: _Recorder) -> Solver:
     elif isinstance(method, MeanField):
         members = _ascending(base, seen)
     else:
-        raise OptionError(
-            f"{method.name} has no iterations to look at; choose from: bp, trw, meanfield, fe-nbp, fe-net"
-        )
+        raise OptionError(f"{method.name} has no iterations to show; choose from: bp, trw, meanfield, fe-nbp, fe-net")
 
     def run(self: Any, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
         try:
@@ -186,7 +184,7 @@ def _watched(method: Solver, seen: _Recorder) -> Solver:
 
 
 def _iterating(base: Any, seen: _Recorder) -> dict[str, Callable[..., Any]]:
-    """The members of a class derived from a solver that iterates messages."""
+    """Return the members of a class derived from a solver that iterates messages."""
 
     def init(self: Any, flat: FlatGraph[np.ndarray], task: Task, context: SolveContext) -> Any:
         state = base.init(self, flat, task, context)
@@ -207,7 +205,7 @@ def _iterating(base: Any, seen: _Recorder) -> dict[str, Callable[..., Any]]:
 
 
 def _ascending(base: Any, seen: _Recorder) -> dict[str, Callable[..., Any]]:
-    """The members of a class derived from mean field: of its several starts, the one with the best bound is shown."""
+    """Return the members of a class derived from mean field; the trace shows the start with the best bound."""
     best = -np.inf
 
     def ascend(self: Any, product: Any, q: FloatArray, context: SolveContext) -> tuple[FloatArray, int, bool]:
@@ -227,7 +225,7 @@ def _ascending(base: Any, seen: _Recorder) -> dict[str, Callable[..., Any]]:
 
 
 class _WatchedField:
-    """A product of marginals whose sweeps are taken down."""
+    """A product of marginals whose sweeps are recorded."""
 
     def __init__(self, product: Any, seen: _Recorder) -> None:
         self._product, self._seen = product, seen
@@ -243,7 +241,7 @@ class _WatchedField:
 
 
 def _probabilities(flat: FlatGraph[np.ndarray], state: Any) -> FloatArray | None:
-    """[S] the messages to variables, each normalised; None where the state has none to show."""
+    """Return the normalised messages [S] to variables; None if the state has no messages."""
     if not hasattr(state, "messages"):
         return None
     log_m = np.asarray(state.messages(), float)
@@ -256,7 +254,7 @@ def _probabilities(flat: FlatGraph[np.ndarray], state: Any) -> FloatArray | None
 
 
 def _largest(flat: FlatGraph[np.ndarray], change: FloatArray) -> list[tuple[int, int, float]]:
-    """The messages that changed most: factor, variable, change."""
+    """Return the messages that changed most: factor, variable, change."""
     first = ptr_of(np.bincount(flat.edge_of_edge_state, minlength=flat.num_edges))[:-1]
     by_edge = np.maximum.reduceat(change, first)
     variables = flat.graphs[0].free_vars[flat.var_of_edge]
@@ -264,19 +262,19 @@ def _largest(flat: FlatGraph[np.ndarray], change: FloatArray) -> list[tuple[int,
 
 
 def _largest_beliefs(change: Beliefs32 | FloatArray, ptr: IntArray) -> list[tuple[int, int, float]]:
-    """The variables whose beliefs changed most, for methods without messages."""
+    """Return the variables whose beliefs changed most, for methods without messages."""
     by_variable = np.maximum.reduceat(change, ptr[:-1])
     return [(-1, v, float(by_variable[v])) for v in _top(by_variable)]
 
 
 def _top(values: Beliefs32 | FloatArray) -> list[int]:
-    """The places of the largest values above 0, the largest first."""
+    """Return the positions of the largest values above 0, the largest first."""
     few = np.argpartition(-values, _SHOWN - 1)[:_SHOWN] if len(values) > _SHOWN else np.arange(len(values))
     return [n for n in few[np.argsort(-values[few], kind="stable")].tolist() if values[n] > 0]
 
 
 def _named(row: tuple[int, int, float], graph: FactorGraph, lowered: bool) -> dict[str, Any]:
-    """A message by factor and variable of the graph; None for what was added to write its factors in tables."""
+    """Return a message by factor and variable of the graph; None for auxiliary ones of a lowered graph."""
     factor, variable, change = row
     own = 0 <= factor < graph.num_factors and not lowered
     return {

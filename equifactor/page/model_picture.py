@@ -1,4 +1,4 @@
-"""What there is to see of a model: variables, factors, their tables, and where they are drawn."""
+"""What the page shows of a model: variables, factors, their tables, and where they are drawn."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 Answer = dict[str, Any]
 
-_LARGEST_SHOWN = 4096  # entries of a table
-_MOST_AS_NETWORK = 5000  # Beyond so many variables nobody looks whether the factors are conditional distributions.
+_LARGEST_SHOWN = 4096  # entries of a table that the page shows. Chosen by hand.
+_MOST_AS_NETWORK = 5000  # variables of a model that is checked for being a Bayesian network. Chosen by hand.
 
 
 class ModelPicture:
@@ -30,18 +30,18 @@ class ModelPicture:
 
     @cached_property
     def children(self) -> list[int] | None:
-        """[F] the variable whose conditional distribution each factor is; None where it is no Bayesian network."""
+        """The variable [F] whose conditional distribution each factor is; None if this is not a Bayesian network."""
         return children_of(self.graph) if 0 < self.graph.num_vars <= _MOST_AS_NETWORK else None
 
     @cached_property
     def places(self) -> Places:
-        """Where everything is drawn."""
+        """Where variables and factors are drawn."""
         from equifactor.show.graph_layout import places_of
 
         return places_of(self.graph, self.children, self.seed)
 
     def graph_columns(self) -> Answer:
-        """The graph in columns: names, states, places; factors with kinds and scopes."""
+        """Return the graph in columns: names, states and places; factors with kinds and scopes."""
         s, at = self.graph.structure, self.places
         own = [[str(x) for x in s.states_of(i)] for i in range(s.num_vars)]
         common = bool(own) and all(names == own[0] for names in own)
@@ -62,7 +62,7 @@ class ModelPicture:
         }  # fmt: skip
 
     def factor(self, index: Any) -> Answer:
-        """One factor with its table, as natural logarithms in C order, where that is small enough to be read."""
+        """Return one factor, and its table as natural logarithms in C order if it has at most 4096 entries."""
         s = self.graph.structure
         try:
             a = int(index)

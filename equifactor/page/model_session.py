@@ -32,42 +32,42 @@ if TYPE_CHECKING:
     from equifactor.page.orbits import Orbits
     from equifactor.solving.solver import Progress
 
-Question = Mapping[str, Any]
+Request = Mapping[str, Any]
 
-MOST_SECONDS = 30.0
-_SECONDS = 5.0  # where a question names no limit
-_MOST_BELIEFS = 2e6  # numbers of a trace that are sent at once
-_KEPT = 5e6  # numbers in all answers that are kept
-_MEMORY = 4.0  # GiB for exact inference, as the solver itself has it
-_MOST_WORK = 5e8  # of planning, about five seconds
-_QUICK = 2.0  # An elimination of more seconds is not what the page begins with.
+MOST_SECONDS = 30.0  # longest time limit of a request. Chosen by hand.
+_SECONDS = 5.0  # time limit of a request that names none. Chosen by hand.
+_MOST_BELIEFS = 2e6  # numbers of a trace that are sent at once. Chosen by hand.
+_KEPT = 5e6  # numbers in all cached answers together. Chosen by hand.
+_MEMORY = 4.0  # GiB for exact inference, the default of the solver
+_MOST_WORK = 5e8  # limit of the work of planning, about five seconds
+_QUICK = 2.0  # seconds of elimination up to which the page starts with `exact`. Chosen by hand.
 
 
 class SupersededError(Exception):
-    """The page has asked the same anew and no longer waits for this answer."""
+    """The page has repeated this request and no longer waits for this answer."""
 
 
 class ModelSession:
-    """One model and the answers found for it so far. Questions may come from several threads at once."""
+    """One model and its cached answers. Requests may come from several threads at once."""
 
     def __init__(
         self, graph: FactorGraph, *, title: str = "", solver: str | None = None,
         evidence: Mapping[int, int] | None = None, seed: int = 0,
     ) -> None:  # fmt: skip
-        """Take a model.
+        """Open a session for a model.
 
         Args:
-            graph: the model; what it has observed itself stays observed.
-            title: what the page is called; the name of the graph by default.
-            solver: the text of the solver the page begins with.
-            evidence: the observations the page begins with, which can be taken back, both by number.
-            seed: of solvers and layouts that draw random numbers.
+            graph: the model; its own evidence cannot be removed.
+            title: title of the page; the name of the graph by default.
+            solver: text of the solver that the page starts with.
+            evidence: state by variable, both as numbers; the page starts with it and can remove it.
+            seed: seeds the random numbers of solvers and layouts.
         """
         self.graph, self.seed, self.picture = graph, seed, ModelPicture(graph, seed)
         self.title = title or graph.name or "model"
         self.evidence = dict(self._checked({} if evidence is None else evidence))
         if solver is not None:
-            parse_solver(solver)  # A wrong one is named before the page opens.
+            parse_solver(solver)  # A wrong solver raises before the page opens.
         self._solver = solver
         self._kept: OrderedDict[Any, tuple[float, Any]] = OrderedDict()
         self._latest: dict[tuple[str, str, str], int] = {}
@@ -78,18 +78,18 @@ class ModelSession:
 
     @cached_property
     def solvers(self) -> list[str]:
-        """The solvers that the page offers, the one it begins with first."""
+        """The solvers that the page offers; it starts with the first."""
         quick = self.plan_given({})
         exact = quick.fits(_MEMORY) and quick.seconds() < _QUICK
         offered = [*(["exact"] if exact else []), "bp(damping=0.5)", "bp"]
         if find_spec("torch") is not None:
             offered += ["fe-net", "fe-nbp"]
         offered += ["trw", "meanfield", *([] if exact else ["auto"])]
-        offered += [name for name in solver_names() if name not in SOLVERS]  # of the user
+        offered += [name for name in solver_names() if name not in SOLVERS]  # solvers of the user
         return list(dict.fromkeys([*([self._solver] if self._solver else []), *offered]))
 
     def session(self) -> Answer:
-        """What the page must know first."""
+        """Return what the page needs first."""
         return {
             "version": __version__, "mode": "model", "title": self.title, "readonly": False, "solvers": self.solvers,
             "solver": self.solvers[0], "evidence": {str(i): x for i, x in self.evidence.items()},
@@ -98,12 +98,12 @@ class ModelSession:
 
     # ---- answers ----------------------------------------------------------------------------------------
 
-    def solve(self, asked: Question) -> Answer:
-        """Marginals and ln Z by one solver given evidence."""
+    def solve(self, asked: Request) -> Answer:
+        """Return marginals and ln Z of one solver given evidence."""
         text, method = self._solver_of(asked)
         task = next((t for t in (Task.MAR, Task.PR) if t in method.possible_tasks()), None)
         if task is None:
-            method.check_task(Task.MAR)  # This says what it can do instead.
+            method.check_task(Task.MAR)  # This raises an error that lists the tasks of the solver.
         result = self._result(asked, text, task or Task.MAR)
         log_z = result.log_z
         return {
@@ -113,12 +113,12 @@ class ModelSession:
             "upper_bound": number(result.upper_bound), "converged": result.status.solved,
             "iterations": result.iterations, "map": None,
             "marginals": None if result.marginals is None else [p.tolist() for p in result.marginals],
-            # The distributions of a network sum to 1, so that what is left of the sum is the probability of evidence.
+            # The conditional distributions of a network sum to 1, so Z is the probability of the evidence.
             "log_evidence": number(log_z) if self.picture.children is not None and log_z is not None else None,
         }  # fmt: skip
 
-    def best(self, asked: Question) -> Answer:
-        """The most probable assignment by one solver given evidence."""
+    def best(self, asked: Request) -> Answer:
+        """Return the most probable assignment of one solver given evidence."""
         text, _ = self._solver_of(asked)
         result = self._result(asked, text, Task.MAP)
         if result.assignment is None:
@@ -129,8 +129,8 @@ class ModelSession:
             "upper_bound": number(result.upper_bound),
         }  # fmt: skip
 
-    def trace(self, asked: Question) -> Answer:
-        """A run of one solver, iteration by iteration."""
+    def trace(self, asked: Request) -> Answer:
+        """Return a run of one solver, iteration by iteration."""
         text, _ = self._solver_of(asked)
         found = self._trace(asked, text)
         best = self._likeliest(found)
@@ -142,8 +142,8 @@ class ModelSession:
             "cycle": None if found.cycle is None else {"period": found.cycle[0], "since": found.cycle[1]},
         }  # fmt: skip
 
-    def trace_at(self, asked: Question) -> Answer:
-        """All marginals of one iteration, counted from 0."""
+    def trace_at(self, asked: Request) -> Answer:
+        """Return all marginals of one iteration, counted from 0."""
         text, _ = self._solver_of(asked)
         found = self._trace(asked, text)
         t = asked.get("t")
@@ -155,8 +155,8 @@ class ModelSession:
         row = np.round(found.beliefs[t].astype(float), 7).tolist()
         return {"marginals": [row[a:b] for a, b in pairwise(ptr)]}
 
-    def plan(self, asked: Question) -> Answer:
-        """What exact inference costs given evidence, and the order of elimination."""
+    def plan(self, asked: Request) -> Answer:
+        """Return the cost of exact inference given evidence, and the order of elimination."""
         found = self.plan_given(self._evidence_of(asked))
         clusters = [(v, len(c)) for v, c in zip(found.order, found.clusters, strict=True) if v < self.graph.num_vars]
         return {
@@ -166,11 +166,11 @@ class ModelSession:
         }  # fmt: skip
 
     def symmetries(self) -> Answer:
-        """Which variables and factors are interchangeable in the model without evidence."""
+        """Return which variables and factors are interchangeable in the model without evidence."""
         return self._orbits.to_dict()
 
     def plan_given(self, evidence: Mapping[int, int]) -> Plan:
-        """The plan of elimination given evidence."""
+        """Return the plan of elimination given evidence."""
 
         def make() -> Plan:
             return plan(self._given(evidence), memory_limit=_MEMORY, most_work=_MOST_WORK)
@@ -185,7 +185,7 @@ class ModelSession:
 
         return orbits_of(self.graph)
 
-    def _result(self, asked: Question, text: str, task: Task) -> Result:
+    def _result(self, asked: Request, text: str, task: Task) -> Result:
         evidence, seconds = self._evidence_of(asked), seconds_of(asked)
 
         def make() -> Result:
@@ -196,16 +196,16 @@ class ModelSession:
 
         key = task.value, text, _key(evidence)
         size = float(self.graph.structure.state_ptr[-1])
-        # With more time the answer may be another one.
+        # With more time, the answer may differ.
         return self._remember(key, size, make, lambda r: r.status not in (Status.TIME_LIMIT, Status.INTERRUPTED))
 
-    def _trace(self, asked: Question, text: str) -> IterationTrace:
+    def _trace(self, asked: Request, text: str) -> IterationTrace:
         from equifactor.page.message_trace import trace
 
         evidence, seconds = self._evidence_of(asked), seconds_of(asked, MOST_SECONDS)
         iterations = asked.get("iterations", 200)
         if not isinstance(iterations, int) or isinstance(iterations, bool) or not 1 <= iterations <= 10_000:
-            raise OptionError(f"iterations must be a whole number from 1 to 10000, found {brief(iterations)}")
+            raise OptionError(f"`iterations` must be a whole number from 1 to 10000, found {brief(iterations)}")
 
         def make() -> IterationTrace:
             turn = self._turn(asked, "trace", text)
@@ -215,7 +215,7 @@ class ModelSession:
         return self._remember(("trace", text, _key(evidence), iterations), min(size, _KEPT / 3), make)
 
     def _likeliest(self, found: IterationTrace) -> np.ndarray:
-        """[T, V] in every iteration, the probability of the state that is most probable in the last one."""
+        """Return for every iteration [T, V] the probability of the state that is most probable in the last one."""
         if not len(found.beliefs):
             return np.zeros((0, self.graph.num_vars))
         ptr, last = self.graph.structure.state_ptr, found.beliefs[-1]
@@ -226,7 +226,7 @@ class ModelSession:
     def _remember(
         self, key: Any, size: float, make: Callable[[], Any], keeps: Callable[[Any], bool] = lambda _: True
     ) -> Any:
-        """An answer from memory, or found now and kept where it fits; the one used longest ago is forgotten first."""
+        """Return the cached answer, or compute it and cache it if it fits; the least recently used is dropped first."""
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
@@ -239,8 +239,8 @@ class ModelSession:
                     self._kept.popitem(last=False)
         return answer
 
-    def _turn(self, asked: Question, what: str, text: str) -> Progress | None:
-        """A function that is called during the run and ends it where the same client has asked the same anew."""
+    def _turn(self, asked: Request, what: str, text: str) -> Progress | None:
+        """Return a function that is called during a run and ends it if the same client repeats the request."""
         client = asked.get("client")
         if client is None:
             return None
@@ -257,24 +257,24 @@ class ModelSession:
 
         return look
 
-    def _solver_of(self, asked: Question) -> tuple[str, Any]:
+    def _solver_of(self, asked: Request) -> tuple[str, Any]:
         text = asked.get("solver", self.solvers[0])
         if not isinstance(text, str) or len(text) > 1000:
-            raise OptionError(f'the solver must be a text such as "bp(damping=0.5)", found {brief(text)}')
+            raise OptionError(f'the solver must be a string such as "bp(damping=0.5)", found {brief(text)}')
         return text, parse_solver(text)
 
-    def _evidence_of(self, asked: Question) -> dict[int, int]:
+    def _evidence_of(self, asked: Request) -> dict[int, int]:
         given = asked.get("evidence")
         if given is None:
             return self.evidence
         if not isinstance(given, dict):
             raise OptionError(
-                f'evidence must be an object from variable to state, such as {{"3": 0}}, found {brief(given)}'
+                f'evidence must be a JSON object from variable to state, such as {{"3": 0}}, found {brief(given)}'
             )
         return self._checked(given)
 
     def _checked(self, given: Mapping[Any, Any]) -> dict[int, int]:
-        """Evidence by number, in the order of the variables, without what the graph has observed itself."""
+        """Return the evidence by number, in the order of the variables; raise `ModelError` if it is wrong."""
         card = self.graph.card
         found = {}
         for name, state in given.items():
@@ -284,9 +284,13 @@ class ModelSession:
                 raise ModelError(f"there is no variable {brief(name)}; the model has {numbered(len(card), 'variable')}")
             whole = isinstance(state, (int, np.integer)) and not isinstance(state, bool)
             if not whole or not 0 <= state < card[i]:
-                raise ModelError(f"variable {i} has {numbered(int(card[i]), 'state')}; evidence says {brief(state)}")
+                raise ModelError(
+                    f"variable {i} has {numbered(int(card[i]), 'state')}, but the evidence gives state {brief(state)}"
+                )
             if self.graph.evidence.get(i, state) != state:
-                raise ModelError(f"variable {i} is already observed in state {self.graph.evidence[i]}, not {state}")
+                raise ModelError(
+                    f"the model itself observes variable {i} in state {self.graph.evidence[i]}, not in state {state}"
+                )
             found[i] = int(state)
         return dict(sorted(found.items()))
 
@@ -294,11 +298,11 @@ class ModelSession:
         return self.graph.condition(StateNumbers(evidence)) if evidence else self.graph
 
 
-def seconds_of(asked: Question, default: float = _SECONDS) -> float:
-    """The time limit of a question, at most half a minute."""
+def seconds_of(asked: Request, default: float = _SECONDS) -> float:
+    """Return the time limit of a request in seconds, at most `MOST_SECONDS`."""
     given = asked.get("seconds", default)
     if isinstance(given, bool) or not isinstance(given, (int, float)) or not given >= 0:
-        raise OptionError(f"seconds must be a number >= 0, found {brief(given)}")
+        raise OptionError(f"`seconds` must be a number of at least 0, found {brief(given)}")
     return min(float(given), MOST_SECONDS)
 
 

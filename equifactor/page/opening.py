@@ -1,4 +1,4 @@
-"""What a path is, a model, results or a training log, and the page for it; `open_view` shows a graph from Python."""
+"""The page for a path: a model, results or a training log. `open_view` shows a graph from Python."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from equifactor.solving.registry import MODEL_SUFFIX
 
 
 def open_view(shown: FactorGraph | Result, *, port: int | None = None, open_browser: bool = True) -> PageServer:
-    """Show a graph, or the graph of a result with its solver, in the browser; for notebooks and programs.
+    """Show a graph, or the graph and the solver of a result, in the browser; for notebooks and programs.
 
     Args:
-        shown: the graph, or what `solve` returned.
-        port: of this machine; None takes a free one.
-        open_browser: False only serves the page.
+        shown: a graph, or a result of `solve`.
+        port: port of this machine; None takes any free port.
+        open_browser: whether to open a browser; False only starts the server.
 
     Returns:
-        The server: `url` is the address, and `close()` ends it. It also ends with the program.
+        The server: `url` is its address, and `close()` stops it. It also stops at the end of the program.
 
     Examples:
         >>> import equifactor as ef
@@ -40,7 +40,7 @@ def open_view(shown: FactorGraph | Result, *, port: int | None = None, open_brow
     elif isinstance(shown, FactorGraph):
         session = ModelSession(shown)
     else:
-        raise ModelError(f"open_view shows a FactorGraph or a Result, found {brief(shown)}")
+        raise ModelError(f"open_view expects a FactorGraph or a Result, found {brief(shown)}")
     viewer = Viewer(session)
     viewer.prepare()
     server = PageServer(viewer, port)
@@ -51,12 +51,12 @@ def open_view(shown: FactorGraph | Result, *, port: int | None = None, open_brow
 
 
 def browse(url: str) -> bool:
-    """Open an address in a browser with windows; False where there is none, or only one inside the terminal."""
+    """Open an address in a browser with windows; return False if there is none, or only a text browser."""
     try:
         browser = webbrowser.get()
     except webbrowser.Error:
         return False
-    if type(browser) is webbrowser.GenericBrowser:  # It would take the terminal over.
+    if type(browser) is webbrowser.GenericBrowser:  # This browser would run inside the terminal.
         return False
     try:
         return browser.open(url)
@@ -65,7 +65,7 @@ def browse(url: str) -> bool:
 
 
 def collection_page(path: str, models: str | None = None) -> ResultsFolder | TrainingLogs | None:
-    """The page of a folder or log; None for anything else, which is then a model."""
+    """Return the page of a folder or a log; None for anything else, which is then a model."""
     place = Path(path)
     if place.is_dir():
         if (place / RESULTS).is_file() or (place / ROWS).is_file():
@@ -73,14 +73,16 @@ def collection_page(path: str, models: str | None = None) -> ResultsFolder | Tra
         if logs_in(place):
             return TrainingLogs(place)
         raise FormatError(
-            f"{path}: expected a model file, a folder of results ({RESULTS} or {ROWS}), or one with training logs "
-            "(*.jsonl); found none of these"
+            f"{path}: expected a model file, a folder of results ({RESULTS} or {ROWS}), or a folder of training logs "
+            "(*.jsonl); found a folder without any of these files"
         )
     if place.name in (RESULTS, ROWS, "results.csv"):
         return ResultsFolder(place.parent, models)
     if place.suffix == MODEL_SUFFIX:
         log = place.with_suffix(".jsonl")
         if not log.is_file():
-            raise FormatError(f"{path}: there is no training log {log.name} beside it; equifactor model shows the file")
+            raise FormatError(
+                f"{path}: the training log {log.name} is missing beside it; equifactor model describes the file itself"
+            )
         return TrainingLogs(log)
     return TrainingLogs(place) if place.suffix == ".jsonl" else None

@@ -1,6 +1,6 @@
-"""The search for generators, as a program of its own: BLISS cannot be stopped, a process can.
+"""The search for generators in a separate process, which can be stopped; BLISS itself cannot.
 
-It reads three arrays (number of nodes, colours, edges) in the format of numpy from stdin and writes the generators.
+The process reads two NumPy arrays (colours and edges) from stdin and writes the generators to stdout.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def generators_within(seconds: float, colours: IntArray, edges: IntArray) -> IntArray | None:
-    """Generators [k, n] of the symmetries of a coloured graph of n nodes; None where they are not found in time."""
+    """Return generators [k, n] of the symmetries of a coloured graph of n nodes; None if the time runs out."""
     data = io.BytesIO()
     np.savez(data, colours=colours, edges=edges)
     command = [sys.executable, "-P", "-c", "from equifactor.page.orbit_search import serve; serve()"]
@@ -36,7 +36,7 @@ def generators_within(seconds: float, colours: IntArray, edges: IntArray) -> Int
 
 
 def serve() -> None:
-    """Answer one question on stdin."""
+    """Read a graph from stdin and write its generators to stdout."""
     import igraph
 
     given = np.load(io.BytesIO(sys.stdin.buffer.read()))

@@ -1,7 +1,7 @@
 """Which variables and factors of a model are interchangeable: the orbits of its symmetries.
 
-Two variables are in one orbit where some relabelling that leaves the model as it is takes one to the other; it may
-rename their states. Colour refinement tells most apart, and BLISS finds the generators of what is left.
+Two variables are in one orbit if a relabelling that leaves the model unchanged maps one to the other; it may rename
+their states. Colour refinement separates most variables, and BLISS finds the generators for the others.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Orbits:
-    """Orbits by number, the largest first, those of variables and of factors in one count."""
+    """The number of the orbit of each variable and factor; orbit 0 is the largest."""
 
     variables: IntArray  # [V]
     factors: IntArray  # [F]
     generators: int
-    complete: bool  # whether these are orbits, and not merely classes that look alike
+    complete: bool  # False if these are classes of colour refinement, which may contain several orbits
     text: str
 
     def to_dict(self) -> dict[str, Any]:
-        """The orbits as plain values."""
+        """Return the orbits as plain values."""
         count = int(max(self.variables.max(initial=-1), self.factors.max(initial=-1))) + 1
         return {**vars(self), "variables": self.variables.tolist(), "factors": self.factors.tolist(), "orbits": count}
 
 
 def orbits_of(graph: FactorGraph, seconds: float = 10.0) -> Orbits:
-    """The orbits of a graph; where they are not found in time, the classes that colour refinement tells apart.
+    """Return the orbits of a graph; if the time runs out, the classes of colour refinement.
 
     Raises `ModelError` for factors that cannot be compared, as `isomorphism` does.
     """
@@ -55,7 +55,7 @@ def orbits_of(graph: FactorGraph, seconds: float = 10.0) -> Orbits:
         found = generators_within(seconds, colours, local.reshape(edges.shape))
         complete = found is not None
         if found is not None:
-            # Nodes without open edges are alike where their colours are; the others move as the generators say.
+            # Nodes without open edges are interchangeable if their colours are equal; generators move the others.
             count = len(found)
             orbit = cell.copy()
             orbit[nodes] = len(sizes) + joined(len(nodes), found)
@@ -67,7 +67,7 @@ def orbits_of(graph: FactorGraph, seconds: float = 10.0) -> Orbits:
 
 
 def joined(count: int, generators: IntArray) -> IntArray:
-    """[n] the orbit of each of n nodes under permutations [k, n]: the least node that it can be taken to."""
+    """Return the orbit [n] of each of n nodes under permutations [k, n]: the lowest node that it can be mapped to."""
     least = np.arange(count)
     while len(generators):
         before = least.copy()
@@ -82,7 +82,7 @@ def joined(count: int, generators: IntArray) -> IntArray:
 
 
 def _by_size(orbit: IntArray, num_vars: int) -> IntArray:
-    """Numbers from 0, the largest orbit first; variables and factors never share one."""
+    """Number the orbits from 0, the largest first; variables and factors never share an orbit."""
     apart = orbit * 2 + (np.arange(len(orbit)) >= num_vars)
     _, first, number, size = np.unique(apart, return_index=True, return_inverse=True, return_counts=True)
     rank = np.empty(len(size), np.int64)
@@ -94,13 +94,13 @@ def _text(variables: IntArray, factors: IntArray, complete: bool, seconds: float
     kinds = f"{_count(variables, 'variable')} and {_count(factors, 'factor')}"
     if not complete:
         return (
-            f"The search took more than {seconds:g} s. Shown are classes that look alike, found by colour refinement, "
-            f"which may hold several orbits: {kinds}."
+            f"The search took more than {seconds:g} s. The page shows classes of colour refinement instead, "
+            f"which may contain several orbits: {kinds}."
         )
     alone = len(np.unique(variables)) == len(variables) and len(np.unique(factors)) == len(factors)
     if alone:
         return "No two variables and no two factors are interchangeable: the model has no symmetry that moves them."
-    return f"Members of one orbit are interchangeable, with their states renamed where needed: {kinds}."
+    return f"Members of one orbit are interchangeable, if needed with their states renamed: {kinds}."
 
 
 def _count(members: IntArray, noun: str) -> str:

@@ -1,4 +1,4 @@
-"""The page as one file that works from disk: style, scripts and the answers to the questions it may ask."""
+"""The page as one file that works without a server: style, scripts and answers to the requests that it may send."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from equifactor.page.viewer import Viewer
     from equifactor.solving.solver import Progress
 
-_SECONDS = 20.0  # for all answers together
-_EACH = 5.0  # for one
-_QUICK = 0.02  # A solver that took longer is not asked again for all single observations.
-_MOST_VARIABLES = 60  # of a model whose single observations are all answered
-_MOST_FACTORS = 2000  # whose tables are in the file
-_MOST_STEPS = 4e5  # numbers of all iterations of a run that are in the file
+_SECONDS = 20.0  # time for all answers together. Chosen by hand.
+_EACH = 5.0  # seconds for one answer. Chosen by hand.
+_QUICK = 0.02  # seconds of a solver that also answers every single observation. Chosen by hand.
+_MOST_VARIABLES = 60  # variables of a model whose single observations are all answered. Chosen by hand.
+_MOST_FACTORS = 2000  # factors of a model whose tables go into the file. Chosen by hand.
+_MOST_STEPS = 4e4  # iterations x variables of a run whose iterations all go into the file. Chosen by hand.
 _POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
 _STYLE = re.compile(r'<link rel="stylesheet" href="\./([\w./-]+\.css)">')
 _SCRIPT = re.compile(r'<script src="\./([\w./-]+\.js)" defer></script>')
@@ -37,12 +37,12 @@ Evidence = dict[int, int]
 
 
 def export(viewer: Viewer, path: str, progress: Progress | None = None) -> None:
-    """Write what a viewer shows into one file, all or nothing.
+    """Write the page of a viewer into one file, completely or not at all.
 
     Args:
-        viewer: the page.
+        viewer: the viewer of the page.
         path: the HTML file.
-        progress: told how many answers are found, of how many.
+        progress: called with the number of finished answers and of all answers.
     """
     check_writable(path)
     page = viewer.page
@@ -60,14 +60,14 @@ def export(viewer: Viewer, path: str, progress: Progress | None = None) -> None:
 
 
 def _without_paths(rows: list[Answer]) -> list[Answer]:
-    """Folders of this machine are nothing for those who get the file."""
+    """Remove the folders of this machine, which mean nothing to readers of the file."""
     return [{**row, "path": None} for row in rows]
 
 
 def one_file(data: Answer) -> str:
-    """The HTML of the page with everything in it; `data` is what it would have asked for."""
+    """Return the HTML of the page with everything in it; `data` holds the answers to its requests."""
     text = (PAGE / "index.html").read_text(encoding="utf-8")
-    # No text of a model can end the element: a browser sees no < in it.
+    # Text of a model cannot end the element, because every < is escaped.
     held = as_json(data).replace("<", "\\u003c")
     head = f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
     element = f'<script type="application/json" id="equifactor-data">{held}</script>'
@@ -76,12 +76,12 @@ def one_file(data: Answer) -> str:
     modules = "".join(f'<script type="module">\n{joined_modules(name)}</script>\n' for name in _MODULE.findall(text))
     text = _MODULE.sub("", _SCRIPT.sub("", text))
     text = re.sub(r"<head>", lambda m: f"{m[0]}\n{head}", text, count=1)
-    # At the end of the body: there a classic script finds the whole page, as a deferred one does.
+    # At the end of the body, a classic script finds the whole page, as a deferred one does.
     return re.sub(r"</body>", lambda m: f"{element}\n{scripts}{modules}{m[0]}", text, count=1)
 
 
 def joined_modules(name: str) -> str:
-    """A module and those that it imports, the imported ones first, as one module; names are unique over all."""
+    """Return a module joined with the modules that it imports, imported ones first; names must be unique."""
     done: dict[str, str] = {}
 
     def add(module: str) -> None:
@@ -103,12 +103,12 @@ def joined_modules(name: str) -> str:
 def _part(name: str) -> str:
     text = (PAGE / name).read_text(encoding="utf-8")
     if "</script" in text.lower():
-        raise FormatError(f"{name}: a script of the page would end its own element")
+        raise FormatError(f"{name}: this script contains </script, which would end its element in the page")
     return text
 
 
 def _model_answers(page: ModelSession, progress: Progress | None) -> dict[str, Any]:
-    """What the page asks for at its start, and where time allows what it asks for after a click."""
+    """Return the answers that the page needs at its start and, if time allows, after each click."""
     session, clock = page.session(), Clock(_SECONDS)
     data: dict[str, Any] = {"session": session, "graph": page.picture.graph_columns(), "plan": page.plan({})}
     start, first = page.evidence, session["solver"]
@@ -132,9 +132,9 @@ def _model_answers(page: ModelSession, progress: Progress | None) -> dict[str, A
         try:
             answer = {"solve": page.solve, "map": page.best, "trace": page.trace}[what](asked)
         except EquifactorError:
-            continue  # Without an answer the page says that the file has none.
+            continue  # The page then reports that the file has no answer.
         data[what][_key(name, evidence)] = answer
-        if what == "trace" and answer["iterations"] * len(page.graph.card) <= _MOST_STEPS / 10:
+        if what == "trace" and answer["iterations"] * len(page.graph.card) <= _MOST_STEPS:
             rows = {t: page.trace_at({**asked, "t": t})["marginals"] for t in range(answer["iterations"])}
             data["trace_at"][_key(name, evidence)] = rows
     session["solvers"] = [name for name in session["solvers"] if _key(name, start) in data["solve"]]
@@ -148,7 +148,7 @@ def _model_answers(page: ModelSession, progress: Progress | None) -> dict[str, A
 
 
 def _single_changes(page: ModelSession, start: Evidence) -> list[Evidence]:
-    """The evidence after one click: one variable observed in a state, or no longer observed."""
+    """Return all evidence sets after one click: one more variable observed, or one fewer."""
     fixed = page.graph.evidence
     sets: list[Evidence] = [{j: x for j, x in start.items() if j != i} for i in start]
     for i, card in enumerate(page.graph.card.tolist()):
@@ -158,5 +158,5 @@ def _single_changes(page: ModelSession, start: Evidence) -> list[Evidence]:
 
 
 def _key(solver: str, evidence: Mapping[int, int]) -> str:
-    """The name under which the page looks for an answer."""
+    """Return the key under which the page looks for an answer."""
     return json.dumps([solver, sorted(evidence.items())], separators=(",", ":"), ensure_ascii=False)

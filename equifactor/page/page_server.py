@@ -1,4 +1,4 @@
-"""The page by HTTP, for this machine alone: loopback, a random token in the address, nothing from elsewhere."""
+"""The server of the page, for this machine only: loopback, a random token in the address, no outside resources."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from equifactor.base.errors import EquifactorError, OptionError
 from equifactor.page.model_session import SupersededError
 from equifactor.page.plain_json import as_json
-from equifactor.page.viewer import UnknownQuestionError, Viewer
+from equifactor.page.viewer import UnknownRouteError, Viewer
 
 PAGE = Path(__file__).parent / "static"
 HOST = "127.0.0.1"
-_MOST_BYTES = 4 * 2**20  # of a question
+_MOST_BYTES = 4 * 2**20  # bytes of a request. Chosen by hand.
 _TYPES = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -36,26 +36,26 @@ _HEADERS = {
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     ),
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",  # The address holds the token.
+    "Referrer-Policy": "no-referrer",  # The address contains the token.
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
 
 
 class PageServer(ThreadingHTTPServer):
-    """One viewer at one address; every question has a thread of its own, so that a slow one holds up no other."""
+    """One viewer at one address. Every request has its own thread, so that a slow one does not block the others."""
 
     daemon_threads = True
 
     def __init__(self, viewer: Viewer, port: int | None = None) -> None:
-        """Take a port of this machine; None takes a free one. `OptionError` where it is taken."""
+        """Open a port of this machine, any free one if None; raises `OptionError` if it is in use."""
         self.viewer, self.token = viewer, secrets.token_urlsafe(16)
         try:
             super().__init__((HOST, port or 0), _Handler)
         except OSError as error:
             taken = error.errno == errno.EADDRINUSE
             why = "is in use" if taken else f"cannot be used ({(error.strerror or str(error)).lower()})"
-            raise OptionError(f"port {port} {why}: choose another one by --port, or leave it out") from None
+            raise OptionError(f"port {port} {why}: choose another port with --port, or leave it out") from None
         self._thread: threading.Thread | None = None
 
     def __repr__(self) -> str:
@@ -67,12 +67,12 @@ class PageServer(ThreadingHTTPServer):
         return f"http://{HOST}:{self.server_port}/{self.token}/"
 
     def start(self) -> None:
-        """Serve from a thread of its own, until `close`."""
+        """Serve from a separate thread until `close`."""
         self._thread = threading.Thread(target=self.serve_forever, args=(0.1,), name="equifactor view", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Stop and give the port back."""
+        """Stop the server and release the port."""
         if self._thread is not None:
             self.shutdown()
             self._thread.join()
@@ -80,7 +80,7 @@ class PageServer(ThreadingHTTPServer):
         self.server_close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: the browser has gone before it had its answer."""
+        """Ignore the error: the browser left before its answer was sent."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -88,48 +88,48 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version = "equifactor"
     sys_version = ""
-    timeout = 60  # seconds that a silent connection is kept
+    timeout = 60  # seconds until an idle connection is closed. Chosen by hand.
 
     def do_GET(self) -> None:
-        """A file of the page, or an answer."""
+        """Send a file of the page, or an answer."""
         self._serve("GET")
 
     def do_HEAD(self) -> None:
-        """The same without its content."""
+        """Send only the headers."""
         self._serve("GET")
 
     def do_POST(self) -> None:
-        """An answer to a question in JSON."""
+        """Send the answer to a JSON request."""
         self._serve("POST")
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: the terminal belongs to the user, and the address holds the token."""
+        """Log nothing: the terminal belongs to the user, and the address contains the token."""
 
     def _serve(self, verb: str) -> None:
         try:
             body = self._body() if verb == "POST" else b""
             inside = self._inside()
             if inside is None or not self._from_here():
-                self._refuse(HTTPStatus.NOT_FOUND, "there is nothing at this address")
+                self._refuse(HTTPStatus.NOT_FOUND, "this address does not exist")
             elif inside.startswith("api/"):
                 self._answer(verb, inside.removeprefix("api/"), body)
             elif verb == "POST":
-                self._refuse(HTTPStatus.METHOD_NOT_ALLOWED, "files of the page are read by GET")
+                self._refuse(HTTPStatus.METHOD_NOT_ALLOWED, "files of the page can only be read with GET")
             else:
                 self._file(inside or "index.html")
         except _RequestError as error:
-            self.close_connection = True  # What is left of the question was not read.
+            self.close_connection = True  # The rest of the request was not read.
             self._refuse(HTTPStatus.BAD_REQUEST, str(error))
 
     def _inside(self) -> str | None:
-        """The path behind the token; None for all other addresses."""
+        """Return the path after the token; None for an address without the token."""
         token, slash, rest = urlsplit(self.path).path.removeprefix("/").partition("/")
         if not slash or not hmac.compare_digest(token.encode("utf-8", "replace"), self.server.token.encode()):
             return None
         return unquote(rest)
 
     def _from_here(self) -> bool:
-        """Whether the browser asked for this machine by its own name: other sites can point theirs at it."""
+        """Return whether the request names this machine itself; other sites can point their own names at it."""
         own = {f"{name}:{self.server.server_port}" for name in (HOST, "localhost")}
         origin = self.headers.get("Origin")
         return self.headers.get("Host", "") in own and (origin is None or origin in {f"http://{o}" for o in own})
@@ -140,21 +140,21 @@ class _Handler(BaseHTTPRequestHandler):
         except ValueError:
             size = -1
         if not 0 <= size <= _MOST_BYTES:
-            raise _RequestError(f"a question has between 0 and {_MOST_BYTES} bytes and says how many")
+            raise _RequestError(f"a request must have a Content-Length between 0 and {_MOST_BYTES} bytes")
         return self.rfile.read(size)
 
     def _answer(self, verb: str, route: str, body: bytes) -> None:
         try:
             asked = _read_json(body) if verb == "POST" else dict(parse_qsl(urlsplit(self.path).query))
             text = as_json(self.server.viewer.answer(verb, route, asked))
-        except UnknownQuestionError:
-            return self._refuse(HTTPStatus.NOT_FOUND, "there is nothing at this address")
+        except UnknownRouteError:
+            return self._refuse(HTTPStatus.NOT_FOUND, "this address does not exist")
         except SupersededError:
-            return self._refuse(HTTPStatus.CONFLICT, "a newer question has taken the place of this one")
+            return self._refuse(HTTPStatus.CONFLICT, "a newer request has replaced this one")
         except EquifactorError as error:
             return self._refuse(HTTPStatus.BAD_REQUEST, str(error))
         except MemoryError:
-            return self._refuse(HTTPStatus.BAD_REQUEST, "the memory of this machine does not hold what this needs")
+            return self._refuse(HTTPStatus.BAD_REQUEST, "this machine has too little memory for this request")
         except Exception as error:
             from equifactor.solving.plugins import blame
 
@@ -171,7 +171,7 @@ class _Handler(BaseHTTPRequestHandler):
             or not path.is_file()
             or not path.resolve().is_relative_to(PAGE.resolve())
         ):
-            return self._refuse(HTTPStatus.NOT_FOUND, "there is nothing at this address")
+            return self._refuse(HTTPStatus.NOT_FOUND, "this address does not exist")
         self._send(HTTPStatus.OK, _TYPES[path.suffix], path.read_bytes())
 
     def _refuse(self, status: HTTPStatus, sentence: str) -> None:
@@ -188,14 +188,14 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class _RequestError(Exception):
-    """A question that is not HTTP as expected."""
+    """A request that is not HTTP as expected."""
 
 
 def _read_json(body: bytes) -> dict[str, Any]:
     try:
         asked = json.loads(body or b"{}")
     except (ValueError, RecursionError):
-        raise OptionError("the question is not JSON") from None
+        raise OptionError("the request is not JSON") from None
     if not isinstance(asked, dict):
-        raise OptionError("the question must be a JSON object")
+        raise OptionError("the request must be a JSON object")
     return asked

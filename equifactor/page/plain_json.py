@@ -10,12 +10,12 @@ import numpy as np
 
 
 def as_json(value: Any) -> str:
-    """The text of an answer, in ASCII: names may hold what is no Unicode. -inf is the text "-inf", NaN is null."""
+    """Return an answer as JSON in ASCII, because names may be invalid Unicode. -inf becomes "-inf", NaN null."""
     return json.dumps(_plain(value), allow_nan=False, separators=(",", ":"))
 
 
 def number(value: float | None) -> float | str | None:
-    """One number: itself, "inf" or "-inf", or None where there is none."""
+    """Return one number: itself if finite, "inf" or "-inf", or None for NaN and None."""
     if value is None or math.isnan(value):
         return None
     return float(value) if math.isfinite(value) else str(float(value))

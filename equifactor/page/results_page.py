@@ -1,4 +1,4 @@
-"""A folder of `equifactor evaluate` for the page: tables, score against time, models with all their runs."""
+"""A folder of `equifactor evaluate` for the page: tables, score against time, and the runs of each model."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ RESULTS = "results.json"
 
 
 class ResultsFolder:
-    """The rows of a folder, read anew when its files have changed: a comparison may still be running."""
+    """The rows of a folder, read again when its files change, because an evaluation may still be running."""
 
     def __init__(self, folder: Path, models: str | Path | None = None) -> None:
-        """Take a folder.
+        """Read a folder of results.
 
         Args:
-            folder: what `evaluate` wrote.
-            models: the folder of the models; by default the one that was compared, where it is still there.
+            folder: the folder that `evaluate` wrote.
+            models: the folder of the models; by default the one that was evaluated, if it still exists.
         """
         self.folder, self._models = folder, models
         self._seen: tuple[Any, ...] = ()
@@ -41,14 +41,14 @@ class ResultsFolder:
         self._instances: dict[str, Instance] | None = None
 
     def session(self) -> Answer:
-        """What the page must know first."""
+        """Return what the page needs first."""
         return {
             "version": __version__, "mode": "results", "title": str(self.folder), "readonly": False, "solvers": [],
             "solver": "", "evidence": {}, "summary": f"{len(self._rows):,} runs",
         }  # fmt: skip
 
     def results(self) -> Answer:
-        """All tables and curves."""
+        """Return all tables and curves."""
         self._load()
         by_solver: dict[tuple[str, str, Any], list[Row]] = {}
         for row in self._rows:
@@ -65,10 +65,12 @@ class ResultsFolder:
         }  # fmt: skip
 
     def instance(self, name: Any) -> Instance:
-        """The files of a model that the page names; `OptionError` where they are not known."""
+        """Return the files of a model that the page names; raises `OptionError` if they are unknown."""
         found = self._files().get(str(name))
         if found is None:
-            raise OptionError(f"the file of {brief(name)} is not known: say where its models are by --models FOLDER")
+            raise OptionError(
+                f"the file of model {brief(name)} is unknown: name the folder of the models with --models FOLDER"
+            )
         return found
 
     # ---- reading ----------------------------------------------------------------------------------------
@@ -94,7 +96,9 @@ class ResultsFolder:
         except OSError as error:
             raise FormatError(f"{path}: {(error.strerror or str(error)).lower()}") from None
         except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
-            raise FormatError(f"{path}: expected the results of equifactor evaluate") from None
+            raise FormatError(
+                f"{path}: expected results that equifactor evaluate wrote, found something else"
+            ) from None
         self._seen, self._rows, self._about = seen, rows, about
 
     def _changed(self) -> float:
@@ -116,7 +120,7 @@ class ResultsFolder:
         ]
 
     def _files(self) -> dict[str, Instance]:
-        """The files of all models, by `collection/name`."""
+        """Return the files of all models, by `collection/name`."""
         from equifactor.data import collection
         from equifactor.data.collections import FOLDER
 
@@ -138,7 +142,7 @@ class ResultsFolder:
         return self._instances
 
     def _compared(self) -> list[Path]:
-        """Folders that the command which wrote the results may have named, as seen from here and from the results."""
+        """Return the model folder in the command that wrote the results, relative to here or to the results."""
         try:
             words = shlex.split(str(self._about.get("command", "")))
         except ValueError:
@@ -153,9 +157,9 @@ def _name(row: Row) -> str:
 
 
 def _curve(rows: Sequence[Row]) -> Answer:
-    """After each second that a run ended at: the mean score, where runs that have not ended count as 0.
+    """Return the mean score over time: a step at the end of each run; runs that have not ended count as 0.
 
-    Where nothing has a score, the share of runs that ended solved, in percent.
+    If no run has a score, return the percentage of solved runs instead.
     """
     scored = _has_scores(rows)
     done = sorted((float(row.get("seconds") or 0.0), _points(row, scored)) for row in rows)

@@ -1,4 +1,4 @@
-"""Logs of `equifactor train` for the page: one JSON line per epoch, read again and again while a run goes on."""
+"""Logs of `equifactor train` for the page: one JSON line per epoch, read repeatedly during a run."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ if TYPE_CHECKING:
 
 
 class TrainingLogs:
-    """One log, or all logs in a folder, which may become more."""
+    """One log, or all logs of a folder, where more may appear."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         for log in self._logs():
-            TrainingLog.read(log)  # What is no log is named before the page opens.
+            TrainingLog.read(log)  # A wrong file raises before the page opens.
 
     def session(self) -> Answer:
-        """What the page must know first."""
+        """Return what the page needs first."""
         return {
             "version": __version__, "mode": "training", "title": str(self.path), "readonly": False, "solvers": [],
             "solver": "", "evidence": {}, "summary": "",
         }  # fmt: skip
 
     def training(self, since: Any = 0) -> Answer:
-        """All runs, each with its rows from number `since` on; a run that began anew has all of them."""
+        """Return all runs, each with its rows from number `since` on; a restarted run has all its rows."""
         try:
             first = int(since)
         except (TypeError, ValueError):
             first = -1
         if first < 0:
-            raise OptionError(f"since must be a whole number >= 0, found {brief(since)}")
+            raise OptionError(f"`since` must be a whole number of at least 0, found {brief(since)}")
         return {"runs": [_run(log, first) for log in self._logs()]}
 
     def _logs(self) -> list[Path]:
@@ -44,13 +44,13 @@ class TrainingLogs:
 
 
 def logs_in(folder: Path) -> list[Path]:
-    """The logs in a folder and in the folders in it, by name."""
+    """Return the logs in a folder and in its subfolders, sorted by name."""
     found = sorted((*folder.glob("*.jsonl"), *folder.glob("*/*.jsonl")))
     return [path for path in found if _is_log(path)]
 
 
 def _is_log(path: Path) -> bool:
-    """Whether the first line is one of an epoch."""
+    """Return whether the first line of a file describes an epoch."""
     try:
         with path.open(encoding="utf-8") as file:
             return "epoch" in json.loads(file.readline(1 << 16))
@@ -70,7 +70,7 @@ def _run(log: Path, since: int) -> Answer:
 
 
 def _is_done(log: Path) -> bool:
-    """Whether the model file, which is written last, is not older than the log."""
+    """Return whether the model file, which is written last, is at least as new as the log."""
     model = log.with_suffix(".safetensors")
     try:
         return model.stat().st_mtime_ns >= log.stat().st_mtime_ns

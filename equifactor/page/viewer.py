@@ -1,4 +1,4 @@
-"""The questions of the browser and who answers them: a model, results or training logs, whichever is shown."""
+"""The requests of the browser, answered by the page that is shown: a model, results or training logs."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from equifactor.data import Instance
 
 Page = ModelSession | ResultsFolder | TrainingLogs
-_MOST_OPENED = 4  # So many models of a folder of results are kept with their answers.
+_MOST_OPENED = 4  # models of a folder of results that stay in memory with their answers. Chosen by hand.
 
 
-class UnknownQuestionError(LookupError):
-    """There is no such address, or it belongs to another page than the one shown."""
+class UnknownRouteError(LookupError):
+    """The address does not exist, or it belongs to a page that is not shown."""
 
 
 class Viewer:
-    """What is shown now. From results the page can go into a model and back."""
+    """The page that is shown now. A page of results can open a model and go back."""
 
     def __init__(self, page: Page) -> None:
         self.first = self.page = page
@@ -32,14 +32,14 @@ class Viewer:
         self._lock = threading.Lock()
 
     def prepare(self) -> None:
-        """Do before the first question what would hold up all others: igraph does not share the processor."""
+        """Compute the layout before the first request: igraph holds the GIL and would block all other threads."""
         if isinstance(self.page, ModelSession):
             _ = self.page.picture.places, self.page.solvers
 
     def answer(self, verb: str, route: str, asked: Mapping[str, Any]) -> Answer:
-        """The answer to a question: `verb` is GET or POST, `route` what follows `api/`.
+        """Return the answer to a request; `verb` is GET or POST, `route` is what follows `api/`.
 
-        Raises `UnknownQuestionError` where there is none, and the errors of the package for wrong questions.
+        Raises `UnknownRouteError` for an unknown route, and the errors of the package for wrong requests.
         """
         page = self.page
         found: Callable[[], Answer] | None = {
@@ -50,12 +50,12 @@ class Viewer:
         if found is None:
             found = _routes(page, asked).get((verb, route))
         if found is None:
-            raise UnknownQuestionError(route)
+            raise UnknownRouteError(route)
         return found()
 
     def _open(self, asked: Mapping[str, Any]) -> Answer:
         if not isinstance(self.first, ResultsFolder):
-            raise OptionError("models are opened from a folder of results, and this page shows something else")
+            raise OptionError("a model can be opened only from a folder of results, and this page does not show one")
         instance = self.first.instance(asked.get("model"))
         with self._lock:
             if instance.key not in self._opened:
@@ -71,7 +71,7 @@ class Viewer:
 
 
 def model_of(instance: Instance) -> ModelSession:
-    """The session of a model of a collection, with its evidence."""
+    """Return the session of a model of a collection, with its evidence."""
     from equifactor.formats import read_evidence, read_graph
 
     graph = read_graph(instance.path).renamed(instance.key)
@@ -80,7 +80,7 @@ def model_of(instance: Instance) -> ModelSession:
 
 
 def _routes(page: Page, asked: Mapping[str, Any]) -> dict[tuple[str, str], Callable[[], Answer]]:
-    """The questions that one page answers."""
+    """Return the routes of one page."""
     if isinstance(page, ResultsFolder):
         return {("GET", "results"): page.results}
     if isinstance(page, TrainingLogs):

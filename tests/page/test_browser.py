@@ -210,7 +210,7 @@ def test_an_exported_file_answers_from_disk(browser: Browser, tmp_path: Path) ->
     answer = ef.solve(graph, solver="exact", evidence={5: 1, 1: 0})
     assert shown_marginals(browser) == [round(float(p), 4) for p in answer.marginals[3]]
     assert browser.run("return document.querySelector('.state').disabled")
-    assert "holds no answers" in browser.run("return document.querySelector('.states .note').textContent")
+    assert "has no answers" in browser.run("return document.querySelector('.states .note').textContent")
     browser.click("#undo")
     browser.wait("return !document.querySelector('.state').disabled")
     browser.click("#tab-plan")

@@ -90,5 +90,5 @@ def test_a_run_can_be_cut_short() -> None:
 
 
 def test_solvers_without_iterations() -> None:
-    with pytest.raises(ef.OptionError, match="exact has no iterations to look at; choose from: bp"):
+    with pytest.raises(ef.OptionError, match="exact has no iterations to show; choose from: bp"):
         watch(ising_grid(2, 2), "exact")

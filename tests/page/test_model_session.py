@@ -91,12 +91,12 @@ def test_impossible_evidence(client: Client) -> None:
         ({"solver": 3}, "the solver must be a text"),
         ({"evidence": {"9": 0}}, "there is no variable '9'; the model has 3 variables (0-2)"),
         ({"evidence": {"rain": 0}}, "there is no variable 'rain'"),
-        ({"evidence": {"0": 2}}, "variable 0 has 2 states (0-1); evidence says 2"),
-        ({"evidence": {"0": True}}, "evidence says True"),
-        ({"evidence": {"0": 0.5}}, "evidence says 0.5"),
+        ({"evidence": {"0": 2}}, "variable 0 has 2 states (0-1), but the evidence gives state 2"),
+        ({"evidence": {"0": True}}, "gives state True"),
+        ({"evidence": {"0": 0.5}}, "gives state 0.5"),
         ({"evidence": [0]}, "evidence must be an object"),
-        ({"seconds": -1}, "seconds must be a number >= 0"),
-        ({"seconds": "x"}, "seconds must be a number >= 0"),
+        ({"seconds": -1}, "`seconds` must be a number of at least 0"),
+        ({"seconds": "x"}, "`seconds` must be a number of at least 0"),
     ],
 )
 def test_wrong_questions(client: Client, asked: dict[str, object], sentence: str) -> None:
@@ -166,7 +166,7 @@ def test_iterations(client: Client, network: FactorGraph) -> None:
     assert trace["beliefs"][-1] == [round(max(p), 3) for p in last]
     assert {"factor", "variable", "change"} == trace["moving"][0][0].keys()
     assert "no iteration 99" in client.refused("trace/at", **asked, t=99)
-    assert "no iterations to look at" in client.refused("trace", solver="exact")
+    assert "no iterations to show" in client.refused("trace", solver="exact")
     assert "from 1 to 10000" in client.refused("trace", solver="bp", iterations=0)
 
 

@@ -46,7 +46,7 @@ def test_classes_where_time_runs_out() -> None:
     found = orbits_of(square_grid(3), seconds=0.0)
     assert not found.complete
     assert found.generators == 0
-    assert found.text.startswith("The search took more than 0 s. Shown are classes that look alike")
+    assert found.text.startswith("The search took more than 0 s. The page shows classes of colour refinement instead")
     np.testing.assert_array_equal(found.variables, orbits_of(square_grid(3)).variables)
 
 

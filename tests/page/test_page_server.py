@@ -149,7 +149,7 @@ def test_a_newer_question_of_the_same_client_ends_the_older_run(client: Client, 
     for t in (thread, others, newer):
         t.join(20)
     assert replies[0][0] == 409
-    assert "newer question" in replies[0][1]["error"]
+    assert "newer request" in replies[0][1]["error"]
     assert kept[0][0] == newest[0][0] == 200
 
 

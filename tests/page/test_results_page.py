@@ -117,5 +117,5 @@ def test_a_comparison_that_still_runs(folder: Path) -> None:
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"rows": 3}', '{"rows": [{}]}', '{"rows": [{"task": "x"}]}'])
 def test_other_files(tmp_path: Path, text: str) -> None:
     (tmp_path / "results.json").write_text(text)
-    with pytest.raises(FormatError, match="expected the results of equifactor evaluate"):
+    with pytest.raises(FormatError, match="expected results that equifactor evaluate wrote"):
         ResultsFolder(tmp_path)

@@ -50,7 +50,7 @@ def test_wrong_questions(serve: Serve, tmp_path: Path, since: str) -> None:
     (tmp_path / "mine.jsonl").write_text(epoch(0))
     status, reply = serve(TrainingLogs(tmp_path)).status("GET", f"training?since={since}")
     assert status == 400
-    assert "since must be a whole number" in reply["error"]
+    assert "`since` must be a whole number" in reply["error"]
 
 
 def test_a_folder_of_logs(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-/** The answer of the shown solver in four figures, above the tabs. */
+/** The answer of the shown solver, in a few numbers above the tabs. */
 
 import { isExport } from "./api.js";
 import { element, nameOf, refill } from "./dom.js";
@@ -14,7 +14,7 @@ export function answerStrip(place) {
   show();
 }
 
-/** How good a status is, as a class of a chip. */
+/** @returns {string} the class of a status chip: good, warn or bad */
 export function statusTone(run) {
   if (run.error && !run.missing) return "bad";
   const status = String(run.reply?.status ?? "").toLowerCase();

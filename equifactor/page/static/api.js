@@ -1,21 +1,21 @@
 /**
- * The only door to data: a local server, or the answers stored in an exported file.
+ * All access to data: from a local server, or from the answers stored in an exported file.
  *
- * An exported file holds its data in the element `equifactor-data`; nothing is fetched then, and what was not computed
- * beforehand raises `NotStored`.
+ * An exported file contains its data in the element `equifactor-data`. It fetches nothing, and a request without a
+ * stored answer raises `NotStored`.
  */
 
 const storedElement = document.getElementById("equifactor-data");
 const stored = storedElement ? JSON.parse(storedElement.textContent) : null;
 const STORED_UNDER = { "api/solve": "solve", "api/map": "map", "api/trace": "trace" };
 
-/** The sentence of a refused request. */
+/** A request that the server refused; the message is for the reader. */
 export class Refused extends Error {}
 
-/** What an exported file does not hold. */
+/** A request whose answer is not in the exported file. */
 export class NotStored extends Refused {
   constructor() {
-    super("This file holds no answer to that. Open the model with “equifactor view” to ask it.");
+    super("This file does not contain this answer. Open the model with “equifactor view” to compute it.");
   }
 }
 
@@ -27,7 +27,7 @@ export function isExport() {
 /**
  * The key of an answer in an exported file.
  * @param {string} solver
- * @param {Object<string, number>} evidence state by index of the variable
+ * @param {Object<string, number>} evidence state by number of the variable
  */
 export function storedKey(solver, evidence) {
   const pairs = Object.entries(evidence).map(([variable, value]) => [Number(variable), value]);
@@ -35,7 +35,7 @@ export function storedKey(solver, evidence) {
   return JSON.stringify([solver, pairs]);
 }
 
-/** Whether a request can be answered: always by a server, only from what is stored in an exported file. */
+/** Whether a request can be answered: always by a server; from an exported file only if the answer is stored. */
 export function canAnswer(path, body) {
   if (!stored) return true;
   if (path === "api/plan") return Boolean(stored.plan) && sameAsStart(body.evidence);
@@ -43,7 +43,7 @@ export function canAnswer(path, body) {
   return Boolean(answers && Object.hasOwn(answers, storedKey(body.solver, body.evidence)));
 }
 
-/** The solvers whose runs an exported file holds for these observations; null where a server answers. */
+/** The solvers whose traces are stored for this evidence; null if a server answers. */
 export function storedRuns(evidence) {
   if (!stored) return null;
   const solvers = Object.keys(stored.trace ?? {}).map((key) => JSON.parse(key)[0]);

@@ -1,4 +1,4 @@
-/** Where the page begins: what the session is about decides what is shown. */
+/** The start of the page: it shows a model, results or training, depending on the session. */
 
 import { fetchJson, postJson } from "./api.js";
 import { element, fill } from "./dom.js";

@@ -1,16 +1,16 @@
 /**
- * The picture of the graph, kept while nothing in it changes.
+ * The picture of the graph, cached until something in it changes.
  *
- * Large graphs take longer to draw than a frame lasts. While such a graph is moved, its picture, which reaches beyond
- * the window, is moved and stretched; once the hand rests, it is drawn anew.
+ * A large graph takes longer to draw than one frame. While the view moves, the cached picture, which is larger than
+ * the window, is moved and stretched. When the view stops, the graph is drawn again.
  */
 
 import { Camera } from "./camera.js";
 import { drawGraph } from "./draw.js";
 
-const LARGE = 2500; // nodes from which on a picture is moved instead of drawn
-const BEYOND = 0.25; // of the window, on each side
-const STRETCH = 1.7; // until a stretched picture looks too coarse or too fine
+const LARGE = 2500; // Graphs with more nodes are moved as a picture instead of drawn. Chosen by hand.
+const BEYOND = 0.25; // The picture extends beyond the window by this share of it on each side. Chosen by hand.
+const STRETCH = 1.7; // Largest factor by which a picture is stretched or shrunk. Chosen by hand.
 
 export class Backing {
   constructor() {
@@ -19,7 +19,7 @@ export class Backing {
     this.drop();
   }
 
-  /** What is drawn is no longer true. */
+  /** Discards the picture, because something in it has changed. */
   drop() {
     this.at = null;
   }
@@ -29,7 +29,7 @@ export class Backing {
     return Boolean(this.at) && ["x", "y", "scale", "width", "height"].every((key) => this.at[key] === camera[key]);
   }
 
-  /** Whether it can stand in for this view while the view moves. */
+  /** Whether the picture can be shown for this view while the view moves. */
   canStandIn(camera) {
     if (!this.at || !this.isLarge || this.at.width !== camera.width || this.at.height !== camera.height) return false;
     const stretch = camera.scale / this.at.scale;
@@ -39,7 +39,7 @@ export class Backing {
     );
     const [left, top, right, bottom] = camera.window();
     const { content } = this;
-    // Beyond the graph itself there is nothing that could be missing.
+    // The picture needs to cover only the part of the window that the graph reaches.
     const needed = [
       Math.max(left, content.left),
       Math.max(top, content.top),
@@ -75,7 +75,7 @@ export class Backing {
     this.at = { x, y, scale, width: camera.width, height: camera.height };
   }
 
-  /** Puts the picture onto the screen, moved and stretched to the present view. */
+  /** Shows the picture, moved and stretched to the current view. */
   show(context, camera) {
     const stretch = camera.scale / this.at.scale;
     const width = (this.at.width + 2 * this.marginX) * stretch;
@@ -91,7 +91,7 @@ export class Backing {
   }
 }
 
-/** The bounds with the circles at the border in them. */
+/** The bounds, extended to include the circles at the border. */
 function widened({ left, right, top, bottom }) {
   return { left: left - 1, right: right + 1, top: top - 1, bottom: bottom + 1 };
 }

@@ -1,4 +1,4 @@
-/** The states of one variable as bars: one bar per solver, numbers beside them, a click observes. */
+/** The states of one variable as bars, one per solver, with numbers. A click observes a state. */
 
 import { element, nameOf } from "./dom.js";
 import { canObserve, observe } from "./evidence.js";
@@ -23,13 +23,13 @@ export class StateBars {
     this.update();
   }
 
-  /** Whether the bars still have the right solvers. */
+  /** Whether the bars belong to this variable and to the current solvers. */
   fits(variable) {
     const now = state.runs.filter((run) => run.reply?.marginals);
     return variable === this.variable && now.length === this.runs.length && now.every((run, i) => run === this.runs[i]);
   }
 
-  /** New numbers in the old bars, which glide. */
+  /** Shows new numbers in the same bars, so that they move smoothly. */
   update() {
     const observed = state.evidence.get(this.variable) ?? state.fixed.get(this.variable);
     const shown = shownRun();
@@ -37,7 +37,7 @@ export class StateBars {
       const pressed = observed === index;
       row.button.setAttribute("aria-pressed", String(pressed));
       row.button.disabled = !canObserve(this.variable, index);
-      row.button.title = row.button.disabled ? "" : pressed ? "Click to release" : "Click to observe";
+      row.button.title = row.button.disabled ? "" : pressed ? "Click to remove the observation" : "Click to observe";
       row.fills.forEach((bar, i) => {
         const p = this.runs[i].reply?.marginals?.[this.variable][index];
         bar.style.transform = `scaleX(${p ?? 0})`;
@@ -50,11 +50,11 @@ export class StateBars {
     this.note.textContent = this.#reason();
   }
 
-  /** Why states cannot be observed, where they cannot. */
+  /** Why some states cannot be observed; empty if all can. */
   #reason() {
-    if (state.fixed.has(this.variable)) return "The model itself has observed this variable.";
+    if (state.fixed.has(this.variable)) return "The model itself observes this variable.";
     const closed = this.rows.some((row) => row.button.disabled);
-    return closed ? "This file holds no answers for the states in grey; “equifactor view” finds them." : "";
+    return closed ? "This file has no answers for the grey states. Use “equifactor view” to compute them." : "";
   }
 
   #row(name, index) {
@@ -83,7 +83,7 @@ export class StateBars {
   }
 }
 
-/** Which colour is which solver, where bars stand for several. */
+/** The colours of the solvers, if there are several. */
 export function solverKeys() {
   const runs = state.runs.filter((run) => run.reply?.marginals);
   if (runs.length < 2) return null;

@@ -1,8 +1,8 @@
-/** Drawing by colour. */
+/** Drawing in batches of one colour. */
 
-const LONGEST_PATH = 48;
+const LONGEST_PATH = 48; // Pieces of one path. Chosen by hand.
 
-/** One path per colour, handed on before it grows long: paths of thousands of pieces fill slowly. */
+/** Collects one path per colour and draws it before it grows long, because long paths are slow to fill. */
 export class Batches {
   /** @param {(key: any, path: Path2D) => void} draw */
   constructor(draw) {
@@ -10,7 +10,7 @@ export class Batches {
     this.open = new Map();
   }
 
-  /** The path to add one piece of this colour to. */
+  /** The path for one more piece of this colour. */
   path(key) {
     let batch = this.open.get(key);
     if (batch && batch.pieces >= LONGEST_PATH) {

@@ -1,9 +1,9 @@
-/** Where the graph is on the screen: a centre in the graph's units and pixels per unit. */
+/** The view of the graph: its centre in units of the graph, and pixels per unit. */
 
 import { wantsStillness } from "./dom.js";
 
-const CLOSEST = 260;
-const GLIDE = 260; // milliseconds of a fit or a jump
+const CLOSEST = 260; // Largest scale in pixels per unit. Chosen by hand.
+const GLIDE = 260; // Milliseconds of an animated move. Chosen by hand.
 
 export class Camera {
   /** @param {() => void} changed called whenever the view moves */
@@ -28,7 +28,7 @@ export class Camera {
     return [(px - this.width / 2) / this.scale + this.x, (py - this.height / 2) / this.scale + this.y];
   }
 
-  /** The part of the plane on the screen, `margin` units wider on each side. */
+  /** The visible part of the plane, extended by `margin` units on each side. */
   window(margin = 0) {
     const [left, top] = this.toGraph(0, 0);
     const [right, bottom] = this.toGraph(this.width, this.height);
@@ -42,7 +42,7 @@ export class Camera {
     this.changed();
   }
 
-  /** Zooms by a factor; the point under the pixel stays where it is. */
+  /** Zooms by a factor; the point under the pixel does not move. */
   zoom(factor, px = this.width / 2, py = this.height / 2) {
     this.flight += 1;
     const [x, y] = this.toGraph(px, py);
@@ -52,7 +52,7 @@ export class Camera {
     this.changed();
   }
 
-  /** Shows all of the bounds, clear of what floats over the corners. */
+  /** Shows the whole graph, clear of the boxes in the corners. */
   fit(bounds, glide = true) {
     const width = bounds.right - bounds.left + 1.6;
     const height = bounds.bottom - bounds.top + 1.6;
@@ -63,7 +63,7 @@ export class Camera {
     this.moveTo((bounds.left + bounds.right) / 2, (bounds.top + bounds.bottom) / 2 - shift, scale, glide);
   }
 
-  /** Glides to a place, at once where the reader wants stillness. */
+  /** Moves to a place smoothly, or at once if the reader prefers reduced motion. */
   moveTo(x, y, scale = this.scale, glide = true) {
     const flight = ++this.flight;
     if (!glide || wantsStillness()) {
@@ -86,7 +86,7 @@ export class Camera {
     requestAnimationFrame(advance);
   }
 
-  /** Brings a point into the middle when it is outside of the window or close to its border. */
+  /** Centres a point if it is outside the window or close to its border. */
   reveal(x, y, wanted = this.scale) {
     const margin = Math.min(this.width, this.height) * 0.12;
     const [px, py] = [this.screenX(x), this.screenY(y)];

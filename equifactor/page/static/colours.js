@@ -1,14 +1,14 @@
 /**
- * Colours mixed in OKLab, where equal steps look equal (the formulae are Björn Ottosson's, of 2020).
+ * Colours mixed in OKLab, where equal steps look equal (formulae by Björn Ottosson, 2020).
  */
 
-/** Ten colours told apart by most eyes, for states, orbits, solvers and runs. */
+/** Ten colours that most people can distinguish, for states, orbits, solvers and runs. */
 const HUES = {
   light: ["#3567c9", "#d9722e", "#2a9d77", "#b4429a", "#c9a31b", "#7a5cd1", "#c8463f", "#3a9bb8", "#7c8a2e", "#8a6a55"],
   dark: ["#6f9cf5", "#ee9355", "#55c79c", "#da78c2", "#e3c550", "#a58df0", "#ef7d75", "#67c3de", "#b0c05a", "#bf9e87"],
 };
 
-/** Ends and middles of the scales. The middle of a diverging scale is quiet, so that what is decided stands out. */
+/** Ends and middles of the scales. The middle of a diverging scale is pale, so that decided states stand out. */
 const STOPS = {
   light: {
     diverging: ["#2557bd", "#8fb0ea", "#edebe5", "#f1b489", "#c75f16"],
@@ -24,12 +24,12 @@ const STOPS = {
   },
 };
 
-/** "light" or "dark", as shown now. */
+/** The current theme, "light" or "dark". */
 export function currentTheme() {
   return document.documentElement.dataset.theme === "dark" ? "dark" : "light";
 }
 
-/** The colour of the number `index`; after ten, turns of the golden angle. */
+/** The colour with number `index`; after the tenth, hues at steps of the golden angle. */
 export function hueOf(index) {
   const hues = HUES[currentTheme()];
   if (index < hues.length) return hues[index];
@@ -47,12 +47,12 @@ export function scaleColours(name, count) {
   });
 }
 
-/** The colour that lies `share` of the way from one to another. */
+/** The colour at `share` of the way from one colour to another. */
 export function mixed(from, to, share) {
   return between(toOklab(from), toOklab(to), share);
 }
 
-/** Black or white, whichever has the higher contrast on a colour: they are even at a lightness of about 0.58. */
+/** Black or white, whichever has the higher contrast on a colour; they are equal at a lightness of about 0.58. */
 export function inkOn(colour) {
   return toOklab(colour)[0] > 0.58 ? "#14171c" : "#ffffff";
 }

@@ -1,16 +1,16 @@
-/** Curves by uPlot (vendor/), in the colours of the page, with a legend of our own. */
+/** Curves drawn by uPlot (vendor/), in the colours of the page and with its own legend. */
 
 import { hueOf } from "./colours.js";
 import { cssColour, element, nameOf } from "./dom.js";
 import { formatTick } from "./format.js";
 
-const HEIGHT = 210;
+const HEIGHT = 210; // Default height of a chart in pixels.
 
 /**
  * @typedef {{label: string, x: number[], y: (number|null)[], colour?: string, points?: boolean}} Series
  * @typedef {{series: Series[], logX?: boolean, logY?: boolean, xLabel: string, yLabel: string, height?: number,
  *   rangeY?: number[], cursor?: () => number, onPick?: (x: number) => void}} CurveOptions
- *   `cursor` gives the place of a standing line.
+ *   `cursor` returns the position of a vertical line.
  */
 
 export class Curves {
@@ -29,7 +29,7 @@ export class Curves {
     this.draw();
   }
 
-  /** Draws anew, with new series where they are given and in the present theme. */
+  /** Draws the curves again, in the current theme and with new series if given. */
   draw(series = this.options.series) {
     this.options.series = series;
     this.plot?.destroy();
@@ -49,7 +49,7 @@ export class Curves {
     this.plot = new uPlot(this.#settings(width), alignedData(series, this.options), this.place);
   }
 
-  /** Draws the standing line anew. */
+  /** Moves the vertical line. */
   moveCursor() {
     this.plot?.redraw(false, false);
   }
@@ -124,7 +124,7 @@ export class Curves {
   }
 }
 
-/** Series with places of their own on one common axis; what a logarithm cannot show is left out. */
+/** Joins the series on a common axis; values without a logarithm are left out of logarithmic axes. */
 function alignedData(series, { logX, logY }) {
   const tables = series.map((one) => {
     const kept = one.x
@@ -136,7 +136,7 @@ function alignedData(series, { logX, logY }) {
   return uPlot.join(tables);
 }
 
-/** Of the many lines of a logarithmic scale only the powers of ten. */
+/** Keeps only the powers of ten of a logarithmic scale. */
 function powersOfTen(plot, splits) {
   return splits.map((value) =>
     value > 0 && Number.isInteger(Math.round(Math.log10(value) * 1e6) / 1e6) ? value : null,

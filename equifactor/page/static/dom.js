@@ -1,12 +1,12 @@
 /**
- * Building the page without markup: text goes in as text, so no name of a model can become an element.
+ * Building the page without markup: text is inserted as text, so a name of a model cannot become an element.
  */
 
 /**
  * Builds an element.
  * @param {string} tag
  * @param {Object<string, any>} [attributes] `onclick`-like keys take functions, `style` takes an object of properties,
- *   false and null leave an attribute out, true sets it empty.
+ *   false and null omit an attribute, true sets it to the empty string.
  * @param {...(Node|string|number|null|undefined|false|Array)} children
  * @returns {HTMLElement}
  */
@@ -17,7 +17,7 @@ export function element(tag, attributes = {}, ...children) {
   return made;
 }
 
-/** Builds an element of SVG; see `element`. */
+/** Builds an SVG element; see `element`. */
 export function svgElement(tag, attributes = {}, ...children) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
   applyAttributes(made, attributes);
@@ -32,7 +32,7 @@ export function fill(parent, ...children) {
   return parent;
 }
 
-/** A name of the model, kept apart from the direction of the text around it and cut where it is endless. */
+/** A name of the model, isolated from the text direction around it, and cut after 200 characters. */
 export function nameOf(text, attributes = {}) {
   const shown = String(text);
   return element("bdi", { dir: "auto", title: shown.length > 24 ? shown : null, ...attributes }, shortened(shown, 200));
@@ -44,12 +44,12 @@ export function shortened(text, length) {
   return letters && letters.length > length ? `${letters.slice(0, length - 1).join("")}…` : text;
 }
 
-/** Says a sentence to screen readers. */
+/** Announces a sentence to screen readers. */
 export function announce(sentence) {
   document.getElementById("announce").textContent = sentence;
 }
 
-/** Whether the reader asked the system for less motion. */
+/** Whether the system is set to reduced motion. */
 export function wantsStillness() {
   return matchMedia("(prefers-reduced-motion: reduce)").matches;
 }
@@ -76,7 +76,7 @@ function append(parent, children) {
   }
 }
 
-/** Like `fill`, and the keyboard stays on the element with the same `data-focus`. */
+/** Like `fill`, but the keyboard focus stays on the element with the same `data-focus`. */
 export function refill(parent, ...children) {
   const focused = parent.contains(document.activeElement) ? document.activeElement.dataset.focus : undefined;
   fill(parent, ...children);

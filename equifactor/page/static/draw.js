@@ -1,7 +1,7 @@
 /**
- * Drawing the part of the graph that is on the screen, with as much detail as its size bears.
+ * Draws the visible part of the graph, with more detail at a larger scale.
  *
- * Everything of one colour is one path: a frame of a grid of 6,400 variables is some tens of fills and strokes.
+ * All shapes of one colour form one path, so that a frame of a grid of 6,400 variables needs only tens of fills.
  */
 
 import { Batches } from "./batches.js";
@@ -13,15 +13,15 @@ import { shapeOf, traceOutline } from "./shapes.js";
 import { state } from "./store.js";
 
 const RADIUS = 0.3; // of a variable, in units of the graph
-const HALF = 0.085; // of a factor's square
-const EDGES_FROM = 3.5; // pixels per unit below which edges are a grey soup
-const FACTORS_FROM = 15;
-const TILES_BELOW = 11; // a grid becomes an image
-const NAMES_FROM = 25;
-const NAMES_IN_GRIDS_FROM = 64; // the place under a circle is another factor's
-const ARROW = 9;
+const HALF = 0.085; // half the side of a factor, in units of the graph
+const EDGES_FROM = 3.5; // Pixels per unit from which edges are drawn. Chosen by hand.
+const FACTORS_FROM = 15; // Pixels per unit from which factors are drawn. Chosen by hand.
+const TILES_BELOW = 11; // Pixels per unit below which a grid is drawn as an image. Chosen by hand.
+const NAMES_FROM = 25; // Pixels per unit from which names are drawn. Chosen by hand.
+const NAMES_IN_GRIDS_FROM = 64; // The same for grids, where a factor lies under each circle. Chosen by hand.
+const ARROW = 9; // Length of an arrow head in pixels.
 
-/** Colours of one theme, read once per theme and not once per frame. */
+/** The colours of the current theme, read once per theme rather than once per frame. */
 export function lookNow(model) {
   const kinds = new Map(model.kindNames.map((kind, order) => [kind, shapeOf(kind, order)]));
   const names = ["ink", "muted", "edge", "accent", "paper", "panel"];
@@ -30,8 +30,8 @@ export function lookNow(model) {
 }
 
 /**
- * Draws what stands still: edges, factors, variables, what is observed, names.
- * @param {CanvasRenderingContext2D} context in pixels of CSS
+ * Draws what does not depend on the pointer: edges, factors, variables, observations and names.
+ * @param {CanvasRenderingContext2D} context in CSS pixels
  * @param {import("./camera.js").Camera} camera
  * @param {{model: Object, paint: Object, look: Object}} scene
  */
@@ -59,7 +59,7 @@ function drawFactorGraph(context, camera, scene) {
   }
 }
 
-/** Draws what changes at a touch: the chosen node, the one under the pointer, the messages that move. */
+/** Draws what changes often: the selected node, the node under the pointer, and changing messages. */
 export function drawOverlay(context, camera, scene, hovered) {
   drawMessages(context, camera, scene);
   for (const [node, width, alpha] of [
@@ -104,7 +104,7 @@ function drawEdges(context, camera, { model, look }, factors) {
   const far = scale < FACTORS_FROM;
   for (const f of factors) {
     if (far && ptr[f + 1] - ptr[f] === 2) {
-      // Far away the small square is not drawn, and one line does for two.
+      // At this scale the factor is not drawn, so one line connects its two variables.
       path.moveTo(x[scope[ptr[f]]] * scale + left, y[scope[ptr[f]]] * scale + top);
       path.lineTo(x[scope[ptr[f] + 1]] * scale + left, y[scope[ptr[f] + 1]] * scale + top);
       continue;
@@ -119,7 +119,7 @@ function drawEdges(context, camera, { model, look }, factors) {
   context.stroke(path);
 }
 
-/** In a Bayesian network an arrow ends at the variable whose distribution a factor is. */
+/** In a Bayesian network, an arrow points to the variable whose conditional distribution the factor is. */
 function drawArrows(context, camera, { model, look }, factors) {
   const path = new Path2D();
   const radius = variableRadius(camera) + 1;
@@ -211,11 +211,11 @@ function addRing(path, camera, model, v, radius) {
   path.arc(px, py, radius, 0, 2 * Math.PI);
 }
 
-/** The edges of a chosen factor or variable, and the messages that move most. */
+/** Draws the messages that change most, or otherwise the edges of the selected factor or variable. */
 function drawMessages(context, camera, { model, look }) {
   const edges = state.highlight.slice();
   if (edges.length) {
-    // The messages that move stand alone.
+    // Only the changing messages are drawn.
   } else if (state.selected?.kind === "factor") {
     for (const v of model.scopeOf(state.selected.index)) edges.push({ factor: state.selected.index, variable: v });
   } else if (state.selected) {

@@ -1,4 +1,4 @@
-/** Observations, with a way back and forth. */
+/** Observations, with undo and redo. */
 
 import { canAnswer } from "./api.js";
 import { announce } from "./dom.js";
@@ -9,7 +9,7 @@ let past = [];
 /** @type {Map<number, number>[]} */
 let future = [];
 
-/** Observes a state of a variable; the observed state once more releases it. */
+/** Observes a state of a variable; observing the same state again removes the observation. */
 export function observe(variable, index) {
   if (state.fixed.has(variable)) return announce(`${state.model.names[variable]} is observed by the model itself.`);
   const next = new Map(state.evidence);
@@ -18,14 +18,14 @@ export function observe(variable, index) {
   changeEvidence(next);
 }
 
-/** The next state of a variable, and after the last one none. */
+/** Observes the next state of a variable; after the last state, removes the observation. */
 export function cycleObservation(variable) {
   const next = (state.evidence.get(variable) ?? -1) + 1;
   if (next < state.model.stateNames(variable).length) observe(variable, next);
   else observe(variable, next - 1);
 }
 
-/** Takes every observation back. */
+/** Removes all observations. */
 export function clearEvidence() {
   if (state.evidence.size) changeEvidence(new Map());
 }
@@ -46,12 +46,12 @@ export function redoEvidence() {
   if (future.length) replaceEvidence(future.pop(), past);
 }
 
-/** The observations as the server takes them. */
+/** The observations in the form that the server expects. */
 export function evidenceBody(evidence = state.evidence) {
   return Object.fromEntries([...evidence].sort((a, b) => a[0] - b[0]));
 }
 
-/** Whether an exported file knows the answer once this state is observed or released; a server always does. */
+/** Whether the answer after a click on this state is available: always from a server, not always from a file. */
 export function canObserve(variable, index) {
   if (state.fixed.has(variable)) return false;
   const next = new Map(state.evidence);
@@ -73,7 +73,7 @@ function replaceEvidence(next, keepIn) {
   state.evidence = next;
   const told = changed.slice(0, 3).map((v) => {
     const name = state.model.names[v];
-    return next.has(v) ? `${name} observed as ${state.model.stateNames(v)[next.get(v)]}` : `${name} released`;
+    return next.has(v) ? `${name} observed as ${state.model.stateNames(v)[next.get(v)]}` : `${name} no longer observed`;
   });
   announce(told.join(", "));
   emit("evidence");

@@ -1,4 +1,4 @@
-/** The table of a factor, with its largest entries in colour. */
+/** The table of a factor; larger entries have a stronger colour. */
 
 import { fetchJson } from "./api.js";
 import { inkOn, mixed } from "./colours.js";
@@ -6,9 +6,9 @@ import { cssColour, element, fill, nameOf } from "./dom.js";
 import { formatCell, formatCount, toNumber } from "./format.js";
 import { state } from "./store.js";
 
-const MOST_ROWS = 200;
+const MOST_ROWS = 200; // Rows of a table that are shown. Chosen by hand.
 
-/** A place that shows a factor's table once it has come. */
+/** An element that shows a factor's table as soon as it is loaded. */
 export function factorTable(index) {
   const place = element("div", {}, element("p", { class: "note busy" }, "Loading the table …"));
   fetchJson("api/factor", { index }).then(
@@ -25,7 +25,7 @@ function tableParts(reply) {
       element(
         "p",
         { class: "note" },
-        `Its ${formatCount(reply.shape.reduce((a, b) => a * b, 1))} entries are too many to show.`,
+        `Its table of ${formatCount(reply.shape.reduce((a, b) => a * b, 1))} entries is too large to show.`,
       ),
     );
     return parts;
@@ -59,7 +59,7 @@ function tableParts(reply) {
         { class: "small muted" },
         "Columns: states of ",
         nameOf(state.model.names[last]),
-        ". Values as factors, the largest in colour.",
+        ". Values are potentials; larger ones have a stronger colour.",
       ),
     element(
       "div",
@@ -81,13 +81,13 @@ function entryCell(log, top) {
   );
 }
 
-/** Names of the states of a variable; numbers where the factor has a size of its own. */
+/** Names of the states of a variable, or numbers if the table has more states than names. */
 function namesOf(variable, count) {
   const names = state.model.stateNames(variable);
   return names.length >= count ? names : Array.from({ length: count }, (_, s) => String(s));
 }
 
-/** The states of all variables but the last in one row, the first of them slowest. */
+/** The states of all variables except the last in one row; the first variable changes slowest. */
 function statesOfRow(row, shape) {
   const states = new Array(shape.length);
   for (let k = shape.length - 1; k >= 0; k--) {

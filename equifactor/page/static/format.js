@@ -1,6 +1,6 @@
-/** Numbers as people read them. Logarithms of zero arrive as the text "-inf". */
+/** Numbers as text for readers. The server sends the logarithm of zero as the text "-inf". */
 
-/** @param {number|string|null|undefined} value @returns {number} NaN where there is none */
+/** @param {number|string|null|undefined} value @returns {number} NaN if the value is not a number */
 export function toNumber(value) {
   if (value === "-inf") return -Infinity;
   if (value === "inf") return Infinity;
@@ -49,7 +49,7 @@ export function formatBytes(bytes) {
   return `${unit ? Number(bytes.toPrecision(3)) : bytes} ${units[unit]}`;
 }
 
-/** A count, with thin spaces between thousands; very large ones as powers of ten. */
+/** A count, with thin spaces between thousands; from 10^12 as a power of ten. */
 export function formatCount(count) {
   if (!Number.isFinite(count)) return "–";
   if (count >= 1e12) return count.toExponential(1).replace("e+", " × 10^");
@@ -58,7 +58,7 @@ export function formatCount(count) {
     .replace(/\B(?=(\d{3})+$)/g, "\u2009");
 }
 
-/** Any number of a table of results. */
+/** A cell of a table of results. */
 export function formatCell(value) {
   const number = toNumber(value);
   if (Number.isNaN(number)) return value === null || value === undefined ? "–" : String(value);
@@ -68,7 +68,7 @@ export function formatCell(value) {
   return withMinus(size >= 1e6 || size < 1e-4 ? number.toExponential(3) : number.toPrecision(size < 1 ? 4 : 6));
 }
 
-/** A number beside an axis, as short as it can be. */
+/** A short number beside an axis. */
 export function formatTick(tick) {
   const size = Math.abs(tick);
   if (tick !== 0 && (size < 1e-3 || size >= 1e6)) return withMinus(tick.toExponential(1)).replace(".0e", "e");

@@ -1,10 +1,10 @@
-/** A grid from far away: an image with one pixel per variable. */
+/** A grid at a small scale: an image with one pixel per variable. */
 
 /** @type {WeakMap<Object, HTMLCanvasElement>} images by their paint */
 const images = new WeakMap();
 
 /**
- * Draws all variables of a grid as squares that touch.
+ * Draws all variables of a grid as adjacent squares.
  * @param {CanvasRenderingContext2D} context
  * @param {import("./camera.js").Camera} camera
  * @param {{model: Object, paint: Object}} scene

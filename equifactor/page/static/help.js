@@ -1,16 +1,16 @@
-/** The dialog of keys. */
+/** The dialog that lists the keys. */
 
 import { element, fill } from "./dom.js";
 
 const KEYS = [
   [["/"], "search variables and factors by name"],
-  [["←", "→", "↑", "↓"], "go from variable to variable, once the graph has the focus"],
-  [["Enter"], "observe the next state of the variable; after the last one it is released"],
-  [["1", "… 9"], "observe that state"],
-  [["Ctrl+Z"], "take the last observation back; with Shift do it again"],
+  [["←", "→", "↑", "↓"], "go from variable to variable, while the graph has the focus"],
+  [["Enter"], "observe the next state of the variable; after the last one, remove the observation"],
+  [["1", "… 9"], "observe the state with this number"],
+  [["Ctrl+Z"], "undo the last observation; with Shift, redo it"],
   [["+", "−", "0"], "zoom in, zoom out, show all"],
   [["Shift+arrows"], "move the view"],
-  [["Esc"], "choose nothing"],
+  [["Esc"], "clear the selection"],
 ];
 
 /** @param {HTMLButtonElement} button @param {HTMLDialogElement} dialog */
@@ -34,7 +34,7 @@ export function helpDialog(button, dialog) {
     element(
       "p",
       { class: "note" },
-      "Circles are variables, small shapes are factors, rings mark what is observed. Drag moves, the wheel zooms.",
+      "Circles are variables, small shapes are factors, rings mark observed variables. Drag to move, scroll to zoom.",
     ),
     element("div", { style: { height: "16px" } }),
     close,

@@ -1,4 +1,4 @@
-/** The panel of the chosen variable or factor, and of what is observed. */
+/** The panel of the selected variable or factor, and of the observations. */
 
 import { solverKeys, StateBars } from "./bars.js";
 import { element, fill, nameOf, refill } from "./dom.js";
@@ -8,7 +8,7 @@ import { counted, formatCount, formatDifference } from "./format.js";
 import { comparedRuns, largestDifference } from "./paint.js";
 import { on, state } from "./store.js";
 
-const MOST_ITEMS = 60;
+const MOST_ITEMS = 60; // Factors or variables in one list. Chosen by hand.
 
 /**
  * @param {HTMLElement} panel
@@ -57,9 +57,9 @@ function overview() {
     element(
       "p",
       { class: "note" },
-      "Click a variable to see its states and to observe one of them; click a factor to see its table.",
+      "Click a variable to see its states and to observe one of them. Click a factor to see its table.",
     ),
-    element("p", { class: "note" }, "Factors of one variable are not drawn; their variables list them."),
+    element("p", { class: "note" }, "Factors of a single variable are not drawn; their variable lists them."),
   ];
 }
 
@@ -165,8 +165,8 @@ function observations(stage) {
           type: "button",
           class: "quiet icon",
           "data-focus": `release-${v}`,
-          "aria-label": `Release ${model.names[v]}`,
-          title: "Release",
+          "aria-label": `Remove the observation of ${model.names[v]}`,
+          title: "Remove",
           onclick: () => observe(v, s),
         },
         "×",
@@ -174,7 +174,7 @@ function observations(stage) {
     ),
   );
   return [
-    element("h2", { class: "minor" }, evidence.size ? `Observed: ${evidence.size}` : "Nothing is observed"),
+    element("h2", { class: "minor" }, evidence.size ? `Observed: ${evidence.size}` : "No observations"),
     element("ul", { class: "items observed" }, items),
     evidence.size > 0 && clear,
   ];

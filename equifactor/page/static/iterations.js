@@ -1,4 +1,4 @@
-/** The run of a message-passing solver, iteration by iteration, and a second run beside it. */
+/** The run of an iterative solver, iteration by iteration, optionally beside a second run. */
 
 import { isExport, postJson } from "./api.js";
 import { Curves } from "./curves.js";
@@ -104,7 +104,7 @@ export function iterationsPanel(panel, stage) {
     wait = setTimeout(() => loadMarginals(own), 140);
   }
 
-  /** The belief of the chosen variable over all iterations. */
+  /** Draws the belief of the selected variable over all iterations. */
   function drawBelief() {
     fill(belief);
     beliefCurves = null;
@@ -131,7 +131,7 @@ export function iterationsPanel(panel, stage) {
     moveTo(Math.round(x) - 1);
   }
 
-  /** Beliefs in full of the iteration where the slider rests. */
+  /** Loads all marginals of the iteration at which the slider stops. */
   async function loadMarginals(t) {
     const trace = shownTrace();
     try {
@@ -140,7 +140,7 @@ export function iterationsPanel(panel, stage) {
       state.marginalsAt = reply.marginals;
       emit("colours");
     } catch {
-      // The colours of the most probable states stand.
+      // The colours of the most probable states remain.
     }
   }
 
@@ -149,7 +149,7 @@ export function iterationsPanel(panel, stage) {
     state.traces = [];
     state.highlight = [];
     player.stop();
-    fill(body, element("p", { class: "note" }, "The observations have changed: run it again."));
+    fill(body, element("p", { class: "note" }, "The observations have changed. Run again to update."));
   });
   on("selection", drawBelief);
   on("theme", () => [curves, beliefCurves].forEach((drawn) => drawn?.draw()));
@@ -181,7 +181,7 @@ function solverBox(label, value) {
   });
 }
 
-/** Of two runs, which one is on the graph. */
+/** Buttons that choose which of two runs is on the graph. */
 function traceChoices(changed) {
   if (state.traces.length < 2) return [];
   const choose = (index) => {
@@ -212,7 +212,7 @@ function movingParts(t, stage) {
   if (!list.length) return [];
   const { model } = state;
   return [
-    element("h2", { class: "minor" }, "Messages that move most, ", nameOf(solver)),
+    element("h2", { class: "minor" }, "Messages that change most, ", nameOf(solver)),
     element(
       "ul",
       { class: "items" },

@@ -1,4 +1,4 @@
-/** What colours and shapes mean, in a line under the graph. */
+/** The legend of colours and shapes, in a line under the graph. */
 
 import { hueOf, scaleColours } from "./colours.js";
 import { element, fill, nameOf, svgElement } from "./dom.js";
@@ -6,7 +6,7 @@ import { counted } from "./format.js";
 import { shapeOf } from "./shapes.js";
 import { on, state } from "./store.js";
 
-const MOST_STATES = 8;
+const MOST_STATES = 8; // States in the legend. Chosen by hand.
 
 /** @param {HTMLElement} place */
 export function legendBox(place) {
@@ -27,14 +27,14 @@ function stateParts() {
     return [ramp(model.common?.[0] ?? "first state", "diverging", model.common?.[1] ?? "second state")];
   const most = Math.min(MOST_STATES, model.mostStates);
   const items = Array.from({ length: most }, (_, s) => swatchItem(hueOf(s), model.common?.[s] ?? `state ${s + 1}`));
-  return [element("ul", {}, items), element("span", { class: "muted" }, "paler: less sure")];
+  return [element("ul", {}, items), element("span", { class: "muted" }, "paler: less certain")];
 }
 
 function orbitList(sizes) {
   const items = sizes
     .filter((size) => size > 1)
     .map((size, rank) => swatchItem(hueOf(rank), counted(size, "variable")));
-  return element("ul", {}, items.length ? items : element("li", {}, "no two variables are alike"));
+  return element("ul", {}, items.length ? items : element("li", {}, "no two variables are interchangeable"));
 }
 
 function swatchItem(colour, text) {

@@ -1,6 +1,6 @@
-/** The factor graph as flat arrays, and finding nodes by place. */
+/** The factor graph as flat arrays, with a search for nodes by position. */
 
-/** Square cells of one unit over the plane; each holds the nodes inside it. */
+/** Square cells over the plane; each lists its nodes. */
 class Cells {
   /** @param {Float64Array} x @param {Float64Array} y @param {number} size */
   constructor(x, y, size) {
@@ -35,7 +35,7 @@ class Cells {
   }
 }
 
-/** A factor graph as drawn: V variables, F factors, E places in scopes. */
+/** A factor graph as it is drawn. */
 export class Model {
   /** @param {Object} reply of api/graph */
   constructor(reply) {
@@ -55,7 +55,7 @@ export class Model {
     this.factorX = Float64Array.from(factors.x);
     this.factorY = Float64Array.from(factors.y);
     this.layout = reply.layout;
-    /** @type {?number[]} in a Bayesian network the variable whose distribution each factor is */
+    /** @type {?number[]} in a Bayesian network, the variable whose conditional distribution each factor is */
     this.children = factors.children ?? null;
     this.mostStates = (this.common ? [this.common] : this.states).reduce(
       (most, names) => Math.max(most, names.length),
@@ -99,7 +99,7 @@ export class Model {
 
   /**
    * The nearest variable in a direction, for the arrow keys: sideways distance counts twice.
-   * @returns {number} -1 where there is none
+   * @returns {number} -1 if there is none
    */
   variableTowards(variable, dx, dy) {
     let best = -1;
@@ -142,7 +142,7 @@ function cellSize({ left, right, top, bottom }, nodes) {
   return Math.max(1, Math.sqrt(((right - left) * (bottom - top)) / Math.max(1, nodes)) * 4);
 }
 
-/** The longest way from a factor to one of its variables: so far outside of the window an edge into it can begin. */
+/** The longest edge: an edge that enters the window can begin this far outside it. */
 function longestEdge(model) {
   let longest = 1;
   for (let f = 0; f < model.numFactors; f++) {

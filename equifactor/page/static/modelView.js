@@ -1,4 +1,4 @@
-/** The page of one model: the graph, what floats over it, and the panels beside it. */
+/** The page of a model: the graph, the boxes over it, and the panels beside it. */
 
 import { fetchJson, isExport } from "./api.js";
 import { answerStrip } from "./answer.js";
@@ -30,7 +30,7 @@ export async function modelView(content) {
   document.getElementById("summary").textContent = state.session.summary?.replace(/^[^:,]*: /, "") ?? summary;
   state.evidence = new Map(Object.entries(state.session.evidence ?? {}).map(([v, s]) => [Number(v), s]));
   state.fixed = new Map(Object.entries(state.session.fixed ?? {}).map(([v, s]) => [Number(v), s]));
-  // An exported file has its solvers in it, and all of them are shown.
+  // An exported file shows all solvers that it contains.
   const others = isExport() ? state.session.solvers.filter((name) => name !== state.session.solver) : [];
   state.runs = [state.session.solver, ...others].map(newRun);
 
@@ -45,7 +45,7 @@ export async function modelView(content) {
   stage.show();
   on("evidence", () => solveAll());
   on("selection", (inspect) => {
-    // Beside the iterations a variable is shown as a curve of its own.
+    // The panel of iterations shows the selected variable itself, as a curve.
     if (state.selected && inspect && tabs.current() !== "iterations") tabs.open("inspect");
   });
   globalThis.equifactorStage = stage; // for the tests of the page, which measure frames
@@ -98,7 +98,7 @@ function sidePanels(side, stage) {
   return tabs;
 }
 
-/** What colours say and whose numbers they are. */
+/** The choice of what the colours show, and of the solver. */
 function paintBox() {
   const paints = element("select", {
     id: "colour-by",

@@ -3,9 +3,9 @@
 import { inkOn } from "./colours.js";
 import { shortened } from "./dom.js";
 
-const LABEL = 12;
+const LABEL = 12; // Font size of names in pixels.
 
-/** Names inside of the circles they fit into, else under them where there is room. */
+/** Draws names inside their circles if they fit, otherwise below or above if there is room. */
 export function drawNames(context, camera, { model, paint, look }, variables, radius) {
   const taken = [];
   context.textAlign = "center";
@@ -39,7 +39,7 @@ function overlap(a, b) {
   return a[0] < b[2] && a[2] > b[0] && a[1] < b[3] && a[3] > b[1];
 }
 
-/** The name between isolating marks: a name that runs right to left must not turn its neighbours around. */
+/** The name between isolating marks, so that a right-to-left name does not reorder the text around it. */
 function labelOf(name) {
   return `\u2068${shortened(name, 18)}\u2069`;
 }

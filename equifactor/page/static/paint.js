@@ -1,9 +1,9 @@
 /**
- * What the colours of variables say. A paint gives every variable a place in a list of colours, so that drawing can
- * go through the graph colour by colour.
+ * What the colours of variables show. A paint assigns every variable a position in a list of colours, so that the
+ * graph can be drawn colour by colour.
  *
  * @typedef {{bucket: Uint16Array, palette: string[], legend: Object, value: (variable: number) => string,
- *   factorColour?: (factor: number) => ?string}} Paint `value` is what a colour says in words and numbers.
+ *   factorColour?: (factor: number) => ?string}} Paint `value` is the text for the colour of a variable.
  */
 
 import { hueOf, mixed, scaleColours } from "./colours.js";
@@ -11,23 +11,23 @@ import { cssColour } from "./dom.js";
 import { formatDifference, formatProbability } from "./format.js";
 import { shownRun, shownTrace, state } from "./store.js";
 
-const DIVERGING = 65;
-const LEVELS = 33;
-const SATURATIONS = 12;
-const MAX_HUES = 40;
+const DIVERGING = 65; // Colours of the scale between two states.
+const LEVELS = 33; // Colours of the other scales.
+const SATURATIONS = 12; // Shades of the colour of one state.
+const MAX_HUES = 40; // Colours of states or orbits, which then repeat.
 
-/** The choices, with what they need before they can be chosen. */
+/** The choices, each with a test whether its data is available. */
 export const PAINTS = {
   marginal: { title: "Marginals", ready: () => Boolean(shownRun()?.reply?.marginals) },
   map: { title: "Most probable assignment", ready: () => Boolean(state.map) },
   entropy: { title: "Entropy", ready: () => Boolean(shownRun()?.reply?.marginals) },
-  difference: { title: "Difference of two solvers", ready: () => Boolean(comparedRuns()) },
+  difference: { title: "Difference between two solvers", ready: () => Boolean(comparedRuns()) },
   iteration: { title: "Iteration", ready: () => state.traces.length > 0 },
   step: { title: "Elimination step", ready: () => Boolean(state.plan) },
   orbit: { title: "Orbits", ready: () => Boolean(state.symmetries) },
 };
 
-/** The two runs whose difference is shown: the chosen one, or the second one, against the first. */
+/** The two runs whose difference is shown: the first, and the selected one or the next with marginals. */
 export function comparedRuns() {
   const reference = state.runs[0];
   const other = state.runs[state.shown || state.runs.findIndex((run, i) => i > 0 && run.reply?.marginals)];
@@ -41,12 +41,12 @@ export function largestDifference(p, q) {
   return largest;
 }
 
-/** Where a distribution has its largest value. */
+/** The most probable state of a distribution. */
 export function mostProbable(p) {
   return p.reduce((best, value, s) => (value > p[best] ? s : best), 0);
 }
 
-/** @returns {Paint} for the present choice; grey where its numbers are not there yet */
+/** @returns {Paint} for the current choice; grey while its data is missing */
 export function currentPaint() {
   if (!PAINTS[state.colourBy].ready()) return plainPaint();
   if (state.colourBy === "marginal") return marginalPaint(shownRun().reply.marginals);
@@ -71,7 +71,7 @@ function plainPaint() {
   };
 }
 
-/** Two states: from one colour over grey to the other. More: the colour of the winner, paler the less sure it is. */
+/** With two states, a scale between two colours; with more, the colour of the top state, paler if less certain. */
 function distributionPaint(winnerOf, legend, value) {
   const { model } = state;
   const hues = Math.min(MAX_HUES, Math.max(2, model.mostStates));
@@ -119,7 +119,7 @@ function iterationPaint() {
   if (state.marginalsAt) return { ...marginalPaint(state.marginalsAt), legend };
   const at = trace.beliefs?.[Math.min(state.iteration, trace.iterations - 1)];
   if (!at) return plainPaint();
-  // Only the probability of the final winner is known here: with two states the other one has the rest.
+  // Only the probability of the state that wins in the end is known; with two states, it gives the other one.
   const value = (v) => `${state.model.stateNames(v)[trace.winners[v]]} ${at[v].toFixed(3)}`;
   return distributionPaint((v) => [trace.winners[v], at[v]], legend, value);
 }
@@ -139,7 +139,7 @@ function entropyPaint(marginals) {
 function differencePaint(reference, other) {
   const gaps = other.reply.marginals.map((p, v) => largestDifference(p, reference.reply.marginals[v]));
   const top = gaps.reduce((a, b) => Math.max(a, b), 0);
-  const legend = { title: `Difference of ${other.text} to ${reference.text}`, low: "0", high: formatDifference(top) };
+  const legend = { title: `${other.text} against ${reference.text}`, low: "0", high: formatDifference(top) };
   return scalePaint(
     "difference",
     gaps.map((gap) => (top ? gap / top : 0)),
@@ -178,7 +178,7 @@ function orbitPaint() {
   const hues = Math.min(MAX_HUES, alike);
   const palette = [cssColour("--neutral"), ...Array.from({ length: hues }, (_, h) => hueOf(h))];
   const bucket = Uint16Array.from(ranks, (rank) => (sizes[rank] > 1 ? 1 + (rank % hues) : 0));
-  const value = (v) => (sizes[ranks[v]] > 1 ? `one of ${sizes[ranks[v]]} interchangeable variables` : "like no other");
+  const value = (v) => (sizes[ranks[v]] > 1 ? `one of ${sizes[ranks[v]]} interchangeable variables` : "unique");
   const legend = { kind: "orbits", title: "Orbits", sizes: sizes.slice(0, 6) };
   const factors = orbitsBySize(state.symmetries.factors);
   const factorHues = Array.from({ length: MAX_HUES }, (_, h) => hueOf(h));
@@ -186,7 +186,7 @@ function orbitPaint() {
   return { bucket, palette, legend, value, factorColour };
 }
 
-/** Orbits from the largest to the smallest: the rank of each node's orbit, and their sizes and members. */
+/** The orbits, largest first: the rank of each node's orbit, and the size and members of each orbit. */
 export function orbitsBySize(ids) {
   const members = new Map();
   ids.forEach((id, node) => (members.get(id) ?? members.set(id, []).get(id)).push(node));

@@ -1,4 +1,4 @@
-/** The plan of exact elimination: what it costs and in which order variables go. */
+/** The plan of exact elimination: its cost and the order of the variables. */
 
 import { postJson } from "./api.js";
 import { Curves } from "./curves.js";
@@ -65,15 +65,15 @@ export function planPanel(panel, stage) {
     fill(
       now,
       state.step === 0
-        ? "Nothing is eliminated yet."
+        ? "No variable is eliminated yet."
         : [
-            "Last: ",
+            "Last eliminated: ",
             element(
               "button",
               { type: "button", class: "link", onclick: () => stage.goTo("variable", last, false) },
               nameOf(state.model.names[last]),
             ),
-            `, in a table of ${induced[state.step - 1]} variables.`,
+            `, with a table over ${induced[state.step - 1]} variables.`,
           ],
     );
     emit("colours");

@@ -1,14 +1,14 @@
-/** A slider with a button that plays it. */
+/** A slider with a play button. */
 
 import { element, wantsStillness } from "./dom.js";
 
-const LONGEST = 6; // that a whole run takes, at most
-const SLOWEST = 250; // milliseconds per step
+const LONGEST = 6; // Seconds of a whole run, at most. Chosen by hand.
+const SLOWEST = 250; // Milliseconds per step, at most. Chosen by hand.
 
 export class Player {
   /**
-   * @param {string} label what the slider goes over
-   * @param {(value: number) => void} moved called with the new place
+   * @param {string} label what the slider moves through
+   * @param {(value: number) => void} moved called with the new position
    */
   constructor(label, moved) {
     this.moved = moved;
@@ -39,7 +39,7 @@ export class Player {
     this.element = element("div", { class: "row player" }, this.button, this.slider, this.text);
   }
 
-  /** New range and place. */
+  /** Sets the range, the position and the text. */
   set(max, value, text) {
     this.slider.max = max;
     this.slider.value = value;

@@ -1,4 +1,4 @@
-/** A folder of results: tables, curves against time, two solvers model by model, and a way into the models. */
+/** A folder of results: tables, score against time, two solvers model by model, and links to the models. */
 
 import { fetchJson, isExport, postJson } from "./api.js";
 import { Curves } from "./curves.js";
@@ -8,7 +8,7 @@ import { scatterPlot } from "./scatter.js";
 import { sortableTable } from "./sortable.js";
 import { on } from "./store.js";
 
-const PAUSE_OF_RESULTS = 5000; // milliseconds
+const PAUSE_OF_RESULTS = 5000; // Milliseconds between two requests for results. Chosen by hand.
 const MEASURES = { error: "error", score: "score", seconds: "seconds" };
 
 /** @param {HTMLElement} content */
@@ -16,7 +16,7 @@ export async function resultsView(content) {
   const report = element("div", { class: "report" });
   fill(content, report);
   let shown = null;
-  /** A comparison may still be going on: what is new is shown. */
+  /** Looks for new results again and again, because an evaluation may still be running. */
   async function look() {
     const results = await fetchJson("api/results");
     if (shown === null || results.updated !== shown) fill(report, ...reportParts(results));
@@ -37,7 +37,7 @@ function reportParts(results) {
   if (solversOf(models).length > 1) pairs.append(comparison(models));
   if (pairs.childElementCount) parts.push(pairs);
   if (models.length) parts.push(modelList(models));
-  const nothing = section("Nothing yet", element("p", { class: "note" }, "This folder holds no results yet."));
+  const nothing = section("No results yet", element("p", { class: "note" }, "This folder contains no results yet."));
   return parts.length ? parts : [nothing];
 }
 
@@ -82,7 +82,7 @@ function solversOf(models) {
   return [...new Set(models.flatMap((model) => model.rows.map((row) => row.label)))];
 }
 
-/** Names runs by solver, and by task and time limit where there are several. */
+/** Names each run by its solver, and by task and time limit if there are several. */
 function labelRuns(models) {
   const rows = models.flatMap((model) => model.rows);
   const several = (key) => new Set(rows.map((row) => row[key] ?? null)).size > 1;
@@ -93,7 +93,7 @@ function labelRuns(models) {
   }
 }
 
-/** Tables of the same columns become one, with the title of each before its rows: so solvers can be sorted, too. */
+/** Joins tables with equal columns, with their titles as the first column, so that solvers can be sorted too. */
 function joinedTables(tables) {
   const alike = tables.every((table) => String(table.columns) === String(tables[0].columns));
   if (tables.length < 2 || !alike) return tables;
@@ -101,7 +101,7 @@ function joinedTables(tables) {
   return [{ title: "Scores", columns: ["run", ...tables[0].columns], rows }];
 }
 
-/** Two solvers and a measure to choose, and a point for every model. */
+/** A choice of two solvers and a measure, and a point for every model. */
 function comparison(models) {
   const solvers = solversOf(models);
   const measures = Object.keys(MEASURES).filter((name) =>
@@ -114,8 +114,8 @@ function comparison(models) {
       values.map((value, i) => element("option", { value, selected: i === at }, value)),
     );
   const [across, up, what] = [
-    choice("Solver across", solvers, 0),
-    choice("Solver up", solvers, 1),
+    choice("Solver on the horizontal axis", solvers, 0),
+    choice("Solver on the vertical axis", solvers, 1),
     choice("Measure", measures, 0),
   ];
   const plot = element("div");

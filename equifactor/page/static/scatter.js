@@ -1,17 +1,17 @@
-/** Two solvers model by model: one point per model, below the diagonal the second one has the smaller number. */
+/** Two solvers model by model: one point per model. Below the diagonal, the solver of the vertical axis is lower. */
 
 import { element, svgElement } from "./dom.js";
 import { formatCell, formatTick } from "./format.js";
 
-const SIDE = 430;
-const EDGE = 66;
+const SIDE = 430; // Side of the picture in pixels.
+const EDGE = 66; // Room for the axes in pixels.
 
 /**
  * @param {{name: string, x: number, y: number, open: ?() => void}[]} points
  * @param {{x: string, y: string, log: boolean}} labels
  */
 export function scatterPlot(points, labels) {
-  if (!points.length) return element("p", { class: "note" }, "No model has both numbers.");
+  if (!points.length) return element("p", { class: "note" }, "No model has numbers of both solvers.");
   const scaled = labels.log && points.every((point) => point.x > 0 && point.y > 0) ? Math.log10 : (value) => value;
   const values = points.flatMap((point) => [scaled(point.x), scaled(point.y)]);
   let [low, high] = [Math.min(...values), Math.max(...values)];

@@ -1,9 +1,9 @@
-/** Search by name: a list that narrows while typing, arrows and Enter choose. */
+/** Search by name: the list narrows while typing; arrow keys and Enter choose. */
 
 import { element, fill, nameOf } from "./dom.js";
 import { state } from "./store.js";
 
-const MOST_HITS = 30;
+const MOST_HITS = 30; // Names in the list. Chosen by hand.
 
 /**
  * @param {HTMLElement} place
@@ -88,7 +88,7 @@ export function searchBox(place, stage) {
   return input;
 }
 
-/** Names that are, begin with or contain the words, variables before factors. */
+/** Names that equal, start with or contain the text, in this order; variables come before factors. */
 function findNames(text) {
   const wanted = text.trim().toLowerCase();
   if (!wanted) return [];

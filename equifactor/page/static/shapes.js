@@ -1,9 +1,9 @@
-/** Factors have a shape and a colour by kind: shape alone tells them apart, too. */
+/** Shapes and colours of factors by kind; the shape alone identifies the kind. */
 
 import { hueOf } from "./colours.js";
 import { cssColour } from "./dom.js";
 
-/** Outlines inside of [-1, 1]², corner after corner. */
+/** Outlines as lists of corners, about 1 from the centre. */
 const OUTLINES = {
   square: [
     [-1, -1],
@@ -55,7 +55,7 @@ const OUTLINES = {
   ],
 };
 
-/** Shape and number of the colour of the kinds there are; others take what is left in turn. */
+/** Shape and colour number of the known kinds; other kinds take the shapes in turn. */
 const KNOWN_KINDS = {
   table: ["square", -1],
   sparse: ["bar", 7],

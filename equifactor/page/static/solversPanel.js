@@ -1,4 +1,4 @@
-/** Solvers side by side: what each says, how long it took, how far it is from the first. */
+/** Solvers side by side: answer, time, and difference from the first. */
 
 import { isExport } from "./api.js";
 import { statusTone } from "./answer.js";
@@ -17,7 +17,7 @@ export function solversPanel(panel) {
     element(
       "p",
       { class: "note" },
-      "The first solver is what the others are compared with. A click on a name puts its marginals on the graph.",
+      "The first solver is the reference for the others. Click a name to show its marginals on the graph.",
     ),
     element("div", { class: "gap-small" }),
     list,
@@ -32,7 +32,7 @@ export function solversPanel(panel) {
   show();
 }
 
-/** Largest and mean difference of marginals to the first solver, or null. */
+/** Largest and mean difference of the marginals from those of the first solver, or null. */
 export function differencesToFirst(run) {
   const [p, q] = [run.reply?.marginals, state.runs[0].reply?.marginals];
   if (!p || !q || run === state.runs[0]) return null;
@@ -104,7 +104,7 @@ function adder() {
     return element(
       "p",
       { class: "note" },
-      "This file holds the answers of these solvers; others need “equifactor view”.",
+      "This file contains the answers of these solvers. For others, use “equifactor view”.",
     );
   const input = element("input", {
     type: "text",
@@ -134,7 +134,7 @@ function adder() {
   );
 }
 
-/** Where the shown solver is farthest from the first. */
+/** The variables at which the shown solver differs most from the first. */
 function farthest() {
   const run = state.runs[state.shown || 1];
   const differences = run && differencesToFirst(run);
@@ -145,7 +145,7 @@ function farthest() {
     element(
       "button",
       { type: "button", class: "small", "data-focus": "difference", onclick: colourByDifference },
-      "Colour the graph by it",
+      "Colour the graph by this difference",
     ),
     element(
       "ul",

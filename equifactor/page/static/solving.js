@@ -1,16 +1,16 @@
-/** Asking the solvers: the shown one first, then the others, then the most probable assignment. */
+/** Requests to the solvers: the shown one first, then the others, then the most probable assignment. */
 
 import { canAnswer, NotStored, postJson } from "./api.js";
 import { evidenceBody } from "./evidence.js";
 import { emit, state } from "./store.js";
 
-const SECONDS = 5;
+const SECONDS = 5; // Time limit of each solver. Chosen by hand.
 let round = 0;
 let mapRound = 0;
 /** @type {?AbortController} */
 let underway = null;
 
-/** Adds a solver to the list and asks it. */
+/** Adds a solver to the list and runs it. */
 export function addSolver(text) {
   if (!text || state.runs.some((run) => run.text === text)) return;
   state.runs.push(newRun(text));
@@ -18,14 +18,14 @@ export function addSolver(text) {
   solveAll([state.runs.length - 1]);
 }
 
-/** Takes a solver off the list. */
+/** Removes a solver from the list. */
 export function removeSolver(index) {
   state.runs.splice(index, 1);
   if (state.shown > index || state.shown >= state.runs.length) state.shown = Math.max(0, state.shown - 1);
   emit("runs");
 }
 
-/** Puts the marginals of another solver on the graph, and asks for its assignment. */
+/** Shows the marginals of another solver on the graph, and requests its assignment. */
 export function showSolver(index) {
   state.shown = index;
   emit("runs");
@@ -38,8 +38,8 @@ export function newRun(text) {
 }
 
 /**
- * Asks solvers for their marginals under the present observations. A later call makes the answers of this one stale.
- * @param {?number[]} [only] indices into the list; everybody by default
+ * Requests marginals from solvers given the current observations. A later call makes these answers stale.
+ * @param {?number[]} [only] indices into the list; all by default
  */
 export async function solveAll(only = null) {
   const mine = only ? round : ++round;
@@ -67,7 +67,7 @@ async function askRun(run, mine) {
     const reply = await postJson("api/solve", bodyFor(run), underway?.signal);
     if (mine !== round) return;
     run.reply = reply;
-    run.error = reply.marginals ? null : reply.message || "This solver gave no marginals.";
+    run.error = reply.marginals ? null : reply.message || "This solver returned no marginals.";
     run.missing = false;
   } catch (problem) {
     if (mine !== round || problem.name === "AbortError") return;

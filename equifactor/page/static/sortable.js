@@ -1,4 +1,4 @@
-/** Tables whose columns sort at a click, also by keyboard. */
+/** Tables that sort by a column on a click or by keyboard. */
 
 import { element, fill, nameOf } from "./dom.js";
 import { formatCell, toNumber } from "./format.js";
@@ -6,7 +6,7 @@ import { formatCell, toNumber } from "./format.js";
 /**
  * @param {string[]} columns
  * @param {any[][]} rows numbers, text or null
- * @param {(row: any[], column: number) => ?Node} [cell] own content of a cell, null for the usual one
+ * @param {(row: any[], column: number) => ?Node} [cell] special content of a cell, or null
  */
 export function sortableTable(columns, rows, cell = () => null) {
   let by = -1;
@@ -56,7 +56,7 @@ export function sortableTable(columns, rows, cell = () => null) {
   );
 }
 
-/** Numbers by size, text by letters, what is missing last in either direction. */
+/** Compares numbers by size and text alphabetically; missing cells come last in either direction. */
 function compareCells(a, b, down) {
   if (isMissing(a) || isMissing(b)) return Number(isMissing(a)) - Number(isMissing(b));
   const [x, y] = [cellNumber(a), cellNumber(b)];
@@ -69,7 +69,7 @@ function isMissing(value) {
   return value === null || value === undefined || value === "" || value === "-" || value === "–";
 }
 
-/** The number in a cell, also where it is written as text. */
+/** The number in a cell, also if it is text. */
 function cellNumber(value) {
   const number = toNumber(value);
   const isWritten = Number.isNaN(number) && typeof value === "string" && /^[-+]?[\d.]/.test(value);

@@ -1,4 +1,4 @@
-/** The canvas: pointer, wheel and keys, and one drawn frame per change at most. */
+/** The canvas: pointer, wheel and keys. Several changes are drawn in one frame. */
 
 import { Backing } from "./backing.js";
 import { Camera } from "./camera.js";
@@ -10,7 +10,7 @@ import { emit, on, select, state } from "./store.js";
 
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
-const REST = 110; // milliseconds after which a hand has come to rest
+const REST = 110; // Milliseconds without a move after which the graph is drawn exactly. Chosen by hand.
 
 export class Stage {
   /** @param {HTMLElement} parent */
@@ -21,7 +21,7 @@ export class Stage {
       "aria-roledescription": "factor graph",
       id: "graph",
       "aria-label":
-        "Factor graph. Arrows go between variables, Enter observes the next state, plus and minus zoom, 0 shows all.",
+        "Factor graph. Arrow keys change the variable, Enter observes a state, plus and minus zoom, 0 shows all.",
     });
     this.tip = element("div", { class: "float tip", hidden: true });
     parent.append(this.canvas, this.tip);
@@ -32,7 +32,7 @@ export class Stage {
     this.pointers = new Map();
     this.hovered = null;
     this.frame = 0;
-    /** Milliseconds that recent frames took to draw; tests read them. */
+    /** Drawing times of recent frames in milliseconds; tests read them. */
     this.frameTimes = [];
     this.#listen();
     on("runs colours evidence", () => this.repaint());
@@ -57,7 +57,7 @@ export class Stage {
     this.camera.fit(state.model.bounds);
   }
 
-  /** New colours. */
+  /** Draws the graph again with new colours. */
   repaint() {
     this.paint = null;
     this.backing.drop();
@@ -68,7 +68,7 @@ export class Stage {
     this.frame ||= requestAnimationFrame(() => this.#draw());
   }
 
-  /** Chooses a node and brings it into view, from so near that it can be told from others where `closer` says so. */
+  /** Selects a node and brings it into view; with `closer`, zooms in until it is easy to see. */
   goTo(kind, index, closer = true, inspect = closer) {
     const { model } = state;
     const [x, y] =
@@ -77,7 +77,7 @@ export class Stage {
     this.camera.reveal(x, y, closer ? Math.max(this.camera.scale, 24) : this.camera.scale);
   }
 
-  /** Where a variable is in the window of the browser, in pixels. */
+  /** The position of a variable in the browser window, in pixels. */
   placeOf(variable) {
     const box = this.canvas.getBoundingClientRect();
     const { x, y } = state.model;
@@ -104,7 +104,7 @@ export class Stage {
     if (this.frameTimes.length > 120) this.frameTimes.shift();
   }
 
-  /** After a movement of the view; once it has rested, the graph is drawn exactly. */
+  /** Handles a move of the view; when it stops, the graph is drawn exactly. */
   #moved() {
     clearTimeout(this.resting);
     this.resting = setTimeout(() => {

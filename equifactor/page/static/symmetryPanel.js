@@ -7,8 +7,8 @@ import { counted } from "./format.js";
 import { orbitsBySize } from "./paint.js";
 import { emit, on, state } from "./store.js";
 
-const MOST_ORBITS = 40;
-const MOST_NAMES = 5;
+const MOST_ORBITS = 40; // Orbits in the list. Chosen by hand.
+const MOST_NAMES = 5; // Names of one orbit in the list. Chosen by hand.
 
 /**
  * @param {HTMLElement} panel
@@ -39,7 +39,7 @@ export function symmetryPanel(panel, stage) {
       panel,
       element("p", { class: "note" }, reply.text),
       reply.complete === false &&
-        element("p", { class: "note" }, "The search was cut short: there may be more symmetries than these."),
+        element("p", { class: "note" }, "The search was stopped early: these classes may contain several orbits."),
       alike.length > 0 &&
         element("h2", { class: "minor" }, `${counted(alike.length, "orbit")} of two or more variables`),
       element(
@@ -47,12 +47,12 @@ export function symmetryPanel(panel, stage) {
         { class: "items" },
         alike.slice(0, MOST_ORBITS).map((list, rank) => orbitItem(list, rank, stage)),
       ),
-      alike.length > MOST_ORBITS && element("p", { class: "note" }, `and ${alike.length - MOST_ORBITS} smaller ones`),
+      alike.length > MOST_ORBITS && element("p", { class: "note" }, `and ${alike.length - MOST_ORBITS} smaller orbits`),
       element(
         "p",
         { class: "note" },
-        "Before anything is observed, variables of one orbit have the same marginals, up to the order of states, ",
-        "and solvers that respect symmetries give them the same ones. Factors are coloured by their orbits, too.",
+        "Without observations, variables of one orbit have the same marginals, up to the order of their states. ",
+        "Solvers that respect symmetries return equal marginals for them. Factors are coloured by orbit too.",
       ),
     );
   }

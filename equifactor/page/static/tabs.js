@@ -1,4 +1,4 @@
-/** Tabs as the ARIA practices describe them: arrows move, only the chosen one is in the tab order. */
+/** Tabs that follow the ARIA practices: arrow keys move between them, and Tab reaches only the open one. */
 
 import { element } from "./dom.js";
 

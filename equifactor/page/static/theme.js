@@ -1,4 +1,4 @@
-/** Light or dark: as the system says, until the reader says otherwise. */
+/** Light or dark theme: the setting of the system, unless the reader chooses otherwise. */
 
 import { emit } from "./store.js";
 
@@ -11,7 +11,7 @@ export function themeSwitch(button) {
     const theme = keptTheme() ?? (system.matches ? "dark" : "light");
     document.documentElement.dataset.theme = theme;
     button.textContent = theme === "dark" ? "☀" : "☾";
-    button.title = theme === "dark" ? "Light" : "Dark";
+    button.title = theme === "dark" ? "Light theme" : "Dark theme";
     emit("theme");
   };
   button.addEventListener("click", () => {
@@ -22,7 +22,7 @@ export function themeSwitch(button) {
   apply();
 }
 
-/** Some browsers refuse storage to files; the switch then lasts as long as the page. */
+/** Some browsers refuse storage to local files; then the choice lasts until the page is closed. */
 let keptHere = null;
 
 function keptTheme() {
@@ -38,6 +38,6 @@ function keepTheme(theme) {
   try {
     localStorage.setItem(KEPT_AS, theme);
   } catch {
-    // It is kept for this page at least.
+    // `keptHere` still has the choice.
   }
 }

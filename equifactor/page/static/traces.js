@@ -1,4 +1,4 @@
-/** Runs of message passing: which ones are offered, how they are loaded, what is said about them. */
+/** Traces of iterative solvers: the default solvers, loading, and a sentence on how a run ended. */
 
 import { postJson, Refused, storedRuns } from "./api.js";
 import { hueOf } from "./colours.js";
@@ -8,23 +8,23 @@ import { formatDifference } from "./format.js";
 import { mostProbable } from "./paint.js";
 import { state } from "./store.js";
 
-const ITERATIONS = 200;
-const SETTLED = 1e-3; // a residual below which a run counts as settled
+const ITERATIONS = 200; // Iterations of a run, at most. Chosen by hand.
+const SETTLED = 1e-3; // Residual below which a run counts as converged. Chosen by hand.
 const DEFAULTS = ["bp", "fe-net"];
 
-/** The two solvers to begin with; an exported file may hold others only. */
+/** The two solvers to start with; an exported file may contain only others. */
 export function offeredRuns() {
   const held = storedRuns(evidenceBody());
   const usual = DEFAULTS.filter((name) => (held ?? state.session.solvers).includes(name));
   return [...new Set([...usual, ...(held ?? [])])];
 }
 
-/** A run under the present observations, with the state of every variable that wins in the end. */
+/** Loads a run given the current observations, with the state of each variable that wins in the end. */
 export async function loadTrace(solver) {
   const evidence = evidenceBody();
   const trace = { ...(await postJson("api/trace", { solver, evidence, iterations: ITERATIONS })), solver, evidence };
   trace.iterations = trace.residuals.length;
-  if (!trace.iterations) throw new Refused("There is nothing to iterate.");
+  if (!trace.iterations) throw new Refused("The observations leave nothing to iterate.");
   let last = null;
   try {
     last = (await postJson("api/trace/at", { solver, evidence, t: trace.iterations - 1 })).marginals;
@@ -35,7 +35,7 @@ export async function loadTrace(solver) {
   return trace;
 }
 
-/** A run knows the beliefs in its own winner; with two states the other one has the rest. */
+/** The belief in a state over a run. A run stores the belief in its own winner; two states give both beliefs. */
 export function beliefSeries(trace, variable, winner) {
   const same = trace.winners[variable] === winner;
   const isBinary = state.model.stateNames(variable).length === 2;
@@ -49,17 +49,16 @@ export function beliefSeries(trace, variable, winner) {
   };
 }
 
-/** How the run ended, in a sentence. */
+/** A sentence on how the run ended. */
 export function verdict({ solver, residuals, iterations, cycle }) {
   const end = residuals.at(-1);
-  let about = ` has not settled after ${iterations} iterations: its last residual is ${formatDifference(end)}.`;
+  let about = ` has not converged after ${iterations} iterations; its last residual is ${formatDifference(end)}.`;
   if (cycle) {
-    const circle = cycle.period === 1 ? "jumps" : `goes in circles of ${cycle.period} iterations`;
-    about = ` ${circle} from iteration ${cycle.since + 1} on: its messages come back instead of settling.`;
+    about = ` does not converge: from iteration ${cycle.since + 1} on, it repeats every ${cycle.period} iterations.`;
   } else if (iterations < ITERATIONS && end >= SETTLED) {
-    about = ` ends after ${iterations} iterations; its last residual is ${formatDifference(end)}.`;
+    about = ` stopped after ${iterations} iterations; its last residual is ${formatDifference(end)}.`;
   } else if (end < SETTLED) {
-    about = ` settles: its last residual is ${formatDifference(end)} after ${iterations} iterations.`;
+    about = ` converged after ${iterations} iterations; its last residual is ${formatDifference(end)}.`;
   }
   return element("p", { class: "note" }, nameOf(solver, { class: "mono" }), about);
 }

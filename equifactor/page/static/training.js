@@ -1,4 +1,4 @@
-/** Logs of training: one picture per column, all runs in it, live while a run goes on. */
+/** Training logs: one chart per column with all runs, updated during a run. */
 
 import { fetchJson, isExport } from "./api.js";
 import { Curves } from "./curves.js";
@@ -7,7 +7,7 @@ import { element, fill, nameOf } from "./dom.js";
 import { formatCell, toNumber } from "./format.js";
 import { on } from "./store.js";
 
-const PAUSE = 2000; // milliseconds between two looks at a run that goes on
+const PAUSE = 2000; // Milliseconds between two requests during a run. Chosen by hand.
 const PLACES = ["step", "epoch", "iteration"];
 
 /** @param {HTMLElement} content */
@@ -40,7 +40,7 @@ export async function trainingView(content) {
   await follow();
 }
 
-/** Puts new rows behind the ones known; says whether anything is new. */
+/** Appends new rows to the known ones; returns whether anything is new. */
 function mergeRun(runs, news, since) {
   const known = runs.get(news.name);
   const start = news.start ?? since;
@@ -54,7 +54,7 @@ function headParts(runs) {
   if (!runs.length)
     return [
       element("h2", {}, "Training"),
-      element("p", { class: "note" }, "No run has written anything yet; this page looks again every two seconds."),
+      element("p", { class: "note" }, "No run has written a log yet. This page checks every two seconds."),
     ];
   return [
     element("h2", {}, "Training"),
@@ -67,7 +67,7 @@ function headParts(runs) {
           {},
           element("span", { class: "swatch round", style: { "background-color": hueOf(i) } }),
           nameOf(run.name),
-          element("span", { class: `chip ${run.done ? "good" : "warn"}` }, run.done ? "done" : "going on"),
+          element("span", { class: `chip ${run.done ? "good" : "warn"}` }, run.done ? "done" : "running"),
           element("span", { class: "end" }, bestText(run)),
         ),
       ),
@@ -89,7 +89,7 @@ function bestText(run) {
   return `${best}${run.rows.length} rows`;
 }
 
-/** One picture per column of numbers; logarithmic where all are positive and spread. */
+/** Draws one chart per column of numbers, logarithmic if all numbers are positive and differ by more than 8x. */
 function drawCharts(grid, charts, runs) {
   const columns = [...new Set(runs.flatMap((run) => run.columns))].filter((column) => !PLACES.includes(column));
   for (const column of columns) {
