@@ -323,7 +323,7 @@ class FactorGraph:
         A graph of more than 500 variables that is no grid is too large for that: then the picture says how many
         variables have how many factors. Needs matplotlib; `ax` are axes to draw into, those of a new figure by default.
         """
-        from equifactor.formats.conditionals import children_of
+        from equifactor.graph.parents import children_of
         from equifactor.show.graph_picture import draw_graph
 
         return draw_graph(self, ax, children_of)
