@@ -84,7 +84,7 @@ def trained_models(incomplete: str) -> list[str]:
 
 
 def _continued(incomplete: str, known: Iterable[str]) -> list[str]:
-    """Return the words that start like the typed one. If there are none, compare and return them in lower case.
+    """Return the words that start like the typed one; if no word does, compare and return them in lower case.
 
     A shell accepts only words that continue what was typed, so a lower-case beginning needs lower-case words.
     """

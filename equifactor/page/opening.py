@@ -51,7 +51,7 @@ def open_view(shown: FactorGraph | Result, *, port: int | None = None, open_brow
 
 
 def browse(url: str) -> bool:
-    """Open an address in a browser with windows; return False if there is none, or only a text browser."""
+    """Open an address in a browser with windows; return False if only a text browser or no browser is installed."""
     try:
         browser = webbrowser.get()
     except webbrowser.Error:

@@ -1,4 +1,4 @@
-"""What the page is told about a model is what the package says."""
+"""The page gets the same answers about a model as Python programs."""
 
 from __future__ import annotations
 

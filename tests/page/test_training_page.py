@@ -37,7 +37,7 @@ def test_a_log_that_grows(serve: Serve, tmp_path: Path) -> None:
     (run,) = client.get("training?since=2")["runs"]
     assert (run["start"], run["total"]) == (2, 3)
     assert run["rows"] == [[2, 0.5, 0.5, 0.5, 1.0]]
-    log.write_text(epoch(0))  # the run began anew
+    log.write_text(epoch(0))  # the run started again
     (run,) = client.get("training?since=3")["runs"]
     assert (run["start"], run["total"]) == (0, 1)
     (tmp_path / "mine.safetensors").write_bytes(b"")

@@ -99,7 +99,7 @@ class Browser:
             name = self._call("POST", "/element", {"using": "css selector", "value": selector})[_ELEMENT]
             try:
                 return self._call("POST", f"/element/{name}/click", {})
-            except AssertionError as problem:  # The page may have built the element anew in between.
+            except AssertionError as problem:  # The page may have rebuilt the element in the meantime.
                 if "stale" not in str(problem) or attempt == 4:
                     raise
 

@@ -99,7 +99,7 @@ export class Model {
 
   /**
    * The nearest variable in a direction, for the arrow keys: sideways distance counts twice.
-   * @returns {number} -1 if there is none
+   * @returns {number} -1 if no variable lies in this direction
    */
   variableTowards(variable, dx, dy) {
     let best = -1;
