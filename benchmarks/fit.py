@@ -30,7 +30,7 @@ from benchmarks.networks import best_of
 from equifactor.base.typing import IntArray
 from equifactor.learning.fitting.data_table import read_table
 from equifactor.learning.fitting.row_likelihood import mean_log_likelihood
-from equifactor.text_tables import aligned
+from equifactor.show.text_tables import aligned
 
 COUNTS, EM, SPEED = 0.5, 1.0, 20.0  # the targets: per cent of held-out log-likelihood, and times pgmpy
 HIDDEN = {"alarm": ("HYPOVOLEMIA", "LVEDVOLUME", "STROKEVOLUME")}  # as in pgmpy's issue 1692

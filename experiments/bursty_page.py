@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from equifactor.text_tables import markdown
+from equifactor.show.text_tables import markdown
 from experiments.bursty_experiment import BurstyExperiment
 from experiments.report import mean
 from experiments.run_store import Row

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from equifactor.data import Instance
-from equifactor.text_tables import latex, markdown
+from equifactor.show.text_tables import latex, markdown
 from experiments.map_answers import error_of
 from experiments.map_cells import ErrorCell, ErrorCells, gap_of
 from experiments.map_experiment import MapExperiment

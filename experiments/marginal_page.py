@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from equifactor.text_tables import latex, markdown
+from equifactor.show.text_tables import latex, markdown
 from experiments.marginal_experiment import MarginalExperiment
 from experiments.report import mean
 from experiments.run_store import Row

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from equifactor.text_tables import markdown
+from equifactor.show.text_tables import markdown
 from experiments.report import mean
 from experiments.run_store import Row
 

@@ -35,7 +35,7 @@ def test_a_model_is_trained_described_and_used(tmp_path, capsys) -> None:
 def test_a_run_cut_by_its_time_limit_says_how_to_go_on(tmp_path, capsys) -> None:
     out = tmp_path / "mine.safetensors"
     assert main([*RUN, "--out", str(out), "--time-limit", "0"]) == 1
-    assert "add --resume to go on" in capsys.readouterr().err
+    assert "add --resume to continue" in capsys.readouterr().err
     assert main([*RUN, "--out", str(out), "--resume"]) == 0
     assert "best in epoch" in capsys.readouterr().out
 

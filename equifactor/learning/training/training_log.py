@@ -84,7 +84,7 @@ class TrainingLog(Sequence[Mapping[str, Any]]):
 
     def plot(self, *, ax: Axes | None = None) -> Axes:
         """Draw the loss and the measure of every epoch, and mark the best one; needs matplotlib."""
-        from equifactor.drawing.training_picture import draw_training
+        from equifactor.show.training_picture import draw_training
 
         return draw_training(self, ax)
 
@@ -100,7 +100,7 @@ class TrainingLog(Sequence[Mapping[str, Any]]):
         return f"{self.records[-1]['epoch']} epochs, best {self.measure} {now:.3g}{start} in epoch {best['epoch']}"
 
     def _repr_html_(self) -> str:
-        from equifactor.drawing.html_tables import MOST_ROWS, facts_table, rows_table
+        from equifactor.show.html_tables import MOST_ROWS, facts_table, rows_table
 
         if not self.records:
             return facts_table("Training log", [("epochs", "0")])
