@@ -59,7 +59,7 @@ class BurstyComparison:
         return trouble + more
 
     def updates(self, experiment: BurstyExperiment, train_until: float | None) -> int:
-        """How many gradient steps every network gets: all, or as many as there is time for.
+        """Return how many gradient steps every network gets: all, or as many as there is time for.
 
         While learning rates were tried the networks shared the device, as all seeds of all networks do now.
         """
@@ -72,7 +72,7 @@ class BurstyComparison:
         return max(1, min(most, fitting // 10 * 10))
 
     def outdated(self) -> list[str]:
-        """A sentence for each run that is kept and was made with other settings."""
+        """Return a sentence for each run that is kept and was made with other settings."""
         kept = [run for run in self._runs() if self.store.get(run.key) is not None]
         return [
             f"{run.key}: made with other settings; --redo runs it anew"

@@ -60,15 +60,15 @@ class NoiseRange:
     seed: int
 
     def channel(self, snr_db: float, burst_std: float) -> BurstyChannel:
-        """A channel whose receiver knows nothing of bursts."""
+        """Return a channel whose receiver knows nothing of bursts."""
         return BurstyChannel(snr_db=snr_db, burst_std=burst_std, burst_probability=self.burst_probability)
 
     def channels(self) -> list[BurstyChannel]:
-        """Those of the tests, in the order of `sizes`."""
+        """Return those of the tests, in the order of `sizes`."""
         return [self.channel(snr, burst) for snr, burst in product(self.snr_db, self.burst_std)]
 
     def sizes(self) -> list[int]:
-        """How many words of each channel one pass has."""
+        """Return how many words of each channel one pass has."""
         return [count // self.passes for count in self.words for _ in self.burst_std]
 
 
@@ -149,17 +149,17 @@ class BurstyExperiment:
         )
 
     def on(self, other: OtherCode) -> BurstyExperiment:
-        """The same lines judged on another code, in one pass."""
+        """Return the same lines judged on another code, in one pass."""
         counts = (other.words,) * len(other.snr_db)
         noise = replace(self.noise, snr_db=other.snr_db, burst_std=other.burst_std, words=counts, passes=1)
         return replace(self, n=other.n, k=other.k, code_seed=other.code_seed, noise=noise, at=other.name)
 
     def code(self) -> LdpcCode:
-        """The code of all words."""
+        """Return the code of all words."""
         return _code(self.n, self.k, self.code_seed)
 
     def quick(self) -> BurstyExperiment:
-        """The whole road on a shorter code, in half a minute on a CPU; no result to quote."""
+        """Return the whole road on a shorter code, in half a minute on a CPU; no result to quote."""
         models = [replace(m, network={**m.network, "steps": min(3, m.network.get("steps", 3))}) for m in self.models]
         others = (OtherCode("36 bits", 36, 18, 1, (2,), (0, 5), 20),)
         return replace(
@@ -171,7 +171,7 @@ class BurstyExperiment:
         )  # fmt: skip
 
     def selected(self, methods: str | None = None) -> BurstyExperiment:
-        """The experiment with some of its lines only, given as a text with commas."""
+        """Return the experiment with some of its lines only, given as a text with commas."""
         lines = chosen_names("method", methods, [*(c.name for c in self.classical), *(m.name for m in self.models)])
         return replace(
             self,

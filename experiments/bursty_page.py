@@ -40,7 +40,7 @@ def word_rate(cell: Row) -> ErrorRate:
 
 
 def joined(rates: Sequence[ErrorRate]) -> ErrorRate:
-    """The mean over seeds; its error joins that over words, which are the same for all seeds, and that over seeds."""
+    """Return the mean over seeds; its error joins that over words, which are the same for all seeds, and that over seeds."""
     middle, over_words = mean([r.rate for r in rates]), mean([r.error for r in rates])
     if len(rates) < 2:
         return ErrorRate(middle, over_words)
@@ -65,7 +65,7 @@ def rates_of(
 
 
 def bursty_page(experiment: BurstyExperiment, rows: Sequence[Row], tuned: Sequence[Row]) -> str:
-    """All tables."""
+    """Return all tables."""
     e = experiment
     parts = [f"# {e.title}", "", f"A regular code of {e.n} bits; bursts hit a bit with {e.noise.burst_probability:g}."]
     bits, words = rates_of(e, rows), rates_of(e, rows, words=True)

@@ -48,7 +48,7 @@ class DecoderRun:
         return settings_hash(self.experiment, self.line, validation=(training.validation, training.seed))
 
     def made(self, row: Row, folder: Path) -> bool:
-        """Whether a row was made with these settings."""
+        """Return whether a row was made with these settings."""
         return bool(row["configuration"] == self.configuration)
 
     def perform(self, folder: Path, device: str, until: float | None = None) -> Row:
@@ -100,7 +100,7 @@ class RateRun:
         )
 
     def made(self, row: Row, folder: Path) -> bool:
-        """Whether a row was made with these settings."""
+        """Return whether a row was made with these settings."""
         return bool(row["configuration"] == self.configuration)
 
     def perform(self, folder: Path, device: str, until: float | None = None) -> Row:
@@ -152,11 +152,11 @@ class LearnedRun:
         return settings_hash(self.experiment, self.line, training=_words(self.experiment), seed=self.seed, lr=self.lr)
 
     def weights(self, folder: Path) -> Path:
-        """The model file."""
+        """Return the model file."""
         return folder / "models" / f"{self.key}.safetensors"
 
     def made(self, row: Row, folder: Path) -> bool:
-        """Whether a row was made with these settings."""
+        """Return whether a row was made with these settings."""
         return bool(row["configuration"] == self.configuration)
 
     def perform(self, folder: Path, device: str, until: float | None = None) -> Row:
@@ -223,19 +223,19 @@ class LearnedRun:
 
 
 def decoder_runs(experiment: BurstyExperiment) -> list[DecoderRun]:
-    """All classical lines."""
+    """Return all classical lines."""
     return [DecoderRun(experiment, line) for line in experiment.classical]
 
 
 def rate_runs(experiment: BurstyExperiment) -> list[RateRun]:
-    """The learning rates of all networks."""
+    """Return the learning rates of all networks."""
     return [RateRun(experiment, line) for line in experiment.models]
 
 
 def network_runs(
     experiment: BurstyExperiment, store: RunStore, updates: int | None = None, train_until: float | None = None
 ) -> Iterator[LearnedRun]:
-    """All networks whose learning rate is known, seed by seed."""
+    """Yield all networks whose learning rate is known, seed by seed."""
     for seed, line in product(experiment.seeds, experiment.models):
         rate = finished_row(RateRun(experiment, line), store)
         if rate is not None:
@@ -244,17 +244,17 @@ def network_runs(
 
 
 def run_key(name: str) -> str:
-    """A name of a file made of the name of a line."""
+    """Return a name of a file made of the name of a line."""
     return re.sub(r"[^A-Za-z0-9=.+-]+", "_", name)
 
 
 def _words(experiment: BurstyExperiment) -> Row:
-    """The settings of training but the number of gradient steps, which rows tell themselves."""
+    """Return the settings of training but the number of gradient steps, which rows tell themselves."""
     return asdict(dataclasses.replace(experiment.training, updates=0))
 
 
 def settings_hash(experiment: BurstyExperiment, line: DecoderLine | LearnedLine, **more: Any) -> str:
-    """A short hash of the code, the noise, a line and more."""
+    """Return a short hash of the code, the noise, a line and more."""
     deciding = {
         "code": (experiment.n, experiment.k, experiment.code_seed), "noise": asdict(experiment.noise),
         "line": asdict(line), **more,

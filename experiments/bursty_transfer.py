@@ -33,7 +33,7 @@ class TransferRun:
         return settings_hash(self.experiment.on(self.other), self.trained.line, trained=self.trained.configuration)
 
     def made(self, row: Row, folder: Path) -> bool:
-        """Whether a row was made with these settings, and with the present model file where there is one."""
+        """Return whether a row was made with these settings, and with the present model file where there is one."""
         path = self.trained.weights(folder)
         same = not path.is_file() or row["weights"] == file_hash(path)
         return bool(same and row["configuration"] == self.configuration)
@@ -53,7 +53,7 @@ class TransferRun:
 
 
 def other_runs(experiment: BurstyExperiment, store: RunStore) -> Iterator[DecoderRun | TransferRun]:
-    """All lines on all other codes, as far as networks are trained and their files are kept."""
+    """Yield all lines on all other codes, as far as networks are trained and their files are kept."""
     for other in experiment.others:
         yield from decoder_runs(experiment.on(other))
         for run in network_runs(experiment, store):

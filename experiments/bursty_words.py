@@ -81,7 +81,7 @@ def count_errors(
     read: Callable[[list[SentWords], int], list[IntArray]],
     go_on: Callable[[], bool],
 ) -> Cells:
-    """How many test words and bits are read wrongly over each channel, pass by pass as long as it may go on.
+    """Return how many test words and bits are read wrongly over each channel, pass by pass as long as it may go on.
 
     Args:
         code: of which the words are.
@@ -116,7 +116,7 @@ def errors(code: LdpcCode, sent: IntArray, found: IntArray) -> IntArray:
 
 
 def judged_words(code: LdpcCode, noise: NoiseRange) -> Iterator[list[SentWords]]:
-    """The test words pass by pass, a list by channel; a pass does not depend on those before it."""
+    """Yield the test words pass by pass, a list by channel; a pass does not depend on those before it."""
     for number in range(noise.passes):
         yield [
             sent_words(code, channel, count, np.random.default_rng([noise.seed, cell, number]))

@@ -17,7 +17,7 @@ MAP = ("uai",)  # experiments on the most probable assignment
 
 
 def load(name: str) -> MarginalExperiment | MapExperiment:
-    """An experiment by the name of its folder, or from a TOML file; `task = "MAP"` in the file tells the two kinds."""
+    """Return an experiment by the name of its folder, or from a TOML file; `task = "MAP"` in the file tells the two kinds."""
     path = Path(name) if name.endswith(".toml") else ROOT / name / "config.toml"
     if not path.is_file():
         raise OptionError(f"there is no experiment {name!r}; choose from: {', '.join((*MARGINAL, *MAP))}, or a .toml")
@@ -31,7 +31,7 @@ def load(name: str) -> MarginalExperiment | MapExperiment:
 
 
 def load_marginal(name: str) -> MarginalExperiment:
-    """The config of an experiment, which has to be one on marginals."""
+    """Return the config of an experiment, which has to be one on marginals."""
     experiment = load(name)
     if not isinstance(experiment, MarginalExperiment):
         raise OptionError(f"{name} is an experiment on MAP: use python -m experiments uai")
@@ -39,7 +39,7 @@ def load_marginal(name: str) -> MarginalExperiment:
 
 
 def load_map(name: str) -> MapExperiment:
-    """The config of an experiment, which has to be one on MAP."""
+    """Return the config of an experiment, which has to be one on MAP."""
     experiment = load(name)
     if not isinstance(experiment, MapExperiment):
         raise OptionError(f'{name} is an experiment on marginals; task = "MAP" is missing in it')
@@ -47,7 +47,7 @@ def load_map(name: str) -> MapExperiment:
 
 
 def load_bursty(name: str) -> BurstyExperiment:
-    """The config of the experiment on bursty noise, by the name of its folder or from a TOML file."""
+    """Return the config of the experiment on bursty noise, by the name of its folder or from a TOML file."""
     path = Path(name) if name.endswith(".toml") else ROOT / name / "config.toml"
     try:
         return BurstyExperiment.from_values(path.parent.name, read_toml(path))
@@ -56,7 +56,7 @@ def load_bursty(name: str) -> BurstyExperiment:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The values of a TOML file."""
+    """Return the values of a TOML file."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

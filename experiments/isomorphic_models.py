@@ -44,7 +44,7 @@ def isomorphic_models(splits: Sequence[ModelSplit], store: RunStore) -> tuple[li
 
 
 def remainder(graph: FactorGraph, *, unary: bool = True) -> FactorGraph:
-    """What evidence leaves of a graph: free variables renumbered, larger tables, and one unary table per variable.
+    """Return what evidence leaves of a graph: free variables renumbered, larger tables, and one unary table per variable.
 
     The unary tables of a variable are multiplied into one, which is left out where `unary` is False. Constants are
     dropped, and every table is scaled to a maximum of 1, since neither changes the best assignment.

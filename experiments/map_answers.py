@@ -52,7 +52,7 @@ class JudgedLine:
     obstacle: str | None = None
 
     def jobs(self, instance: Instance) -> list[Job]:
-        """What is to be solved on one model, one job per solver."""
+        """Return what is to be solved on one model, one job per solver."""
         seed = 0 if self.weights == TRAINED else self.seed
         jobs = make_jobs([instance], "MAP", self.solvers, self.time_limit, seed)
         return [replace(job, files=self.files) for job in jobs] if self.files else jobs
@@ -63,7 +63,7 @@ class JudgedLine:
         return " | ".join(filter(None, parts))
 
     def made(self, row: Row) -> bool:
-        """Whether an archived answer was made by these solvers under this limit."""
+        """Return whether an archived answer was made by these solvers under this limit."""
         if row["time_limit"] != self.time_limit or row["solvers"] != len(self.solvers):
             return False
         if self.weights == TRAINED:
@@ -82,17 +82,17 @@ class MapAnswers:
                 self.solved = {name: rows.rows[key] for name, key in rows.without_version().items()}
 
     def solved_row(self, job: Job) -> Row | None:
-        """The row of one solved model, None where it has not been solved."""
+        """Return the row of one solved model, None where it has not been solved."""
         row = self.solved.get(job.unversioned())
         return None if row is None else scored_row(job, row, file_reference(job.instance, job.task))
 
     def archived(self, judged: JudgedLine, instance: Instance) -> Row | None:
-        """The archived answer of a line on a model, None where there is none."""
+        """Return the archived answer of a line on a model, None where there is none."""
         row = self.store.archived.get(judged.key(instance))
         return expanded(row) if row is not None and judged.made(row) else None
 
     def answer(self, judged: JudgedLine, instance: Instance) -> Row | None:
-        """The answer of the highest log score, and the time of all solvers; None where one is missing."""
+        """Return the answer of the highest log score, and the time of all solvers; None where one is missing."""
         identity = {
             "line": judged.line, "part": judged.split.name, "collection": judged.split.collection,
             "fold": judged.split.fold, "seed": judged.seed, "weights": judged.weights,
@@ -116,7 +116,7 @@ class MapAnswers:
 def judged_lines(
     experiment: MapExperiment, splits: Sequence[ModelSplit], trained: Sequence[MapTraining], store: RunStore
 ) -> tuple[list[JudgedLine], list[str]]:
-    """All lines on all splits, and a sentence for each line that cannot be judged here."""
+    """Return all lines on all splits, and a sentence for each line that cannot be judged here."""
     judged: list[JudgedLine] = []
     missing: list[str] = []
     limit = experiment.time_limit

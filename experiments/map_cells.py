@@ -43,7 +43,7 @@ class ErrorCell:
     seeds: int
 
     def text(self) -> str:
-        """The error, and what it leaves out."""
+        """Return the error, and what it leaves out."""
         left = [f"{n} {what}" for n, what in ((self.zero, "zero"), (self.missing, "unanswered")) if n]
         error = "inf" if math.isnan(self.error) else f"{self.error:.4f}"
         spread = "" if math.isnan(self.spread) else f" ± {self.spread:.4f}"
@@ -54,7 +54,7 @@ ErrorCells = dict[str, dict[str, ErrorCell]]  # by line, then collection
 
 
 def cells_of(rows: Iterable[Row]) -> ErrorCells:
-    """All cells; rows of one line and collection differ in model, seed and fold."""
+    """Return all cells; rows of one line and collection differ in model, seed and fold."""
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
         groups[row["line"], row["collection"]].append(row)

@@ -134,7 +134,7 @@ class MapExperiment:
         )
 
     def quick(self) -> MapExperiment:
-        """The whole road in a minute or two on a CPU; no result to quote."""
+        """Return the whole road in a minute or two on a CPU; no result to quote."""
         short = {"epochs": 2, "batch_size": 2}
         models = tuple(
             replace(m, training={}, tune={k: v[:2] for k, v in list(m.tune.items())[-1:]}) for m in self.models
@@ -147,7 +147,7 @@ class MapExperiment:
         )  # fmt: skip
 
     def selected(self, methods: str | None = None, collections: str | None = None) -> MapExperiment:
-        """The experiment with some lines and on some collections only, given as texts with commas."""
+        """Return the experiment with some lines and on some collections only, given as texts with commas."""
         lines = chosen_names("method", methods, [s.name for s in self.methods] + [m.name for m in self.models])
         chosen = chosen_names("collection", collections, self.collections)
         return replace(

@@ -54,7 +54,7 @@ def _split(
 
 
 def _goals(experiment: MapExperiment, table: ErrorCells) -> list[str]:
-    """Each goal beside what was reached; a goal is missed by answers of probability zero too."""
+    """Return each goal beside what was reached; a goal is missed by answers of probability zero too."""
     if not experiment.goals:
         return []
     names = experiment.collections
@@ -155,7 +155,7 @@ def _seconds(cell: ErrorCell | None) -> str:
 
 
 def map_latex(experiment: MapExperiment, table: ErrorCells) -> str:
-    """The table of the test split in LaTeX, ready to be included."""
+    """Return the table of the test split in LaTeX, ready to be included."""
     names = experiment.collections
     best = {n: min((c[n].error for c in table.values() if n in c and not c[n].zero), default=math.nan) for n in names}
     rows = [
@@ -173,7 +173,7 @@ def _latex_cell(cell: ErrorCell, best: float) -> str:
 
 
 def describe(splits: Sequence[ModelSplit]) -> list[Row]:
-    """What the index says about every model that is judged, the small ones of a collection first."""
+    """Return what the index says about every model that is judged, the small ones of a collection first."""
     instances = {i.key: i for split in splits for i in split.test}
     order = list(dict.fromkeys(i.collection for i in instances.values()))
     rows = [_describe(i) for i in instances.values()]

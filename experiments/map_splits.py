@@ -34,7 +34,7 @@ class ModelSplit:
 
 
 def splits_of(experiment: MapExperiment, folder: str | Path | None) -> list[ModelSplit]:
-    """The fixed split of every collection, then the folds of the small ones; models without a known score are left out.
+    """Return the fixed split of every collection, then the folds of the small ones; models without a known score are left out.
 
     Folds are dealt from one shuffle with a seed of its own, so that they are the same for every network and seed.
     """

@@ -61,7 +61,7 @@ class MapTraining:
         return re.sub(r"[^A-Za-z0-9=.+-]+", "_", "-".join(filter(None, parts)))
 
     def weights(self, folder: Path) -> Path:
-        """The model file."""
+        """Return the model file."""
         return folder / "models" / f"{self.key}.safetensors"
 
     def made(self, row: Row, folder: Path) -> bool:
@@ -129,7 +129,7 @@ def variant_trainings(experiment: MapExperiment, splits: Sequence[ModelSplit]) -
 
 
 def final_trainings(experiment: MapExperiment, splits: Sequence[ModelSplit], store: RunStore) -> Iterator[MapTraining]:
-    """The best variant of every network on every split, with every seed; none where a variant is not finished."""
+    """Yield the best variant of every network on every split, with every seed; none where a variant is not finished."""
     for split in splits:
         for method in experiment.models:
             best = _best_variant(experiment, method, split, store)

@@ -36,7 +36,7 @@ class MarginalComparison:
         return trouble + more
 
     def outdated(self) -> list[str]:
-        """A sentence for each run that is kept and was made with other settings."""
+        """Return a sentence for each run that is kept and was made with other settings."""
         runs = (*tuning_runs(self.experiment), *final_runs(self.experiment, self.store))
         kept = [run for run in runs if self.store.get(run.key) is not None]
         return [outdated(run, self.store) for run in kept if finished_row(run, self.store) is None]

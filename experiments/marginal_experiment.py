@@ -119,7 +119,7 @@ class MarginalExperiment:
         return cls(name=name, models=tuple(models), classical=tuple(classical), families=tuple(families), **given)
 
     def quick(self) -> MarginalExperiment:
-        """The experiment in about two minutes on a CPU: the whole road, no result to quote."""
+        """Return the experiment in about two minutes on a CPU: the whole road, no result to quote."""
         training = {**self.training, "updates": 20, "steps_per_epoch": 10, "batch_size": 20}
         models = tuple(replace(m, training={}, sizes=None) for m in self.models)
         tuning = self.tuning and replace(self.tuning, lrs=self.tuning.lrs[:1], size=20, updates=10)
@@ -130,7 +130,7 @@ class MarginalExperiment:
         )  # fmt: skip
 
     def selected(self, methods: str | None = None, sizes: str | None = None) -> MarginalExperiment:
-        """The experiment with some of its lines and training sizes only, given as texts with commas."""
+        """Return the experiment with some of its lines and training sizes only, given as texts with commas."""
         lines = chosen_names("method", methods, [c.name for c in self.classical] + [m.name for m in self.models])
         chosen = chosen_names("size", sizes, [str(n) for n in self.sizes])
         return replace(
@@ -142,5 +142,5 @@ class MarginalExperiment:
 
 
 def _at_most(generator: str, most: int) -> str:
-    """A generator with `most` graphs, or fewer where it has fewer."""
+    """Return a generator with `most` graphs, or fewer where it has fewer."""
     return re.sub(r"n=(\d+)", lambda found: f"n={min(most, int(found[1]))}", generator)

@@ -45,7 +45,7 @@ def seed_means(rows: Sequence[Row]) -> list[SeedMean]:
 
 
 def marginal_page(experiment: MarginalExperiment, rows: Sequence[Row], tuned: Sequence[Row]) -> str:
-    """All tables that the experiment has."""
+    """Return all tables that the experiment has."""
     tables = [size_tables(experiment, seed_means(rows))]
     if experiment.families:
         tables.append(families_table(experiment, rows))
@@ -57,7 +57,7 @@ def marginal_page(experiment: MarginalExperiment, rows: Sequence[Row], tuned: Se
 
 
 def size_tables(experiment: MarginalExperiment, means: Sequence[SeedMean]) -> str:
-    """A table per training size; solvers that need no training stand in each of them."""
+    """Return a table per training size; solvers that need no training stand in each of them."""
     parts = [f"# {experiment.title}", "", f"Test graphs: `{experiment.test}`. KL and RMSE +- one standard error."]
     for size in experiment.sizes:
         table = [["method", "KL", "RMSE", "seeds", "seconds", "published KL, RMSE"]]
@@ -119,7 +119,7 @@ def tuning_table(tuned: Sequence[Row]) -> str:
 
 
 def marginal_latex(experiment: MarginalExperiment, means: Sequence[SeedMean]) -> str:
-    """The tables of KL and RMSE in LaTeX, ready to be included."""
+    """Return the tables of KL and RMSE in LaTeX, ready to be included."""
     rows, titles = [["method", "KL", "RMSE"]], {}
     for size in experiment.sizes:
         titles[len(rows)] = f"{size:,} training graphs"

@@ -72,7 +72,7 @@ class MarginalRun:
         return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:16]
 
     def made(self, row: Row, folder: Path) -> bool:
-        """Whether a row was made with these settings, and with the present file of a network trained elsewhere."""
+        """Return whether a row was made with these settings, and with the present file of a network trained elsewhere."""
         weights = self._foreign_weights(folder)
         same = weights is None or not weights.is_file() or row.get("weights") == file_hash(weights)
         return same and row.get("configuration", self.configuration) == self.configuration
@@ -92,13 +92,13 @@ class MarginalRun:
         }  # fmt: skip
 
     def _foreign_weights(self, folder: Path) -> Path | None:
-        """The model file that another experiment trained; None where this one trains its own."""
+        """Return the model file that another experiment trained; None where this one trains its own."""
         if not self.experiment.models_from or not isinstance(self.line, NetworkLine):
             return None
         return folder.parent / self.experiment.models_from / "models" / f"{self.key}.safetensors"
 
     def _judge_network(self, line: NetworkLine, folder: Path, device: str) -> Row:
-        """A network, trained here or by another experiment, on the test graphs and on the families."""
+        """Return a network, trained here or by another experiment, on the test graphs and on the families."""
         found: Row = {"solver": line.kind, "settings": asdict(line)}
         path, other = self._foreign_weights(folder), self.experiment.models_from
         if path is not None and not path.is_file():
@@ -176,7 +176,7 @@ def final_runs(experiment: MarginalExperiment, store: RunStore) -> Iterator[Marg
 
 
 def _with_rate(line: NetworkLine, experiment: MarginalExperiment, store: RunStore) -> NetworkLine:
-    """The line with the learning rate of the lowest validation KL; as it is where a candidate is not finished."""
+    """Return the line with the learning rate of the lowest validation KL; as it is where a candidate is not finished."""
     if line.lr is not None:
         return line
     if experiment.tuning is None:
@@ -192,7 +192,7 @@ def _with_rate(line: NetworkLine, experiment: MarginalExperiment, store: RunStor
 
 
 def _judge_solver(experiment: MarginalExperiment, line: SolverLine) -> Row:
-    """A solver as it is, or for every family of graphs the best of its candidates on other graphs of the family."""
+    """Return a solver as it is, or for every family of graphs the best of its candidates on other graphs of the family."""
     solver, tuned = _best_candidate(line, experiment.tune)
     found: Row = {"solver": solver, **_measured(experiment.test, solver), **tuned}
     families = {}
@@ -226,7 +226,7 @@ def _measured(generator: str, solver: str, device: str = "cpu") -> dict[str, flo
 
 
 def _measured_on_family(family: GraphFamily, solver: str, device: str = "cpu") -> dict[str, Any]:
-    """The measures of a solver on a family; a sentence where the solver does not take its graphs."""
+    """Return the measures of a solver on a family; a sentence where the solver does not take its graphs."""
     try:
         return dict(_measured(family.test, solver, device))
     except ModelError as error:
@@ -234,7 +234,7 @@ def _measured_on_family(family: GraphFamily, solver: str, device: str = "cpu") -
 
 
 def _best_candidate(line: SolverLine, generator: str) -> tuple[str, dict[str, Any]]:
-    """The candidate of the lowest KL on the graphs of a generator, and the KL of each; the solver where it has none."""
+    """Return the candidate of the lowest KL on the graphs of a generator, and the KL of each; the solver where it has none."""
     if not line.tune:
         return line.solver, {}
     kl = {solver: _measured(generator, solver)["kl"] for solver in line.tune}
@@ -242,7 +242,7 @@ def _best_candidate(line: SolverLine, generator: str) -> tuple[str, dict[str, An
 
 
 def _without_tolerance(solver: str) -> str:
-    """A model file runs exactly the steps it is asked for."""
+    """Return a model file runs exactly the steps it is asked for."""
     if solver.endswith(".safetensors"):
         return f"{solver}(tolerance=0)"
     return solver.replace(".safetensors(", ".safetensors(tolerance=0, ")

@@ -8,7 +8,7 @@ from equifactor.errors import OptionError
 
 
 def chosen_names(what: str, text: str | None, names: Sequence[str]) -> tuple[str, ...]:
-    """The names that a text with commas lists, in their own order; all of them where no text is given.
+    """Return the names that a text with commas lists, in their own order; all of them where no text is given.
 
     Names may hold commas themselves, so the longest name that fits is taken.
     """

@@ -12,12 +12,12 @@ from equifactor.solvers.learned.model_card import read_card
 
 
 def shipped_file(solver: str, task: Task) -> Path:
-    """The file that comes with the package for a solver and a task; it may not exist."""
+    """Return the file that comes with the package for a solver and a task; it may not exist."""
     return shipped_weights(solver, task)
 
 
 def shipped_folder() -> Path:
-    """The folder of the files that come with the package."""
+    """Return the folder of the files that come with the package."""
     return shipped_weights("fe-net", Task.MAR).parent
 
 

@@ -17,7 +17,7 @@ PAGE = "table.md"
 
 
 def origin(folder: Path, *, changed: bool) -> Row:
-    """What produced the results: this call where it changed a run, else what the results of the folder say."""
+    """Return what produced the results: this call where it changed a run, else what the results of the folder say."""
     path = folder / RESULTS
     if not changed and path.is_file():
         return dict(json.loads(path.read_text(encoding="utf-8"))["provenance"])

@@ -30,7 +30,7 @@ class RunStore:
         self.changed = any(self.working.glob("*.json"))
 
     def get(self, key: str) -> Row | None:
-        """A finished run, None where there is none."""
+        """Return a finished run, None where there is none."""
         path = self._path(key)
         return _read(path)["run"] if path.is_file() else self.archived.get(key)
 
@@ -62,7 +62,7 @@ class RunStore:
 
 
 def read_archive(path: Path) -> dict[str, Row]:
-    """The runs of an archive by key; none where there is no such file."""
+    """Return the runs of an archive by key; none where there is no such file."""
     if not path.is_file():
         return {}
     try:
@@ -86,12 +86,12 @@ def _read(path: Path) -> Row:
 
 
 def compact(row: Row) -> Row:
-    """A row as JSON can say it, without fields that are null, false or empty text; the inverse is `expanded`."""
+    """Return a row as JSON can say it, without fields that are null, false or empty text; the inverse is `expanded`."""
     return {k: plain(v) for k, v in row.items() if v is not None and v is not False and v != ""}
 
 
 def expanded(row: Row) -> Row:
-    """A compact row with its infinite numbers; fields that were left out stay so."""
+    """Return a compact row with its infinite numbers; fields that were left out stay so."""
     return {k: float(v) if isinstance(v, str) and v in ("inf", "-inf") else v for k, v in row.items()}
 
 

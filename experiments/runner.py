@@ -28,7 +28,7 @@ class ExperimentRun(Protocol):
         ...
 
     def made(self, row: Row, folder: Path) -> bool:
-        """Whether a row kept under the key was made with the settings of this run."""
+        """Return whether a row kept under the key was made with the settings of this run."""
         ...
 
     def perform(self, folder: Path, device: str, until: float | None) -> Row:
@@ -111,13 +111,13 @@ def run_all(runs: Sequence[ExperimentRun], store: RunStore, effort: Effort) -> t
 
 
 def finished_row(run: ExperimentRun, store: RunStore) -> Row | None:
-    """The row of a finished run; None where there is none, or one that was made with other settings."""
+    """Return the row of a finished run; None where there is none, or one that was made with other settings."""
     row = store.get(run.key)
     return row if row is not None and run.made(row, store.folder) else None
 
 
 def outdated(run: ExperimentRun, store: RunStore) -> str:
-    """What is said about a run that the store holds with other settings."""
+    """Return what is said about a run that the store holds with other settings."""
     return (
         f"{run.key}: the run in {store.folder} was made with other settings (--quick, or the experiment has changed): "
         "choose another --out, or --redo to run it anew"
@@ -141,7 +141,7 @@ def _performed(start: _Start) -> Row:
 
 @contextlib.contextmanager
 def _fleet(effort: Effort) -> Iterator[Fleet]:
-    """Where the runs go: one after the other in this process, several at a time beside it, or to a cluster.
+    """Yield where the runs go: one after the other in this process, several at a time beside it, or to a cluster.
 
     Runs are Python objects that train networks, so that they go to an executor. The workers of `equifactor.evaluation`
     take texts instead: each has a limit on memory and can be killed at its deadline, which an executor cannot offer.
@@ -156,7 +156,7 @@ def _fleet(effort: Effort) -> Iterator[Fleet]:
 
 
 def device_name(device: str) -> str:
-    """The name of the chip, for the results."""
+    """Return the name of the chip, for the results."""
     if not device.startswith("cuda"):
         return "cpu"
     import torch

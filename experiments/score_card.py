@@ -60,7 +60,7 @@ def score_card(rows: Sequence[Row], board: dict[str, Row]) -> str:
 
 
 def card_page(results: Path, board: Path | None) -> str:
-    """The card of the `results.json` of `equifactor evaluate`, and how it was made."""
+    """Return the card of the `results.json` of `equifactor evaluate`, and how it was made."""
     found = json.loads(results.read_text(encoding="utf-8"))
     known = read_board(board.read_text(encoding="utf-8").splitlines()) if board else {}
     rows = found["rows"]
@@ -70,7 +70,7 @@ def card_page(results: Path, board: Path | None) -> str:
 
 
 def _error(row: Row) -> Any:
-    """The error of a row; a short row has the UAI error alone."""
+    """Return the error of a row; a short row has the UAI error alone."""
     return row.get("error", row.get("map_error"))
 
 

@@ -63,7 +63,7 @@ class FamilyJudgement:
         return {kind: file_hash(path) for kind, path in paths.items() if path.is_file()}
 
     def made(self, row: Row, folder: Path) -> bool:
-        """Whether a row judges the present files."""
+        """Return whether a row judges the present files."""
         return row.get("weights") == self.files()
 
     def perform(self, folder: Path, device: str, until: float | None = None) -> Row:
@@ -130,7 +130,7 @@ class FamilyJudgement:
 
 
 def judgements(task: str, weights: Path, data: str | None) -> list[FamilyJudgement]:
-    """All families of a task; the public ones where a folder is given."""
+    """Return all families of a task; the public ones where a folder is given."""
     config = weights_config()
     found = [
         FamilyJudgement(task, name, f"{text.removesuffix(')')}, seed={_FIRST_SEED[task] + n})", weights)
@@ -162,7 +162,7 @@ def write_judgement(task: str, store: RunStore) -> list[Path]:
 
 
 def judgement_page(results: Mapping[str, Row]) -> str:
-    """The tables of both tasks, where they are judged."""
+    """Return the tables of both tasks, where they are judged."""
     parts = ["# The weights of the package"]
     if "MAR" in results:
         parts += ["\n## MAR: mean KL, ± its standard error", mar_table(results["MAR"].get("rows", {})).rstrip("\n")]

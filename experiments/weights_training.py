@@ -62,7 +62,7 @@ class WeightsRecipe:
 
 
 def weights_config() -> dict[str, Any]:
-    """What the weights are trained on and judged on."""
+    """Return what the weights are trained on and judged on."""
     return read_toml(ROOT / "weights" / "config.toml")
 
 
@@ -79,7 +79,7 @@ def mixture(kind: str, task: str, share: float = 1.0) -> list[str]:
 
 
 def balancing_weights(kind: str, generators: Sequence[str], power: float) -> list[float]:
-    """A weight for each graph: without it the few strongly coupled families, of a thousandfold KL, would decide."""
+    """Return a weight for each graph: without it the few strongly coupled families, of a thousandfold KL, would decide."""
     known = weights_config()["network"][kind]
     weights: list[float] = []
     for generator in generators:

@@ -52,7 +52,7 @@ class WordBatch:
         self.source = torch.tensor((word * 2 * code.n + entry)[of_bits], device=device)
 
     def fill(self, words: Tensor) -> Batch:
-        """The batch of words [size, 2, n]: log ratios, then the bits that were sent."""
+        """Return the batch of words [size, 2, n]: log ratios, then the bits that were sent."""
         ratios, bits = words[:, 0], words[:, 1]
         pairs = torch.stack((0.5 * ratios, -0.5 * ratios), dim=2).reshape(-1)
         log_phi = self.flat.log_phi.index_copy(0, self.place, pairs.index_select(0, self.source))
@@ -73,12 +73,12 @@ class WordReader:
         self.device = device
 
     def read(self, network: Network, ratios: FloatArray, factor: int = 1) -> list[IntArray]:
-        """The bits [N, n] after T steps and, with a factor above 1, after so many times T as well."""
+        """Return the bits [N, n] after T steps and, with a factor above 1, after so many times T as well."""
         bits, _ = self._unrolled(network, ratios, np.zeros_like(ratios, dtype=np.int64), factor)
         return bits
 
     def judge(self, network: Network, ratios: FloatArray, bits: IntArray) -> tuple[float, float]:
-        """The cross-entropy per bit and the share of wrong bits."""
+        """Return the cross-entropy per bit and the share of wrong bits."""
         found, loss = self._unrolled(network, ratios, bits, 1)
         return loss, float(np.mean(found[0] != bits))
 

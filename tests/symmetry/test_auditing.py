@@ -94,9 +94,9 @@ def test_solvers_are_measured_on_all_their_tasks() -> None:
     assert equivariance_error("gibbs", GRAPHS["tree"], "variable assignment", trials=1)["variable assignment"] > 1e-4
     with pytest.raises(OptionError, match="gibbs cannot do MAP"):
         equivariance_error("gibbs", GRAPH, tasks=[Task.MAP])
-    with pytest.raises(OptionError, match="tasks are for solvers"):
+    with pytest.raises(OptionError, match="tasks can be given for a solver only"):
         equivariance_error(exact, GRAPH, tasks=[Task.MAP])
-    with pytest.raises(OptionError, match="1 trial or more"):
+    with pytest.raises(OptionError, match="trials must be a whole number of at least 1"):
         equivariance_error("exact", GRAPH, trials=0)
 
 
@@ -133,7 +133,7 @@ def test_ties_are_set_aside_and_named() -> None:
     assert row.verdict == "undecided"
     assert not row.failed
     assert [v.where for v in row.set_aside] == ["log score (MAP) of tie"]
-    with pytest.raises(AssertionError, match="no graph can decide"):
+    with pytest.raises(AssertionError, match="symmetry cannot be decided: rounding alone"):
         assert_equivariant(by_rounding, tie, "global", trials=8)
     assert rounding_error(by_rounding, tie, None, Trials()) > 0.1
 

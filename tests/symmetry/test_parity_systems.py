@@ -139,7 +139,7 @@ def test_too_many_that_depend_on_each_other_are_tables() -> None:
     assert_same(checks(scopes, (1, 2)), shuffled(checks(scopes, (4, 9)), 1))
     assert_different(checks(scopes, (1, 2)), checks(scopes, (1, 2, 3)))
     large = [list(range(20))] * 14
-    with pytest.raises(ModelError, match=r"factor 0 is a parity over 20 variables .* up to 2\^16"):
+    with pytest.raises(ModelError, match=r"Factor 0 is a parity over 20 variables .* up to 2\^16"):
         graph_hash(checks(large))
 
 

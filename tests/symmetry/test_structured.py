@@ -232,7 +232,7 @@ def test_a_tolerance_forgives_noise_in_large_factors() -> None:
 def test_a_pair_of_labels_that_is_too_large_is_refused() -> None:
     graph = FactorGraph([300] * 2, [(range(2), Potts(1.0))])
     for compare in (graph_hash, canonical_form, lambda g: isomorphism(g, g)):
-        with pytest.raises(ModelError, match=r"factor 0 is a potts over 2 variables .* up to 2\^16"):
+        with pytest.raises(ModelError, match=r"Factor 0 is a potts over 2 variables .* up to 2\^16"):
             compare(graph)
 
 

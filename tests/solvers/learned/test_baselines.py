@@ -145,7 +145,7 @@ def test_bound_of_any_messages_holds(kind: str, settings: dict[str, Any]) -> Non
 @each
 def test_other_cardinalities_are_refused(kind: str, settings: dict[str, Any]) -> None:
     mixed = FactorGraph([2, 3], [([0, 1], np.ones((2, 3)))]).renamed("mixed")
-    with pytest.raises(ModelError, match=r"states and mixed has one of 3: use fe-nbp or fe-net"):
+    with pytest.raises(ModelError, match=r"states, and mixed has a variable of 3\. Use fe-nbp or fe-net"):
         build(kind, settings)(compile(mixed).to())
 
 

@@ -267,7 +267,7 @@ def test_isolated_variables_of_another_size_do_not_mix() -> None:
 
 def test_mixed_cardinalities_are_refused_in_one_sentence() -> None:
     mixed = random_tree(6, card=(2, 3), seed=1).renamed("mixed")
-    with pytest.raises(ModelError, match="fe-gnn was made for variables of 2 states and mixed has one of 3"):
+    with pytest.raises(ModelError, match="fe-gnn was made for variables of 2 states, and mixed has a variable of 3"):
         build("fe-gnn")(compile(mixed).to(dtype="float32"))
 
 
@@ -277,11 +277,11 @@ def test_mixed_cardinalities_are_refused_in_one_sentence() -> None:
         (
             "fe-abc",
             {},
-            "there is no model kind 'fe-abc'; did you mean fe-nbp. choose from: bpnn, fe-gnn, fe-nbp, fe-net",
+            "There is no kind of network named 'fe-abc'; did you mean fe-nbp. choose from: bpnn, fe-gnn, fe-nbp",
         ),
-        ("fe-nbp", {"layers": 2}, "fe-nbp has no setting 'layers'; choose from: steps, hidden"),
+        ("fe-nbp", {"layers": 2}, "fe-nbp has no option 'layers'; choose from: steps, hidden"),
         ("fe-nbp", {"hidden": 0}, "fe-nbp: hidden must be at least 1"),
-        ("fe-nbp", {"features": "old+young"}, "there is no feature 'young'"),
+        ("fe-nbp", {"features": "old+young"}, "fe-nbp has no feature 'young'"),
     ],
 )
 def test_wrong_settings_are_named(kind: str, settings: dict[str, Any], words: str) -> None:
