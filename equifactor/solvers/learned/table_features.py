@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from equifactor.errors import ModelError
+from equifactor.base.errors import ModelError
 from equifactor.solvers.learned.wiring import Flat, Wiring
 
 _FLOOR = -30.0  # Lowest log value seen, relative to the largest of the table; true zeros too. Chosen by hand.

@@ -121,7 +121,7 @@ def test_every_truncation_is_one_sentence(model: Path) -> None:
 
 def test_file_of_another_program(tmp_path: Path) -> None:
     save_file({"a": torch.zeros(2)}, tmp_path / "other.safetensors", {"format": "pt"})
-    with pytest.raises(FormatError, match="by another program. Expected a file written by equifactor train"):
+    with pytest.raises(FormatError, match=r"by another program\. Expected a file written by equifactor train"):
         load_model(tmp_path / "other.safetensors")
 
 
