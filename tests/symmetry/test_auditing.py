@@ -1,4 +1,4 @@
-"""Audits: what is measured, what fails a claim, what decides nothing."""
+"""Audits: what is measured, what violates a claim, and what is set aside."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def exact(graph: FactorGraph) -> Marginals | None:
 
 
 def by_number(graph: FactorGraph) -> list[np.ndarray]:
-    """Variable numbers matter."""
+    """Return an answer that depends on variable numbers."""
     return [np.full(d, i / 100) for i, d in enumerate(graph.card)]
 
 
 def by_position(graph: FactorGraph) -> list[np.ndarray]:
-    """Positions in scopes matter."""
+    """Return an answer that depends on positions in scopes."""
     found = [np.zeros(d) for d in graph.card]
     for scope, _ in graph.linear_factors():
         for k, i in enumerate(scope):
@@ -40,7 +40,7 @@ def by_position(graph: FactorGraph) -> list[np.ndarray]:
 
 
 def by_state(graph: FactorGraph) -> np.ndarray:
-    """State numbers matter."""
+    """Return an answer that depends on state numbers."""
     return np.concatenate([np.arange(d) / d for d in graph.card])
 
 
@@ -102,7 +102,7 @@ def test_solvers_are_measured_on_all_their_tasks() -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class FirstState(GraphSolver):
-    """Says that every variable is in state 0, and claims that this is symmetric."""
+    """A solver that answers state 0 for every variable, and claims that this is symmetric."""
 
     name = "first-state"
     tasks = (Task.MAP,)
@@ -127,7 +127,7 @@ def test_an_undeclared_violation_is_no_failure() -> None:
 
 
 def test_ties_are_set_aside_and_named() -> None:
-    """Two equal optima, 00 and 11: each variable alone cannot know which."""
+    """With two equal optima, 00 and 11, variables that are decoded alone cannot agree on one."""
     tie = FactorGraph([2, 2], [([0, 1], [[2.0, 1.0], [1.0, 2.0]])], name="tie")
     (row,) = audit("bp", tie, "variable assignment", trials=Trials(5), tasks=[Task.MAP])
     assert row.verdict == "undecided"
@@ -139,7 +139,7 @@ def test_ties_are_set_aside_and_named() -> None:
 
 
 def by_rounding(graph: FactorGraph) -> list[np.ndarray]:
-    """The last bits of the tables and the order of the variables decide."""
+    """Return an answer that depends on the last bits of the tables and on the order of the variables."""
     return [np.full(d, (1e15 * graph.log_phi.sum()) % 1 + i) for i, d in enumerate(graph.card)]
 
 

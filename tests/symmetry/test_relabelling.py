@@ -93,7 +93,7 @@ def test_by_hand() -> None:
     new = relabel(graph.condition({}), r)
     assert new.structure.variable_names == ("b", "a")
     assert new.structure.state_names == (None, ("y", "x"))
-    assert new.structure.scope(0).tolist() == [0, 1]  # (a, b) was turned round, and a is now 1
+    assert new.structure.scope(0).tolist() == [0, 1]  # (a, b) is now (b, a), and a has the number 1.
     np.testing.assert_allclose(np.exp(new.log_table(0)), [[5, 2], [6, 3], [4, 1]])
     np.testing.assert_allclose(np.exp(new.log_table(1)), [2, 1])
     assert r.assignment([0, 2]).tolist() == [1, 1]

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from equifactor.base.errors import ModelError, OptionError
 from equifactor.base.options import check_names, check_options, choices, option
+from equifactor.base.typing import Semiring
 from equifactor.solvers.learned.wiring import Flat, Wiring, wire
 from equifactor.solving.registry import is_solver, solver_class, solver_names
 

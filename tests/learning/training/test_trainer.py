@@ -1,4 +1,4 @@
-"""Training runs: they learn, repeat bit for bit, resume after a stop, and fail with one sentence."""
+"""Training runs learn, repeat bit for bit, resume after a stop, and fail with a clear error."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_every_kind_learns_and_every_layer_moves(kind: str, task: str, tmp_path)
     assert done.metrics[measure] <= done.history[0][measure]
     losses = [h["loss"] for h in done.history[1:]]
     assert min(losses[1:]) < losses[0]
-    # Those of the last epoch: the best ones may be those of the start.
+    # The weights of the last epoch, because the best weights may be the starting weights.
     last = torch.load(out.with_suffix(".checkpoint"), weights_only=True)["network"]
     still = [n for n, p in build(kind, settings, seed=0).named_parameters() if torch.equal(p, last[n])]
     assert not still
@@ -147,7 +147,7 @@ def test_validation_data_as_a_share_a_text_or_graphs() -> None:
 def test_validation_graphs_that_are_training_graphs_are_reported(caplog) -> None:
     train("fe-nbp", DATA, validation="ising(3x3, n=5)", **SMALL)
     train("fe-nbp", DATA, **SMALL)
-    train("fe-nbp", DATA, validation=0, **SMALL)  # asked for
+    train("fe-nbp", DATA, validation=0, **SMALL)  # The user asked for it.
     assert not caplog.messages
     graphs = generators.ising_grid(3, 3, count=10, seed=0)
     train("fe-nbp", graphs, validation=graphs[:3], **SMALL)
@@ -331,7 +331,7 @@ def test_steps_before_the_last_2t_are_run_and_pass_no_gradient() -> None:
 
 @pytest.mark.slow
 def test_two_processes_agree_with_one(tmp_path) -> None:
-    # 36 graphs in batches of 7: shares differ in size, and the last batch leaves nothing to the second process.
+    # 36 graphs in batches of 7: shares differ in size, and the second process gets no graph of the last batch.
     script = tmp_path / "run.py"
     script.write_text(
         "import sys\nfrom equifactor import train\n"

@@ -1,4 +1,4 @@
-"""What every baseline keeps: its symmetries and no others, batches, zeros, gradients, refusals."""
+"""Properties of every baseline: its symmetries and no others, batches, zeros, gradients, errors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ each = pytest.mark.parametrize(("kind", "settings"), CASES)
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
-    """Tiny tensors: threads only wait for each other."""
+    """Use one thread, because threads only wait for each other on tiny tensors."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -46,7 +46,7 @@ def one_thread() -> Iterator[None]:
 
 
 def shaken(kind: str, settings: dict[str, Any]) -> Network:
-    """A network far from its start, in double precision."""
+    """Return a network with weights far from its starting weights, in double precision."""
     network = build(kind, settings, seed=1).double()
     generator = torch.Generator().manual_seed(2)
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Model files: round trip, and one sentence for everything that can be wrong with one."""
+"""Model files: round trip, and a one-line error for every kind of invalid file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def model(tmp_path: Path, write_model) -> Path:
 
 
 def edited(path: Path, change: Any) -> Path:
-    """The file with its card changed by a function of the JSON object."""
+    """Change the card of a file by a function of the JSON object, and return the file."""
     data = path.read_bytes()
     length = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + length])
