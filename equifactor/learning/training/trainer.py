@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from equifactor.base.clock import Clock
 from equifactor.base.errors import OptionError, SolveError, brief
 from equifactor.base.files import check_writable
-from equifactor.base.options import did_you_mean, parse_options
+from equifactor.base.options import did_you_mean, parse_options, split_text
 from equifactor.base.progress import bar
 from equifactor.base.status import Task
 from equifactor.base.torch_device import check_device
@@ -93,7 +93,8 @@ def train(
         validation: share of the graphs that is held out, or data as above; 0: validate on the training graphs.
         resume: continue from the checkpoint beside `out`; the result is that of an uninterrupted run.
         progress: True for a bar, or a callable `(done, total, note)`.
-        settings: the fields of `TrainingSettings`, and settings of the network. A name that both have is an error.
+        settings: the fields of `TrainingSettings`, and settings of the network, which override those in `kind` and
+            `network`. A name that both have is an error.
 
     The same seed gives the same weights, bit for bit, on one CPU. Ctrl-C stops after the current gradient step, and
     keeps the best weights so far and a checkpoint.
@@ -154,15 +155,18 @@ def _sorted_settings(
     """
     from equifactor.solvers.learned.network import setting_names
 
-    kind, bracket, rest = (part.strip() for part in text.partition("("))
-    if bracket and not rest.endswith(")"):
-        raise OptionError(f"{text}: the bracket after {kind} is not closed. Write {kind}(NAME=VALUE, ..).")
-    of_network, of_training = parse_options(kind, rest.removesuffix(")")), {}
-    _add_once(kind, of_network, network)
+    found = split_text(text)
+    if found is None:
+        raise OptionError(
+            f"Cannot read the kind of network {text!r}. Write a name, or fe-net(hidden=32) with settings."
+        )
+    kind, options = found
+    of_network: dict[str, Any] = {**parse_options(kind, options), **network}
+    of_training: dict[str, Any] = {}
     names, training_names = setting_names(kind), [f.name for f in dataclasses.fields(TrainingSettings)]
-    keywords = {}
+    stated = set(of_network)
     for name, value in given.items():
-        if name in training_names and name in names and name not in of_network:
+        if name in training_names and name in names and name not in stated:
             raise OptionError(
                 f"{name} is a setting of {kind} and of training. Write {kind}({name}=VALUE) to set that of {kind}; "
                 f"the keyword {name} then sets that of training."
@@ -170,23 +174,14 @@ def _sorted_settings(
         if name in training_names:
             of_training[name] = value
         elif name in names:
-            keywords[name] = value
+            of_network[name] = value
         else:
             near = did_you_mean(name, [*names, *training_names])
             raise OptionError(
                 f"Neither {kind} nor training has a setting {name!r}; {near}{kind} has {', '.join(names)}; "
                 f"training has {', '.join(training_names)}"
             )
-    _add_once(kind, of_network, keywords)
     return kind, of_network, of_training
-
-
-def _add_once(kind: str, settings: dict[str, Any], more: dict[str, Any]) -> None:
-    """Add settings that must not be given yet."""
-    for name in more:
-        if name in settings:
-            raise OptionError(f"{kind} is given {name} twice")
-    settings |= more
 
 
 def _checked_task(task: str, settings: TrainingSettings, resume: bool) -> Task:

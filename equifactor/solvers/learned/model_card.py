@@ -78,8 +78,8 @@ class ModelCard:
                 raise ValueError(f"format must be a whole number of at least 1, found {shown(number)}")
             if given.get("task") == "DECODE":
                 raise FormatError(
-                    f"{where}: holds weights for decoding. Use them by the decoding method {given.get('kind')}"
-                    f"(weights={where})."
+                    f"{where}: this file holds weights for decoding. Use them with the decoding method "
+                    f"{shown(given.get('kind'))}(weights={where})."
                 )
             _check_fields(cls, given)
         except ValueError as error:

