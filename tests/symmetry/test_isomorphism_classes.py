@@ -1,4 +1,4 @@
-"""Graphs sorted into classes of isomorphic ones."""
+"""Classes of isomorphic graphs."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ GRAPHS = [
 
 
 def bp(flat: Any, steps: int, damping: float = 0.0, semiring: Any = "sum") -> torch.Tensor:
-    """Messages [S] of plain belief propagation."""
+    """Return the messages [S] of plain belief propagation."""
     msg = tensors.first_messages(flat, semiring)
     for _ in range(steps):
         new = tensors.marginalize_tables(flat, tensors.sum_of_other_factors(flat, msg), semiring)
@@ -48,7 +48,7 @@ def test_scalar_starts_as_damped_bp() -> None:
 
 
 def test_starts_near_bp() -> None:
-    """The identity start keeps 5 % of what a message falls by."""
+    """The identity start damps entries that fall by 5 %."""
     flat = compile(random_tree(9, card=2, seed=3)).to(dtype="float64")
     want = tensors.variable_log_beliefs(flat, bp(flat, 10))
     got = build("bpnn", {}, seed=0).double()(flat)[-1]

@@ -1,4 +1,4 @@
-"""A new kind of network is one file, this one, and one line in the table of solvers."""
+"""A new kind of network is one file such as this one, and one line in the table of solvers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from equifactor.solving import registry
 
 @dataclass(frozen=True, kw_only=True)
 class ToyConfig(ef.learned.NetworkConfig):
-    """Settings of the toy."""
+    """Settings of the toy network."""
 
     damping: float = ef.solvers.option(0.5, "damping of the untrained model", low=0.0, below=1.0)
 
@@ -42,7 +42,7 @@ class Toy(ef.learned.Network):
 
 @dataclass(frozen=True, kw_only=True)
 class ToySolver(ef.learned.NeuralBP):
-    """Belief propagation with a damping that is learned."""
+    """Belief propagation with a learned damping."""
 
     network_class = Toy
 

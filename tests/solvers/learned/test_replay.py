@@ -1,4 +1,4 @@
-"""Replayed beliefs on the CPU; tests/test_cuda.py has the captured ones."""
+"""Replayed beliefs on the CPU; tests/test_cuda.py tests captured networks."""
 
 from __future__ import annotations
 
