@@ -126,7 +126,7 @@ FAULTS = [
     (f"{N}<strengths>0 1</strengths><parameters>1 0 0</parameters></noisymax>", 6, "9 parameters of 'N', found 3"),
     (f"{N}<strengths>0 0</strengths><parameters>1</parameters></noisymax>", 6, "the 2 parent states of 'N' once"),
     (f"{N}<strengths>0</strengths><parameters>1</parameters></noisymax>", 6, "the 2 parent states of 'N' once"),
-    (f"{N}<parameters>1 0 0 0 0 1 .5 .5 .5</parameters></noisymax>", 6, "distribution 3 in the parameters of 'N' sums to"),
+    (f"{N}<parameters>1 0 0 0 0 1 .5 .5 .5</parameters></noisymax>", 6, "distribution 3 in the parameters of 'N' sums"),
     (f"{N}<parameters>1 0 0 0 0 1 2 -1 0</parameters></noisymax>", 6, "distribution 3 in the parameters of 'N' has"),
 ]  # fmt: skip
 
