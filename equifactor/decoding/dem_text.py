@@ -6,8 +6,8 @@ import re
 
 import numpy as np
 
+from equifactor.base.errors import FormatError
 from equifactor.decoding.error_model import ErrorModel
-from equifactor.errors import FormatError
 from equifactor.graph.pointers import ptr_of, row_of
 
 _LINE = re.compile(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from equifactor.clock import Clock
+    from equifactor.base.clock import Clock
     from equifactor.decoding.methods import DecodingMethod
     from equifactor.decoding.problem import DecodingProblem
     from equifactor.decoding.shot_store import ShotStore

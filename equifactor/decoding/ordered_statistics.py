@@ -11,10 +11,10 @@ from equifactor.decoding.problem import transposed
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from equifactor.base.typing import IntArray
     from equifactor.decoding.methods import DecodingMethod
     from equifactor.decoding.problem import DecodingProblem
     from equifactor.decoding.shot_store import ShotStore
-    from equifactor.typing import IntArray
 
 
 class OrderedStatistics:

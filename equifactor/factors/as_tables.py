@@ -13,8 +13,8 @@ from equifactor.factors.structured_factor import TABLE
 from equifactor.graph.pointers import ptr_of
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import BoolArray
     from equifactor.graph import FactorGraph
-    from equifactor.typing import BoolArray
 
 
 def with_tables(graph: FactorGraph, chosen: BoolArray) -> FactorGraph:

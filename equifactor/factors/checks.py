@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import ModelError
+from equifactor.base.errors import ModelError
 from equifactor.factors.factor_rows import by_kind
 from equifactor.factors.kinds import KINDS, kind_class, kind_name
 from equifactor.factors.structured_factor import TABLE

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import ModelError
+from equifactor.base.errors import ModelError
 from equifactor.factors.signed_literals import SignedLiterals
 from equifactor.factors.small_scopes import as_constants, without_small_scopes
 from equifactor.factors.structured_factor import (
@@ -21,9 +21,9 @@ from equifactor.factors.structured_factor import (
 )
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray
     from equifactor.factors.factor_rows import FactorRows
     from equifactor.factors.lowering import LoweredBuilder
-    from equifactor.typing import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)

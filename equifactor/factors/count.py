@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import ModelError
+from equifactor.base.errors import ModelError
 from equifactor.factors.signed_literals import SignedLiterals
 from equifactor.factors.small_scopes import without_small_scopes
 from equifactor.factors.structured_factor import (
@@ -25,9 +25,9 @@ from equifactor.graph.pointers import picked, ptr_of
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray
     from equifactor.factors.factor_rows import FactorRows
     from equifactor.factors.lowering import LoweredBuilder
-    from equifactor.typing import BoolArray, FloatArray, IntArray
 
 
 class Counting(SignedLiterals):

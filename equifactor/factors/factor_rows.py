@@ -17,7 +17,7 @@ import numpy as np
 from equifactor.graph.pointers import picked, ptr_of, row_of
 
 if TYPE_CHECKING:
-    from equifactor.typing import BoolArray, FloatArray, IntArray
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray
 
 Element = TypeVar("Element", bound=np.generic)
 

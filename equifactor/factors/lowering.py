@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import ModelError
+from equifactor.base.errors import ModelError
 from equifactor.graph.pointers import ptr_of
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray
     from equifactor.factors.factor_rows import FactorRows
     from equifactor.factors.structured_factor import StructuredFactor
-    from equifactor.typing import BoolArray, FloatArray, IntArray
 
 _SMALL = 64  # entries up to which a table is simpler than auxiliary variables
 

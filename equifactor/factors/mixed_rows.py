@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import ModelError
+from equifactor.base.errors import ModelError
 from equifactor.factors.factor_rows import FactorRows, by_kind, merged
 from equifactor.factors.kinds import kind_class, kind_name
 from equifactor.factors.structured_factor import TABLE
@@ -17,7 +17,7 @@ from equifactor.graph.slicing import slice_tables
 from equifactor.graph.structure import Structure
 
 if TYPE_CHECKING:
-    from equifactor.typing import FloatArray, IntArray
+    from equifactor.base.typing import FloatArray, IntArray
 
 _MAX_TABLE = 2**24  # entries of a table that is made for looking at
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import ModelError
+from equifactor.base.errors import ModelError
 from equifactor.factors.factor_rows import row_any, row_sums
 from equifactor.factors.lowering import small
 from equifactor.factors.small_scopes import without_small_scopes
@@ -24,9 +24,9 @@ from equifactor.factors.structured_factor import (
 from equifactor.graph.pointers import ptr_of
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray, Semiring
     from equifactor.factors.factor_rows import FactorRows
     from equifactor.factors.lowering import LoweredBuilder
-    from equifactor.typing import BoolArray, FloatArray, IntArray, Semiring
 
 OFF, ON, IN_SCOPE = 0, 1, 2  # what is known of the effect: absent, present, or (2 + place) where it is in the scope
 _MAX_TABLE = 2**20  # entries of the largest table that maximisation may lower to

@@ -16,8 +16,8 @@ from functools import cache
 
 import numpy as np
 
+from equifactor.base.typing import FloatArray
 from equifactor.numerics.jit import fast_kernel
-from equifactor.typing import FloatArray
 
 NEG_INF = -math.inf
 # The expected sum of the active causes' log inhibitors, the causes that are certain, the expected number of active ones

@@ -13,8 +13,8 @@ from equifactor.factors.label_pairs import LabelPair
 from equifactor.factors.structured_factor import edge_state_ptr, log_number
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray
     from equifactor.factors.factor_rows import FactorRows
-    from equifactor.typing import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)

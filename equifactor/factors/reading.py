@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.errors import ModelError
+from equifactor.base.errors import ModelError
 from equifactor.factors.factor_rows import FactorRows, merged
 from equifactor.factors.kinds import kind_class
 from equifactor.factors.small_scopes import without_small_scopes
@@ -15,7 +15,7 @@ from equifactor.graph import inputs
 from equifactor.graph.pointers import ptr_of
 
 if TYPE_CHECKING:
-    from equifactor.typing import IntArray
+    from equifactor.base.typing import IntArray
 
 
 def read_rows(old: FactorRows, card: IntArray, scopes: list[list[int]], tables: list[Any], log: bool) -> FactorRows:

@@ -10,8 +10,8 @@ import numpy as np
 from equifactor.factors.structured_factor import StructuredFactor
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import IntArray
     from equifactor.factors.factor_rows import FactorRows
-    from equifactor.typing import IntArray
 
 
 class SignedLiterals(StructuredFactor):

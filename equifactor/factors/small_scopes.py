@@ -11,9 +11,9 @@ from equifactor.factors.structured_factor import TABLE
 from equifactor.graph.pointers import ptr_of
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import BoolArray, FloatArray
     from equifactor.factors.factor_rows import FactorRows
     from equifactor.factors.structured_factor import StructuredFactor
-    from equifactor.typing import BoolArray, FloatArray
 
 
 def without_small_scopes(cls: type[StructuredFactor], rows: FactorRows) -> FactorRows:

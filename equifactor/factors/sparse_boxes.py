@@ -14,9 +14,9 @@ import numpy as np
 from equifactor.graph.pointers import picked, ptr_of
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import BoolArray, IntArray
     from equifactor.factors.factor_rows import FactorRows
     from equifactor.factors.lowering import LoweredBuilder
-    from equifactor.typing import BoolArray, IntArray
 
 
 def add_selectors(builder: LoweredBuilder, rows: FactorRows) -> None:

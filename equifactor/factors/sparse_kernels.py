@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from equifactor.base.typing import IntArray
 from equifactor.factors.chain_kernels import plus
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT
 from equifactor.numerics.jit import fast_kernel, kernel
-from equifactor.typing import IntArray
 
 NEG_INF = -math.inf
 

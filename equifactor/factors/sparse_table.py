@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import ModelError
+from equifactor.base.errors import ModelError
 from equifactor.factors.factor_rows import row_sums
 from equifactor.factors.lowering import small
 from equifactor.factors.small_scopes import without_small_scopes
@@ -17,9 +17,9 @@ from equifactor.graph.pointers import place_in_row, ptr_of, row_of
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray, Semiring
     from equifactor.factors.factor_rows import FactorRows
     from equifactor.factors.lowering import LoweredBuilder
-    from equifactor.typing import BoolArray, FloatArray, IntArray, Semiring
 
 _MAX_PAIR = 20.0  # log2 of the entries of the largest table over a pair that lowering makes
 _BLOCK = 2**22  # words times assignments that are compared at once

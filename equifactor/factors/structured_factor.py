@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from equifactor.errors import ModelError
+from equifactor.base.errors import ModelError
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray, Semiring
     from equifactor.factors.factor_rows import FactorRows
     from equifactor.factors.lowering import LoweredBuilder
-    from equifactor.typing import BoolArray, FloatArray, IntArray, Semiring
 
 TABLE = 0  # the number of the kind `table`
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numba import types
 
+from equifactor.base.typing import IntArray
 from equifactor.factors.chain_kernels import (
     WIDEST_VALUE,
     cap_of_count,
@@ -46,7 +47,6 @@ from equifactor.numerics.by_address import Separate
 from equifactor.numerics.factor_messages import NEG_INF, normalize_max, receive
 from equifactor.numerics.fastmath import MIN_EXP, get, put
 from equifactor.numerics.jit import fast_kernel, inlined
-from equifactor.typing import IntArray
 
 if TYPE_CHECKING:
     from equifactor.graph import FlatGraph

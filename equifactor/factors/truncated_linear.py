@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import ModelError
+from equifactor.base.errors import ModelError
 from equifactor.factors.factor_rows import row_any
 from equifactor.factors.label_pairs import LabelPair
 from equifactor.factors.structured_factor import log_number
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray
     from equifactor.factors.factor_rows import FactorRows
-    from equifactor.typing import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)

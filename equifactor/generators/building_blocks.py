@@ -14,7 +14,7 @@ from equifactor.graph.structure import Structure
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from equifactor.typing import FloatArray, IntArray
+    from equifactor.base.typing import FloatArray, IntArray
 
 
 def field_structure(card: ArrayLike, pairs: IntArray) -> Structure:

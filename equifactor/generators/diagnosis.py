@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack, overload
 
 import numpy as np
 
-from equifactor.errors import OptionError
+from equifactor.base.errors import OptionError
 from equifactor.factors.factor_rows import FactorRows, merged
 from equifactor.factors.noisy_or import NoisyOr
 from equifactor.factors.structured_factor import TABLE
@@ -18,7 +18,7 @@ from equifactor.graph.pointers import ptr_of, row_of
 from equifactor.graph.structure import Structure
 
 if TYPE_CHECKING:
-    from equifactor.typing import IntArray
+    from equifactor.base.typing import IntArray
 
 _EFFECT_FIRST = 2  # the first word of a noisy-or whose effect is at place 0 of its scope
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, overload
 
 import numpy as np
 
-from equifactor.errors import ModelError, OptionError
+from equifactor.base.errors import ModelError, OptionError
 from equifactor.factors.factor_rows import FactorRows
 from equifactor.factors.parity import Parity
 from equifactor.factors.structured_factor import TABLE
@@ -22,8 +22,8 @@ from equifactor.graph.structure import Structure
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph.factor_graph import FactorGraph
-    from equifactor.typing import FloatArray, IntArray
 
 
 class LdpcCode:

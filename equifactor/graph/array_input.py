@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import ModelError, brief
+from equifactor.base.errors import ModelError, brief
 from equifactor.graph import inputs
 from equifactor.graph.structure import Structure
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph.inputs import Variables
-    from equifactor.typing import FloatArray, IntArray
 
 
 def structure_of(variables: Variables, scopes: ArrayLike, scope_ptr: ArrayLike | None) -> Structure:

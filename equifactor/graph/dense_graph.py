@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import ModelError
+from equifactor.base.errors import ModelError
 from equifactor.factors.factor_rows import FactorRows, by_kind, merged
 from equifactor.factors.kinds import kind_class, kind_name
 from equifactor.factors.lowering import by_shape
@@ -18,7 +18,7 @@ from equifactor.graph.structure import Structure
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from equifactor.typing import IntArray
+    from equifactor.base.typing import IntArray
 
 MAX_LOG2_TABLE = 20  # log2 of the entries of the largest table that is written in place of a sentence
 MAX_LOG2_ENTRIES = 27  # the same for all of them together

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.errors import ModelError, brief
+from equifactor.base.errors import ModelError, brief
 from equifactor.graph import observations
 from equifactor.graph.observations import StateNumbers, by_variable, state_number
 from equifactor.graph.state_rows import columns_of, is_frame, read_columns, read_numbers
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import IntArray
     from equifactor.graph.structure import Structure
-    from equifactor.typing import IntArray
 
 _WANTED = "evidence sets are a list of mappings from variable to state, a data frame with a column per variable, or"
 

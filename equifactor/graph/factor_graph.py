@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from equifactor.errors import ModelError, brief
+from equifactor.base.errors import ModelError, brief
 from equifactor.factors.structured_factor import StructuredFactor
 from equifactor.graph import array_input, display, inputs, observations
 from equifactor.graph.observations import StateNumbers
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from rich.console import RenderableType
 
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph.inputs import Evidence, Factors, Variable, Variables
-    from equifactor.typing import FloatArray, IntArray
 
 
 class FactorGraph:

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.errors import ModelError, brief
+from equifactor.base.errors import ModelError, brief
+from equifactor.base.options import did_you_mean
 from equifactor.graph.structure import numbered
-from equifactor.options import did_you_mean
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from equifactor.typing import FloatArray, IntArray
+    from equifactor.base.typing import FloatArray, IntArray
 
     Variable = int | str  # by number or name
     Variables = Sequence[int] | IntArray | Mapping[str, int | Sequence[str]]

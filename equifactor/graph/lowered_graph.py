@@ -19,8 +19,8 @@ from equifactor.graph.pointers import picked
 from equifactor.graph.structure import Structure
 
 if TYPE_CHECKING:
-    from equifactor.result import Estimate
-    from equifactor.typing import FloatArray, IntArray, Semiring
+    from equifactor.base.typing import FloatArray, IntArray, Semiring
+    from equifactor.solving.estimate import Estimate
 
 _MAX_ENTRIES = 2**28  # 2 GiB of tables: beyond this, lowering is a mistake rather than a method
 

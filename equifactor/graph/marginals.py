@@ -12,8 +12,8 @@ from equifactor.graph.inputs import variable_number
 from equifactor.graph.pointers import ptr_of
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph.structure import Structure
-    from equifactor.typing import FloatArray, IntArray
 
 
 class Marginals(Sequence["FloatArray"]):

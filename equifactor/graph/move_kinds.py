@@ -32,8 +32,8 @@ from equifactor.factors.kinds import KINDS, kind_class
 from equifactor.graph.pointers import place_in_row, ptr_of, row_of
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray
     from equifactor.graph import FlatGraph
-    from equifactor.typing import BoolArray, FloatArray, IntArray
 
 SPARSE, PARITY, CLAUSE, COUNT, NOISY_OR, POTTS, LINEAR = range(1, len(KINDS))
 ONE_LITERAL = 1 << 40  # A literal more in the word of a clause; names of literals are smaller.

@@ -13,8 +13,8 @@ from equifactor.graph.move_kinds import KindMoves, StructuredMoves
 from equifactor.graph.pointers import ptr_of
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FlatGraph
-    from equifactor.typing import FloatArray, IntArray
 
 
 _NEVER = 2000.0  # The least penalty of a zero: exp(-2000) is exactly 0 in float64, so a sampler never draws a zero.

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from equifactor.errors import ModelError, brief
+from equifactor.base.errors import ModelError, brief
+from equifactor.base.options import did_you_mean
 from equifactor.graph.inputs import as_numbers, listed, variable_number
 from equifactor.graph.structure import Structure, numbered
-from equifactor.options import did_you_mean
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph.inputs import Variable
-    from equifactor.typing import FloatArray, IntArray
 
 
 _TRUTH = {"true": 1, "false": 0, "yes": 1, "no": 0, "on": 1, "off": 0, "t": 1, "f": 0, "y": 1, "n": 0}  # in any case

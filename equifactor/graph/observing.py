@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import ModelError
+from equifactor.base.errors import ModelError
 from equifactor.graph import observations
 from equifactor.graph.observations import StateNumbers
 from equifactor.graph.slicing import slice_tables
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray
     from equifactor.graph.factor_graph import FactorGraph
     from equifactor.graph.inputs import Evidence
-    from equifactor.typing import FloatArray
 
 
 def conditioned(given: FactorGraph, evidence: Evidence) -> FactorGraph:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from equifactor.typing import IntArray
+    from equifactor.base.typing import IntArray
 
 
 def ptr_of(lengths: ArrayLike) -> IntArray:

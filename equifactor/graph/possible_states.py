@@ -11,9 +11,9 @@ from equifactor.graph.equal_scopes import zeros_of_equal_scopes
 from equifactor.graph.pointers import place_in_row, ptr_of
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray
     from equifactor.factors.factor_rows import FactorRows
     from equifactor.graph.structure import Structure
-    from equifactor.typing import BoolArray, FloatArray, IntArray
 
 
 _MOST_SWEEPS = 1000  # What a longer chain of implications excludes is left to the solver.

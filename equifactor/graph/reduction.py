@@ -20,8 +20,8 @@ from equifactor.graph.slicing import slice_tables
 from equifactor.graph.structure import Structure
 
 if TYPE_CHECKING:
-    from equifactor.result import Estimate
-    from equifactor.typing import BoolArray, FloatArray, IntArray
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray
+    from equifactor.solving.estimate import Estimate
 
 
 class ConsistentGraph(FactorGraph):

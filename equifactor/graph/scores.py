@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import ModelError
+from equifactor.base.errors import ModelError
 from equifactor.graph import observations
 from equifactor.graph.pointers import join_ptr, ptr_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph.factor_graph import FactorGraph
     from equifactor.graph.inputs import Variable
-    from equifactor.typing import FloatArray, IntArray
 
 
 _SCORE_BLOCK = 2**21  # edges times assignments that are scored at once, which keeps the index array near 16 MB

@@ -11,7 +11,7 @@ from equifactor.graph.pointers import ptr_of
 from equifactor.graph.structure import Structure
 
 if TYPE_CHECKING:
-    from equifactor.typing import BoolArray, FloatArray, IntArray
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray
 
 _MOST_ENTRIES = 2**20  # A structure with no more table entries remembers sets of observed variables,
 _MOST_IN_ALL = 2**22  # with so many entries in all sets,

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.errors import FormatError, ModelError, brief
+from equifactor.base.errors import FormatError, ModelError, brief
+from equifactor.base.options import did_you_mean
 from equifactor.graph.inputs import listed
 from equifactor.graph.observations import is_missing, state_number
-from equifactor.options import did_you_mean
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import IntArray
     from equifactor.graph.structure import Structure
-    from equifactor.typing import IntArray
 
 _MISSING_TEXT = frozenset(("", "NaN", "nan", "NA", "N/A", "None", "null", "?"))  # in files, unless a state is so called
 _SMALL_RANGE = 2**16  # whole numbers in a range below this are told apart by counting

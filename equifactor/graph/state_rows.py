@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.errors import ModelError
+from equifactor.base.errors import ModelError
 from equifactor.graph.observations import named
 from equifactor.graph.state_columns import Column, encoded
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import IntArray
     from equifactor.graph.structure import Structure
-    from equifactor.typing import IntArray
 
 
 def is_frame(data: object) -> bool:

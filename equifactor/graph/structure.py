@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import ModelError, brief
+from equifactor.base.errors import ModelError, brief
 from equifactor.graph.pointers import ptr_of, row_of
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray
     from equifactor.factors.factor_rows import FactorRows
-    from equifactor.typing import BoolArray, FloatArray, IntArray
 
 
 _BLOCK = 2**18  # factors whose table sizes are computed together

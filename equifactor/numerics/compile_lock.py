@@ -14,7 +14,7 @@ from typing import Any
 
 from numba.core.compiler_lock import global_compiler_lock
 
-from equifactor.clock import Pause
+from equifactor.base.clock import Pause
 
 try:
     import fcntl

@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from equifactor.base.typing import FloatArray, IntArray
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, VAR, Layout
 from equifactor.numerics.fastmath import MIN_EXP, exp_, get, log_, put
 from equifactor.numerics.jit import fast_kernel, inlined, reordering_kernel
-from equifactor.typing import FloatArray, IntArray
 
 NEG_INF = -math.inf
 SPREAD = 350.0  # log range of messages that, times a table of range 300, stays a normal number

@@ -15,7 +15,7 @@ from typing import Any
 import numba
 from numba.core import event
 
-from equifactor.clock import Pause
+from equifactor.base.clock import Pause
 from equifactor.numerics.compile_lock import compile_alone
 
 # What loops over floating-point numbers need in order to vectorise: fused multiply-adds, division without Python's

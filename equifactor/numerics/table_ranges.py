@@ -10,9 +10,9 @@ import numpy as np
 from equifactor.factors.factor_rows import FactorRows
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray
     from equifactor.graph import FlatGraph
     from equifactor.graph.flat_graph import FactorGroup, StructuredGroup
-    from equifactor.typing import FloatArray
 
 _LEAST_WIDTH = 10.0  # natural-log range that every model is granted
 _TIMES_WIDTH = 1e3  # how far below 0 a log message may lie, in ranges of the widest table

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import OptionError
+from equifactor.base.errors import OptionError
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.pointers import row_of
 from equifactor.graph.structure import Structure

@@ -19,8 +19,8 @@ from equifactor.symmetry.relabelled_graph import entry_slots
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FactorGraph
-    from equifactor.typing import FloatArray, IntArray
 
     HashArray = NDArray[np.uint64]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import ModelError
+from equifactor.base.errors import ModelError
 from equifactor.factors.count import Counting
 from equifactor.factors.factor_rows import merged
 from equifactor.factors.mixed_rows import with_states
@@ -35,9 +35,9 @@ from equifactor.symmetry.parity_systems import ParitySystem, parity_system
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from equifactor.base.typing import BoolArray, IntArray
     from equifactor.factors.factor_rows import FactorRows
     from equifactor.symmetry.relabelling import Relabelling
-    from equifactor.typing import BoolArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import ModelError
+from equifactor.base.errors import ModelError
 from equifactor.factors.clause import Clause
 from equifactor.factors.count import Counting
 from equifactor.factors.factor_rows import FactorRows, by_kind, merged
@@ -36,7 +36,7 @@ from equifactor.graph.pointers import ptr_of
 from equifactor.graph.structure import Structure
 
 if TYPE_CHECKING:
-    from equifactor.typing import BoolArray, FloatArray, IntArray
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray
 
 MAX_TABLE = 2**12  # entries up to which a factor of another kind is compared by its table
 MAX_ONLY_TABLE = 2**16  # the same where there is no other form

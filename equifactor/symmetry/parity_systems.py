@@ -25,8 +25,8 @@ from equifactor.graph.structure import Structure
 from equifactor.symmetry.binary_elimination import bits_of, dependencies, light_sums, masks_of, solve_rows
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import BoolArray, IntArray
     from equifactor.graph.factor_graph import FactorGraph
-    from equifactor.typing import BoolArray, IntArray
 
 _MAX_DEPENDENT = 10  # dependent parities of one component: the sets to look at are up to 2^10
 _MAX_PARITIES = 20_000  # of one component, whose elimination takes O(n^3 / 64)

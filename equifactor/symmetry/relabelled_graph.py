@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.errors import ModelError
+from equifactor.base.errors import ModelError
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.pointers import picked, place_in_row, ptr_of, row_of
 from equifactor.graph.structure import Structure
@@ -15,10 +15,10 @@ from equifactor.graph.structure import Structure
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from equifactor.base.typing import IntArray
     from equifactor.factors.factor_rows import FactorRows
     from equifactor.graph import FlatGraph
     from equifactor.symmetry.relabelling import Relabelling
-    from equifactor.typing import IntArray
 
 
 def relabel(graph: FactorGraph, r: Relabelling) -> FactorGraph:

@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from equifactor.errors import ModelError
+from equifactor.base.errors import ModelError
 from equifactor.generators import ising_grid, random_graph
 from equifactor.graph import FactorGraph
 

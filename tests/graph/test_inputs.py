@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import equifactor as ef
-from equifactor.errors import ModelError
+from equifactor.base.errors import ModelError
 from equifactor.graph import FactorGraph, compile
 from equifactor.graph.structure import numbered
 

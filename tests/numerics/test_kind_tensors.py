@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 
 from equifactor import AtLeast, AtMost, Clause, Count, FactorGraph, ModelError, NoisyOr, Parity, compile
-from equifactor.clock import Clock
+from equifactor.base.clock import Clock
 from equifactor.graph.reduction import without_impossible_states
 from equifactor.numerics import tensors
 from equifactor.numerics.tensors import noisy_or_tensors, structured_tensors
-from equifactor.solver import SolveContext
 from equifactor.solvers.messages.bp_engine import BpSettings
 from equifactor.solvers.messages.numba_engine import NumbaEngine
 from equifactor.solvers.messages.torch_engine import TorchEngine
+from equifactor.solving.solver import SolveContext
 from tests.factors.random_factors import KINDS, as_tables, random_card, random_factor, random_mixture
 
 every_kind = pytest.mark.parametrize("kind", KINDS)

@@ -13,8 +13,8 @@ from equifactor.numerics.tensors.segments import segment_sum
 from equifactor.numerics.tensors.semirings import per_row, plus, total
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import Semiring
     from equifactor.graph.flat_graph import StructuredGroup
-    from equifactor.typing import Semiring
 
 
 class ParityTensors(KindTensors):

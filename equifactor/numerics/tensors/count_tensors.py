@@ -19,8 +19,8 @@ from equifactor.numerics.tensors.factor_trees import FactorTree
 from equifactor.numerics.tensors.semirings import total
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray, Semiring
     from equifactor.graph.flat_graph import StructuredGroup
-    from equifactor.typing import FloatArray, IntArray, Semiring
 
 
 class _CountBatch(NamedTuple):

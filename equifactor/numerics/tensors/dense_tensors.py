@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from equifactor.errors import ModelError
+from equifactor.base.errors import ModelError
 from equifactor.factors.factor_rows import FactorRows
 from equifactor.factors.kinds import kind_class, kind_name
 from equifactor.factors.lowering import by_shape
@@ -20,8 +20,8 @@ from equifactor.numerics.tensors.kind_tensors import KindTensors
 from equifactor.numerics.tensors.tensor_messages import reduce_tables
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray, Semiring
     from equifactor.graph.flat_graph import StructuredGroup
-    from equifactor.typing import FloatArray, IntArray, Semiring
 
 _LARGEST = 2**16  # entries of the largest table that a kind without messages of its own gets
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from equifactor.graph.pointers import place_in_row, ptr_of
 
 if TYPE_CHECKING:
-    from equifactor.typing import IntArray
+    from equifactor.base.typing import IntArray
 
 
 class _Level(NamedTuple):

@@ -15,8 +15,8 @@ from equifactor.numerics.tensors.segments import finite
 from equifactor.numerics.tensors.semirings import segment_total, total
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, Semiring
     from equifactor.graph.flat_graph import StructuredGroup
-    from equifactor.typing import FloatArray, Semiring
 
 
 class KindTensors(ABC):

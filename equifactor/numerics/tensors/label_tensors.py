@@ -15,8 +15,8 @@ from equifactor.numerics.tensors.kind_tensors import KindTensors
 from equifactor.numerics.tensors.semirings import per_row, plus
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import Semiring
     from equifactor.graph.flat_graph import StructuredGroup
-    from equifactor.typing import Semiring
 
 
 class LabelTensors(KindTensors):

@@ -16,8 +16,8 @@ from equifactor.numerics.tensors.segments import segment_sum
 from equifactor.numerics.tensors.semirings import log1mexp, per_row
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.numerics.tensors.noisy_or_tensors import NoisyOrTensors
-    from equifactor.typing import FloatArray, IntArray
 
 _MOST_PARTS = 2**21  # states of assignments that are scored at once
 

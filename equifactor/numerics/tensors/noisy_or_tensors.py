@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from equifactor.errors import ModelError
+from equifactor.base.errors import ModelError
 from equifactor.factors.noisy_or import IN_SCOPE, OFF, ON
 from equifactor.graph.pointers import ptr_of, row_of
 from equifactor.numerics.tensors.chain_tensors import SignedTensors, first_only, none_or_some, some_of_two
@@ -23,8 +23,8 @@ from equifactor.numerics.tensors.segments import segment_sum
 from equifactor.numerics.tensors.semirings import log1mexp, per_row, plus, segment_total
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import IntArray, Semiring
     from equifactor.graph.flat_graph import StructuredGroup
-    from equifactor.typing import IntArray, Semiring
 
 _LARGEST_TABLE = 10  # variables of the largest scope whose maxima are taken over its table
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from equifactor.base.typing import Semiring
 from equifactor.numerics.tensors.segments import logsumexp, safe_log, segment_logsumexp, segment_max
-from equifactor.typing import Semiring
 
 
 def plus(a: Tensor, b: Tensor, semiring: Semiring) -> Tensor:

@@ -23,8 +23,8 @@ from equifactor.numerics.tensors.segments import finite, segment_sum
 from equifactor.numerics.tensors.semirings import per_row, plus, segment_total
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import BoolArray, FloatArray, Semiring
     from equifactor.graph.flat_graph import StructuredGroup
-    from equifactor.typing import BoolArray, FloatArray, Semiring
 
 
 class _Boxes(NamedTuple):

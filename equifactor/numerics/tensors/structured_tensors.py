@@ -20,9 +20,9 @@ from equifactor.graph import FlatGraph
 from equifactor.numerics.tensors.segments import finite, segment_sum
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import Semiring
     from equifactor.graph.flat_graph import StructuredGroup
     from equifactor.numerics.tensors.kind_tensors import KindTensors
-    from equifactor.typing import Semiring
 
 Flat = FlatGraph[Tensor]
 LARGEST_PAIR = 256  # entries of the largest table that `PairTables` has

@@ -8,11 +8,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from equifactor.base.typing import Semiring
 from equifactor.graph import FlatGraph
 from equifactor.graph.flat_graph import FactorGroup
 from equifactor.numerics.tensors.segments import logsumexp, segment_max, segment_sum
 from equifactor.numerics.tensors.structured_tensors import StructuredTensors, structured_of
-from equifactor.typing import Semiring
 
 Flat = FlatGraph[Tensor]
 

@@ -16,9 +16,9 @@ import numpy as np
 from equifactor.graph.pointers import ptr_of
 
 if TYPE_CHECKING:
-    from equifactor.clock import Clock
+    from equifactor.base.clock import Clock
+    from equifactor.base.typing import BoolArray, IntArray
     from equifactor.graph.structure import Structure
-    from equifactor.typing import BoolArray, IntArray
 
 LEAST_LAYERS = 4
 _LOOKS = 4096  # additions between two looks at the clock

@@ -11,11 +11,11 @@ from equifactor.graph.pointers import picked, place_in_row, ptr_of
 from equifactor.solvers.messages.trw import Reweighting, TreeReweighted
 
 if TYPE_CHECKING:
-    from equifactor.clock import Clock
+    from equifactor.base.clock import Clock
+    from equifactor.base.typing import FloatArray
     from equifactor.graph import FactorGraph
     from equifactor.solvers.bounds.bucket_partition import Partition
     from equifactor.solvers.bounds.factor_layers import OrderedScopes
-    from equifactor.typing import FloatArray
 
 _MOST_SWEEPS = 16  # between two looks at the clock
 

@@ -20,7 +20,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from equifactor.errors import ModelError, OptionError
+from equifactor.base.errors import ModelError, OptionError
+from equifactor.base.typing import Semiring
 from equifactor.factors.kinds import kind_name
 from equifactor.numerics import tensors
 from equifactor.numerics.tensors.segments import (
@@ -32,7 +33,6 @@ from equifactor.numerics.tensors.segments import (
     segment_sum,
 )
 from equifactor.solvers.learned.wiring import Flat, Wiring, wire
-from equifactor.typing import Semiring
 
 Gradient = Literal["unrolled", "implicit"]
 

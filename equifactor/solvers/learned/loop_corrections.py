@@ -31,8 +31,8 @@ from equifactor.numerics.tensors.segments import finite, segment_max, segment_su
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from equifactor.base.typing import IntArray
     from equifactor.solvers.learned.wiring import Flat, Wiring
-    from equifactor.typing import IntArray
 
 
 @dataclass(eq=False)

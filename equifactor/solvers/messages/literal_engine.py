@@ -28,9 +28,9 @@ from equifactor.solvers.messages.literal_kernels import (
 from equifactor.solvers.messages.numba_engine import NumbaEngine, answers_of
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FlatGraph
     from equifactor.graph.flat_graph import StructuredGroup
-    from equifactor.typing import FloatArray, IntArray
 
 
 def applies_to(flat: FlatGraph[np.ndarray]) -> bool:

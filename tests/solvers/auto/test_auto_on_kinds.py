@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from equifactor import AtMost, Clause, FactorGraph, NoisyOr, Parity, SparseTable, Status, Task, solve
-from equifactor.solver import SolveContext
 from equifactor.solvers.auto.native_search import native_best
 from equifactor.solvers.auto.table_forms import completed, table_forms
+from equifactor.solving.solver import SolveContext
 
 pytestmark = pytest.mark.slow  # kernels on kinds take long to compile
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from equifactor import compile
-from equifactor.errors import ModelError, OptionError
+from equifactor.base.errors import ModelError, OptionError
 from equifactor.generators import random_graph
 from equifactor.numerics import tensors
 from equifactor.solvers.learned.fgnn import _aggregate

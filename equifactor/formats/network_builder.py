@@ -1,0 +1,193 @@
+"""Building a Bayesian network from a file: variables with their states, and one distribution for each variable."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, SupportsIndex
+
+import numpy as np
+
+from equifactor.base.errors import FormatError, ModelError
+from equifactor.formats.dense_tables import MAX_ENTRIES, count_text
+from equifactor.formats.tokens import one_line
+from equifactor.formats.words import first_repeated
+from equifactor.graph.factor_graph import FactorGraph
+from equifactor.graph.pointers import ptr_of
+from equifactor.graph.structure import Structure
+
+if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray
+    from equifactor.factors.noisy_or import NoisyOr
+
+# How far the sum of a row may be from 1: the numbers of published networks are rounded.
+ROUNDING = 0.01
+_MAX_AXES = 64  # The largest number of axes of a numpy array.
+
+
+class NetworkNode(NamedTuple):
+    """A variable of a network: its states, and a function that finds the line of its declaration."""
+
+    states: tuple[str, ...]
+    line: Callable[[], int]
+
+
+class NetworkBuilder:
+    """The variables and conditional distributions of a file, in its order. Errors name the line.
+
+    Args:
+        where: the name of the file in errors.
+    """
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.nodes: dict[str, NetworkNode] = {}
+        self._given: dict[str, tuple[list[str], FloatArray | NoisyOr, Callable[[], int]]] = {}
+        self._entries = 0
+
+    def error(self, message: str, line: Callable[[], int]) -> FormatError:
+        """Return an error at a line, for the caller to raise."""
+        return FormatError(f"{self.where}:{line()}: {one_line(message)}")
+
+    def add_node(self, name: str, states: Sequence[str], line: Callable[[], int]) -> None:
+        """Add a variable."""
+        if name in self.nodes:
+            raise self.error(f"the file declares variable '{name}' twice.", line)
+        if not states:
+            raise self.error(f"variable '{name}' has no states. A variable needs at least one.", line)
+        if (twice := first_repeated(states)) is not None:
+            raise self.error(f"variable '{name}' has the state '{twice}' more than once. Its states must differ.", line)
+        self.nodes[name] = NetworkNode(tuple(states), line)
+
+    def check_names(self, child: str, parents: Sequence[str], line: Callable[[], int]) -> None:
+        """Raise `FormatError` if a variable is not declared or occurs twice."""
+        for name in (*parents, child):
+            if name not in self.nodes:
+                role = "" if name == child else f" as a parent of '{child}'"
+                raise self.error(f"the file does not declare '{name}', which it uses{role}.", line)
+        if (twice := first_repeated([*parents, child])) is not None:
+            raise self.error(f"the distribution of '{child}' names the variable '{twice}' twice.", line)
+
+    def shape(self, child: str, parents: Sequence[str], line: Callable[[], int]) -> tuple[int, ...]:
+        """Return the numbers of states of the parents and the child; raise if one is unknown or memory is too small."""
+        self.check_names(child, parents, line)
+        shape = tuple(len(self.nodes[name].states) for name in (*parents, child))
+        size = math.prod(shape)
+        self._entries += size
+        if self._entries > MAX_ENTRIES or len(shape) > _MAX_AXES:
+            raise self.error(
+                f"the tables of the file may have at most {MAX_ENTRIES} entries in total, and at most {_MAX_AXES - 1} "
+                f"parents each. The table of '{child}' has {count_text(size)} entries and {len(parents)} parents.",
+                line,
+            )
+        return shape
+
+    def add_conditional(self, child: str, parents: Sequence[str], table: FloatArray, line: Callable[[], int]) -> None:
+        """Add the distribution of a variable given its parents; the table [*parents, child] has NaN in missing rows."""
+        self._check_new(child, line)
+        if np.isnan(table).any():
+            row = np.unravel_index(int(np.argmax(np.isnan(table).ravel())), table.shape)[:-1]
+            raise self.error(
+                f"the table of '{child}' has no row for {self._row(parents, row)}. It needs a row for every state of "
+                "its parents.",
+                line,
+            )
+        sums = np.asarray(table.sum(axis=-1))
+        wrong = ~(np.abs(sums - 1.0) <= ROUNDING)
+        if wrong.any() or np.any(table < 0.0):
+            bad = wrong if wrong.any() else (table < 0.0).any(axis=-1)
+            row = np.unravel_index(int(np.argmax(bad.ravel())), bad.shape) if bad.ndim else ()
+            given = f" given {self._row(parents, row)}" if parents else ""
+            found = f"sum to {sums[row]:.6g}" if wrong.any() else "include a negative number"
+            raise self.error(
+                f"the probabilities of '{child}'{given} {found}. They must not be negative and must sum to 1.", line
+            )
+        self._given[child] = list(parents), table, line
+
+    def add_noisy_or(self, child: str, parents: Sequence[str], factor: NoisyOr, line: Callable[[], int]) -> None:
+        """Add a noisy-or over the parents and, last, the child, which are all binary."""
+        self.check_names(child, parents, line)
+        self._check_new(child, line)
+        self._given[child] = list(parents), factor, line
+
+    def _check_new(self, child: str, line: Callable[[], int]) -> None:
+        if child in self._given:
+            raise self.error(f"the file has a second distribution of '{child}'. Keep one of them.", line)
+
+    def _row(self, parents: Sequence[str], row: Sequence[SupportsIndex]) -> str:
+        """Return the states of the parents of a row as text."""
+        return ", ".join(f"{p}={self.nodes[p].states[s]}" for p, s in zip(parents, row, strict=True))
+
+    def graph(self, name: str | None) -> FactorGraph:
+        """Return the graph: one factor per variable, in order, whose scope is the parents and then the variable."""
+        number = {n: i for i, n in enumerate(self.nodes)}
+        for n, node in self.nodes.items():
+            if n not in self._given:
+                raise self.error(f"variable '{n}' has no distribution. Every variable needs one.", node.line)
+        parents = [[number[p] for p in self._given[n][0]] for n in self.nodes]
+        cycle = find_cycle(parents)
+        if cycle:
+            names = list(self.nodes)
+            words = " -> ".join(f"'{names[i]}'" for i in (*cycle, cycle[0]))
+            line = self._given[names[cycle[0]]][2]
+            raise self.error(f"the network has a directed cycle: {words}. A Bayesian network must not have one.", line)
+        scopes = [[*given, i] for i, given in enumerate(parents)]
+        try:
+            return self._factors(scopes, name)
+        except ModelError as error:  # for example, a name without letters
+            raise FormatError(f"{self.where}: {one_line(str(error))}") from None
+
+    def _factors(self, scopes: list[list[int]], name: str | None) -> FactorGraph:
+        states = [node.states for node in self.nodes.values()]
+        given = [self._given[n][1] for n in self.nodes]
+        tables = [g.ravel() for g in given if isinstance(g, np.ndarray)]
+        of_tables = scopes if len(tables) == len(given) else []
+        structure = Structure.build(
+            [len(own) for own in states],
+            ptr_of([len(scope) for scope in of_tables]),
+            np.array([i for scope in of_tables for i in scope], np.int64),
+            variable_names=list(self.nodes),
+            state_names=states,
+        )
+        if len(tables) < len(given):
+            empty = FactorGraph.trusted(structure, np.zeros(0), None, name)
+            return empty.with_factors(list(zip(scopes, given, strict=True)))  # type: ignore[arg-type]
+        if not tables:
+            return FactorGraph.trusted(structure, np.zeros(0), None, name)
+        with np.errstate(divide="ignore"):
+            return FactorGraph.trusted(structure, np.log(np.concatenate(tables)), None, name)
+
+
+def as_table(
+    child: str, values: list[float], shape: tuple[int, ...], error: Callable[[str], FormatError]
+) -> FloatArray:
+    """Return the probabilities of a variable as a table; raise `error(message)` if their number is wrong."""
+    if len(values) != math.prod(shape):
+        raise error(f"expected {math.prod(shape)} probabilities of '{child}', found {len(values)}")
+    return np.array(values).reshape(shape)
+
+
+def find_cycle(parents: Sequence[Sequence[int]]) -> list[int]:
+    """Return the variables of a directed cycle, each a parent of the next, or [] if there is no cycle.
+
+    The cycle begins with its smallest variable.
+    """
+    left = [len(p) for p in parents]
+    children: list[list[int]] = [[] for _ in parents]
+    for i, given in enumerate(parents):
+        for p in given:
+            children[p].append(i)
+    ready = [i for i, n in enumerate(left) if n == 0]
+    while ready:
+        for child in children[ready.pop()]:
+            left[child] -= 1
+            if left[child] == 0:
+                ready.append(child)
+    if not any(left):
+        return []
+    path: list[int] = [next(i for i, n in enumerate(left) if n)]
+    while path[-1] not in path[:-1]:  # every remaining variable has a remaining parent
+        path.append(next(p for p in parents[path[-1]] if left[p]))
+    cycle = path[path.index(path[-1]) : -1][::-1]
+    first = cycle.index(min(cycle))
+    return cycle[first:] + cycle[:first]
