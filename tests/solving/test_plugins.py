@@ -313,7 +313,7 @@ def test_the_example_is_mean_field(folder: Path) -> None:
 def test_a_plugin_file_travels_with_its_job(folder: Path) -> None:
     from equifactor.data import Instance
     from equifactor.evaluation.jobs import make_jobs
-    from equifactor.workers.shipping import answer, ship
+    from equifactor.evaluation.shipped_jobs import answer, ship
 
     plugins.load_file(folder / "flat.py")
     (job,) = make_jobs([Instance("mine", "grid", folder / "models" / "grid.uai")], "MAR", ["flat"], 10.0)
