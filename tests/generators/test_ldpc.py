@@ -187,5 +187,5 @@ def test_refuses_words_of_the_wrong_length() -> None:
         code.encode(np.zeros(5, int))
     with pytest.raises(ModelError, match="each 0 or 1"):
         code.encode(np.full(code.dimension, 2))
-    with pytest.raises(ModelError, match=r"received words need shape \[N, 12\], found \(12,\)"):
+    with pytest.raises(ModelError, match=r"Received words must have shape \[N, 12\], found \(12,\)"):
         code.graphs(np.zeros(12), BurstyChannel())
