@@ -13,10 +13,10 @@ from equifactor import OptionError, Task
 from equifactor.data import Instance
 from equifactor.evaluation.campaign import complete, scored_row
 from equifactor.evaluation.jobs import Job, make_jobs
-from equifactor.evaluation.provenance import code
 from equifactor.evaluation.references import file_reference
 from equifactor.evaluation.row_store import ROWS, RowStore
 from equifactor.solvers import parse_solver
+from equifactor.workers.code_version import code_version
 from experiments.map_experiment import MapExperiment, SolverMethod
 from experiments.map_splits import ModelSplit
 from experiments.map_trainings import MapTraining
@@ -175,7 +175,7 @@ def solve_lines(judged: Sequence[JudgedLine], store: RunStore, effort: Effort) -
     for line in judged:
         for instance in line.split.test if line.obstacle is None else ():
             row = answers.archived(line, instance)
-            if row is None or (effort.redo and row["code"] != code()):
+            if row is None or (effort.redo and row["code"] != code_version()):
                 jobs += line.jobs(instance)
     solve_jobs(jobs, store, effort)
 

@@ -217,15 +217,21 @@ def test_changed_code_is_run_anew(folder: Path, capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (uniform() + "1 / 0\n", "mine.py:14: cannot be loaded: ZeroDivisionError: division by zero"),
-        ("import nothing_of_this_name\n", "mine.py:1: cannot be loaded: ModuleNotFoundError: No module named"),
-        ("x = 1\ndef f(:\n", "mine.py:2: cannot be loaded: SyntaxError: invalid syntax"),
-        ("raise SystemExit(3)\n", "mine.py:1: cannot be loaded: SystemExit: 3"),
-        ("import equifactor\n", "mine.py: registers no solver; put @equifactor.solvers.register("),
+        (uniform() + "1 / 0\n", "mine.py:14: this file cannot be loaded: ZeroDivisionError: division by zero"),
+        (
+            "import nothing_of_this_name\n",
+            "mine.py:1: this file cannot be loaded: ModuleNotFoundError: No module named",
+        ),
+        ("x = 1\ndef f(:\n", "mine.py:2: this file cannot be loaded: SyntaxError: invalid syntax"),
+        ("raise SystemExit(3)\n", "mine.py:1: this file cannot be loaded: SystemExit: 3"),
+        ("import equifactor\n", "mine.py: no solver is registered. Put @equifactor.solvers.register("),
         (uniform("bp"), "mine.py:Uniform and equifactor.solvers.messages.bp:BeliefPropagation of this package; rename"),
-        (uniform("two words"), "mine.py:5: cannot be loaded: a solver cannot be called 'two words'"),
-        ("import equifactor\nequifactor.register('x')(int)\n", "mine.py:2: cannot be loaded: x: int is not a solver"),
-        ("é".encode("latin-1"), "mine.py:1: cannot be loaded: SyntaxError: "),
+        (uniform("two words"), "mine.py:5: this file cannot be loaded: a solver cannot be called 'two words'"),
+        (
+            "import equifactor\nequifactor.register('x')(int)\n",
+            "mine.py:2: this file cannot be loaded: x: int is not a solver",
+        ),
+        ("é".encode("latin-1"), "mine.py:1: this file cannot be loaded: SyntaxError: "),
     ],
 )
 def test_a_bad_file_is_one_sentence(
@@ -251,7 +257,7 @@ def test_two_files_with_one_name(folder: Path, capsys: pytest.CaptureFixture[str
     assert main(["solvers", "--plugin", "flat.py", "--plugin", "./flat.py"]) == 0
     assert main(["solvers", "--plugin", "flat.py", "--plugin", "again.py"]) == 3
     said = capsys.readouterr().err
-    assert "again.py:5: cannot be loaded: two solvers are called 'flat'" in said
+    assert "again.py:5: this file cannot be loaded: two solvers are called 'flat'" in said
     assert "again.py:Uniform and " in said
     assert "flat.py:Uniform; rename one of them" in said
 
@@ -266,8 +272,11 @@ def test_packages_that_clash_or_fail(folder: Path, monkeypatch: pytest.MonkeyPat
         plugins.load_file("mine.py")
     points = folder / "site" / "her_package-1.5.dist-info" / "entry_points.txt"
     for text, words in (
-        ("x = her_package.nothing:X", "solver 'x' of her-package 1.5 cannot be loaded from her_package.nothing:X: Mod"),
-        ("x = her_package.flat:Status", "her_package.flat:Status is not a solver"),
+        ("x = her_package.nothing:X", "Solver 'x' of her-package 1.5 cannot be loaded from her_package.nothing:X: Mod"),
+        (
+            "x = her_package.flat:Status",
+            "expected a class derived from equifactor.solvers.Solver, found her_package.flat:Status",
+        ),
         ("bp = her_package.flat:Uniform", "'bp': that of her-package 1.5 and that of equifactor itself; rename one"),
     ):
         points.write_text(f"[{plugins.GROUP}]\n{text}\n")
@@ -281,7 +290,7 @@ def test_two_packages_with_one_name(folder: Path, monkeypatch: pytest.MonkeyPatc
     install(folder / "more", "other-package", {"her-flat": "other_package.flat:Uniform"})
     monkeypatch.syspath_prepend(folder / "site")
     monkeypatch.syspath_prepend(folder / "more")
-    with pytest.raises(ef.FormatError, match=r"'her-flat': that of (her|other)-package 1\.5 and that of"):
+    with pytest.raises(ef.FormatError, match=r"'her-flat', one from (her|other)-package 1\.5 and one from"):
         ef.solvers.solver_names()
 
 
@@ -316,7 +325,7 @@ def test_the_example_is_mean_field(folder: Path) -> None:
 def test_a_plugin_file_travels_with_its_job(folder: Path) -> None:
     from equifactor.data import Instance
     from equifactor.evaluation.jobs import make_jobs
-    from equifactor.workers.shipping import answer, ship
+    from equifactor.evaluation.shipped_jobs import answer, ship
 
     plugins.load_file(folder / "flat.py")
     (job,) = make_jobs([Instance("mine", "grid", folder / "models" / "grid.uai")], "MAR", ["flat"], 10.0)

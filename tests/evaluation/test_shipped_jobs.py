@@ -20,10 +20,10 @@ from equifactor.data import Instance
 from equifactor.evaluation import evaluate
 from equifactor.evaluation.jobs import Job, make_jobs
 from equifactor.evaluation.row_store import Row
+from equifactor.evaluation.shipped_jobs import answer, ship
 from equifactor.formats import write_graph
 from equifactor.generators import ising_grid
-from equifactor.workers import shipping
-from equifactor.workers.shipping import answer, ship
+from equifactor.workers import shipped_files
 
 distributed = pytest.importorskip("distributed")
 
@@ -90,7 +90,7 @@ def test_a_scheduler_that_dies_ends_the_command_and_the_next_goes_on(
     wait_until(dask.file.is_file)
     again = subprocess.run(words, capture_output=True, text=True, timeout=120)
     assert again.returncode == 0, again.stderr
-    assert f"{len(before)} are finished already" in again.stderr
+    assert f"{len(before)} runs are already finished" in again.stderr
     after = keys(out)
     assert after[: len(before)] == before
     assert len(after) == len(set(after)) == 9
@@ -156,13 +156,13 @@ def test_messages_name_the_files_of_the_user(tmp_path: Path, elsewhere: Callable
 def test_a_large_model_is_read_where_it_is(
     instances: list[Instance], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shipping, "LARGEST", 10)
+    monkeypatch.setattr(shipped_files, "MAX_SENT", 10)
     (job,) = make_jobs(instances[:1], "PR", ["brute"], 5.0)
     shipped = ship(job)
     assert shipped.files == {}
     assert answer(shipped)["status"] == "exact"
     instances[0].path.unlink()
-    with pytest.raises(ClusterError, match="put it on a file system that the workers share"):
+    with pytest.raises(ClusterError, match="Put the file on a file system that the workers share"):
         answer(shipped)
 
 
