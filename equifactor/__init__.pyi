@@ -35,6 +35,7 @@ from equifactor.formats import write_graph as write_graph
 from equifactor.graph.compiler import compile as compile
 from equifactor.graph.factor_graph import FactorGraph as FactorGraph
 from equifactor.graph.flat_graph import FlatGraph as FlatGraph
+from equifactor.graph.kinds import register_kind as register_kind
 from equifactor.graph.marginals import Marginals as Marginals
 from equifactor.graph.structured_factor import StructuredFactor as StructuredFactor
 from equifactor.interop.networkx import from_networkx as from_networkx

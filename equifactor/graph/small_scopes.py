@@ -8,7 +8,6 @@ import numpy as np
 
 from equifactor.graph.factor_rows import merged
 from equifactor.graph.structured_factor import TABLE
-from equifactor.kernels.pointers import ptr_of
 
 if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, FloatArray
@@ -29,7 +28,7 @@ def without_small_scopes(cls: type[StructuredFactor], rows: FactorRows) -> Facto
         group = rows.take(place)
         every = np.arange(d)[:, None] * np.ones(len(place), np.int64) if d else np.zeros((1, 0), np.int64)
         values = cls.log_scores(group, every).T  # [N, d], or [N, 1] without a variable
-        parts.append((place, _tables(group, values)))
+        parts.append((place, group.as_tables(values)))
     return merged(parts)
 
 
@@ -38,12 +37,5 @@ def as_constants(rows: FactorRows, which: BoolArray, log_values: FloatArray) -> 
     if not which.any():
         return rows
     place, others = np.flatnonzero(which), np.flatnonzero(~which)
-    constants = _tables(rows.take(place), log_values[:, None])
+    constants = rows.take(place).as_tables(log_values[:, None])
     return merged([(others, rows.take(others)), (place, constants)])
-
-
-def _tables(rows: FactorRows, values: FloatArray) -> FactorRows:
-    """The rows as tables of these log values [N, size]."""
-    none = np.zeros(rows.num_factors + 1, np.int64)
-    sizes = ptr_of(np.full(rows.num_factors, values.shape[1]))
-    return rows.as_kind(TABLE).with_values(sizes, values.ravel()).with_words(none, none[:0])

@@ -1,4 +1,4 @@
-"""What a kind of factor is: one class that a user builds factors with, and whose class methods treat many at once."""
+"""The base class of all kinds of factors: users build factors with it, and its class methods treat many at once."""
 
 from __future__ import annotations
 
@@ -8,24 +8,40 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from equifactor.base.errors import ModelError
+from equifactor.graph.kinds import KINDS, is_place_of, kind_number
+from equifactor.kernels.pointers import ptr_of
 
 if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, FloatArray, IntArray, Semiring
     from equifactor.factors.lowering import LoweredBuilder
     from equifactor.graph.factor_rows import FactorRows
 
-TABLE = 0  # the number of the kind `table`
+TABLE = 0  # The number of the kind `table`.
+_SMALL = 64  # A table of at most this many entries is simpler than auxiliary variables. Chosen by hand.
 
 
 class StructuredFactor(ABC):
-    """A factor that is stated by a sentence instead of a table.
+    """A factor that is stated by a rule instead of a dense table, such as "an even number of ones".
 
     An object is one factor as a user writes it, without its scope. The class methods take `FactorRows` that are all of
     this kind, any number of them, and work on flat arrays without a loop over factors. N factors, e edges.
     """
 
-    kind: ClassVar[str]
-    number: ClassVar[int]  # its place in `kinds.KINDS`, by which rows name their kind
+    kind: ClassVar[str]  # Its name in the table `KINDS`.
+    number: ClassVar[int] = -1  # Its place in `KINDS`, by which rows name their kind; -1 for a kind not registered.
+    has_kernels: ClassVar[bool] = False  # Whether the compiled kernels of `factors` know it; otherwise it is lowered.
+    moves: ClassVar[str] = ""  # "module:function" that returns the `MoveRows` of its factors; needed with kernels.
+    tensors: ClassVar[str] = ""  # "module:Class" of its `KindTensors`; without it torch takes small dense tables.
+    # Whether the log value of some assignment is not a multiple of one of the log values. Such a factor can be zero
+    # although no log value is -inf, and log values times c are not those of its power c.
+    nonlinear_values: ClassVar[bool] = False
+    searches_maxima: ClassVar[bool] = False  # Whether its maxima take a search, which may be cut short.
+    lowered_by_chance: ClassVar[bool] = False  # Whether auxiliary variables of its lowered form are random.
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "kind" in cls.__dict__ and is_place_of(KINDS.get(cls.kind), cls):
+            cls.number = kind_number(cls.kind)
 
     @abstractmethod
     def row(self, card: tuple[int, ...]) -> tuple[FloatArray, IntArray]:
@@ -82,25 +98,24 @@ class StructuredFactor(ABC):
 
     @classmethod
     def lower_into(cls, builder: LoweredBuilder, rows: FactorRows, semiring: Semiring) -> None:
-        """Small tables, with auxiliary variables where they help; summed (or maximised) over these, the same factor."""
-        from equifactor.factors.lowering import add_tables
-
+        """Add small tables, with auxiliary variables where they help; with these summed out they are the factor."""
         direct = cls.fits_table(rows, semiring)
-        add_tables(builder, cls, rows.take(np.flatnonzero(direct)))
+        builder.add_tables(cls, rows.take(np.flatnonzero(direct)))
         if not direct.all():
             cls.add_chains(builder, rows.take(np.flatnonzero(~direct)))
 
     @classmethod
     def fits_table(cls, rows: FactorRows, semiring: Semiring) -> BoolArray:
         """[N] whether a factor is lowered to its own table; `ModelError` where that is the only way and too large."""
-        from equifactor.factors.lowering import small
-
         return small(rows)
 
     @classmethod
     def add_chains(cls, builder: LoweredBuilder, rows: FactorRows) -> None:
-        """Small tables over auxiliary variables for factors that do not fit a table; most kinds make chains."""
-        raise NotImplementedError
+        """Add small tables over auxiliary variables for factors whose own table is not small; most kinds make chains.
+
+        A kind that does not define it gets its own tables, which raise `ModelError` where they are too large.
+        """
+        builder.add_tables(cls, rows)
 
     @classmethod
     def log_ranges(cls, rows: FactorRows) -> FloatArray:
@@ -111,6 +126,11 @@ class StructuredFactor(ABC):
         return value_ranges(rows.log_values, rows.value_ptr)
 
     @classmethod
+    def keeps_powers(cls, rows: FactorRows) -> BoolArray:
+        """Return [N] whether log values times c are those of the factor to the power c."""
+        return np.full(rows.num_factors, not cls.nonlinear_values)
+
+    @classmethod
     def tables(cls, rows: FactorRows) -> FloatArray:
         """[N, *shape] log tables of factors that all have one shape."""
         shape = tuple(rows.card[: rows.scope_ptr[1]].tolist())
@@ -119,10 +139,13 @@ class StructuredFactor(ABC):
         return scores.T.reshape(-1, *shape)
 
 
+def small(rows: FactorRows) -> BoolArray:
+    """Return [N] whether a factor's own table is small enough to take the place of the factor."""
+    return rows.sum_of_edges(np.log2(rows.card)) <= np.log2(_SMALL)
+
+
 def edge_state_ptr(rows: FactorRows) -> IntArray:
     """[e+1] the first edge state of each edge of these rows."""
-    from equifactor.kernels.pointers import ptr_of
-
     return ptr_of(rows.card)
 
 

@@ -128,7 +128,7 @@ def _described(method: Solver | GraphFunction, graph: FactorGraph) -> str:
     These stand in a chain along a scope, so that a method of finitely many steps may break "local variable" by them.
     """
     name = graph.name or ""
-    if graph.structure.kinds is None or not isinstance(method, Solver) or method.any_kind:
+    if not isinstance(method, Solver) or method.takes_kinds_of(graph):
         return name
     return f"{name or 'a graph'} lowered to tables"
 

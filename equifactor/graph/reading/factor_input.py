@@ -28,6 +28,12 @@ def read_rows(old: FactorRows, card: IntArray, scopes: list[list[int]], tables: 
     for n, (scope, table) in enumerate(zip(scopes, tables, strict=True)):
         shape = tuple(card[scope].tolist())
         if isinstance(table, StructuredFactor):
+            if table.number < 0:
+                raise ModelError(
+                    f"factor {first + n} is of the kind {table.kind!r}, which is not registered. Call "
+                    f"equifactor.register_kind({type(table).__name__}) before building the graph",
+                    factor=first + n,
+                )
             try:
                 own, whole = table.row(shape)
             except ModelError as error:

@@ -23,7 +23,7 @@ from torch import Tensor
 from equifactor.base.errors import ModelError, OptionError
 from equifactor.base.typing import Semiring
 from equifactor.factors import tensors
-from equifactor.graph.kinds import kind_name
+from equifactor.graph.kinds import kind_class
 from equifactor.kernels.segments import (
     finite,
     logsumexp,
@@ -58,7 +58,7 @@ class Beliefs(NamedTuple):
         For factors that are no tables, the derivative of ln Z in each of their log values: the probability of an even
         number of ones, of a violated clause, of each number of ones, of each listed configuration and of all others, of
         equal labels; for a truncated linear factor the mean distance in reach and the probability of the limit. A
-        noisy-or has none, and 0 here.
+        factor that is not linear in its log values has none, and 0 here.
         """
         return self.log_factors.exp()
 
@@ -189,7 +189,7 @@ def _structured_beliefs(
 ) -> tuple[Tensor, Tensor]:
     """ln Z_a [N] of factors that are no tables, and the logs [t] of its derivatives in their log values."""
     log_z_a = own.log_totals(log_phi, msg_vf, semiring)
-    if kind_name(own.group.kind) == "noisy_or":  # Its derivatives have either sign.
+    if kind_class(own.group.kind).nonlinear_values:  # Its derivatives have either sign.
         return log_z_a, torch.full_like(log_phi[own.group.entries], -torch.inf)
     wanted = torch.is_grad_enabled() and log_z_a.requires_grad
     with torch.inference_mode(False), torch.enable_grad():

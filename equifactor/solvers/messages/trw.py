@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from equifactor.solvers.messages.trw_kernels import Forest
 
 LARGEST = 1e200  # Sums of log entries no larger than this cannot overflow, however many sweeps there are.
-_LARGEST_TABLE = 8  # A noisy-or over no more variables than this is written out as a table.
+_LARGEST_TABLE = 8  # A factor without powers of its own is a dense table up to this many variables.
 _TOO_LARGE = f"A table has log entries beyond {LARGEST:g}, whose sums may overflow: use smaller units."
 
 
@@ -82,15 +82,15 @@ class TreeReweighted(IterativeSolver["Reweighting"]):
 
 
 def _with_powers(graph: FactorGraph) -> FactorGraph:
-    """The graph with small noisy-ors as tables, whose powers are tables."""
-    from equifactor.factors.as_tables import with_tables
-    from equifactor.factors.noisy_or import NoisyOr
+    """Return the graph with dense tables in place of small factors whose powers are not of their kind."""
+    from equifactor.factors.dense_graph import tables_at
+    from equifactor.graph.kinds import kinds_with
 
     kinds = graph.structure.kinds
     if kinds is None:
         return graph
     small = np.diff(graph.structure.scope_ptr) <= _LARGEST_TABLE
-    return with_tables(graph, small & (kinds.kind == NoisyOr.number))
+    return tables_at(graph, small & kinds_with("nonlinear_values", kinds.kind))
 
 
 class Reweighting:
@@ -122,20 +122,18 @@ class Reweighting:
         self.sweeps = 0
 
     def _shares(self) -> FloatArray:
-        """[F] what to divide log values by for f_a^(1/rho_a), or for something above it: the bound stays one.
+        """Return [F] the divisors of log values that make f_a^(1/rho_a), or a factor above it: the bound stays one.
 
-        A power of a noisy-or is none, but for the absence of its effect, which is a product. Its values are at most 1,
-        so that it is above its own power and takes its place.
+        A factor whose power is not of its kind takes the place of the power. Its values are at most 1, so it is above.
         """
-        from equifactor.factors.noisy_or.noisy_or_kernels import OFF
-        from equifactor.factors.structured_kernels import NOISY_OR
+        from equifactor.graph.kinds import kind_class
 
-        if self.kinds is None:
-            return self.rho
-        kind, word_ptr, words = self.kinds[:3]
-        is_noisy_or = np.flatnonzero(kind == NOISY_OR)
         shares = self.rho.copy()
-        shares[is_noisy_or[words[word_ptr[is_noisy_or]] != OFF]] = 1.0
+        first = sum(group.num_factors for group in self.flat.groups)
+        for group in self.flat.structured:
+            own = shares[first : first + group.num_factors]
+            own[~kind_class(group.kind).keeps_powers(group.rows(self.flat.log_phi[group.entries]))] = 1.0
+            first += group.num_factors
         return shares
 
     def sweep(self, count: int) -> FloatArray:

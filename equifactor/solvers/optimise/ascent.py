@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equifactor.factors.factor_messages import add_up
-from equifactor.factors.structured_kernels import NOISY_OR, kind_rows_of
+from equifactor.factors.structured_kernels import kind_rows_of
+from equifactor.graph.kinds import kind_class, kinds_with
 from equifactor.graph.layout import SLOT, VAR, Layout, kinds_of, layout_of, slots_around
 from equifactor.graph.structured_factor import TABLE
 from equifactor.kernels.jit import plain
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 _LARGEST_CHAIN = 2**22  # A count with more numbers than this, arity times counts that matter, is taken as a block.
 _LONG = 32  # Factors other than chains and tables are renewed variable by variable up to this arity,
-_LONG_NOISY_OR = 16  # and noisy-ors, whose maxima take a search, up to this one.
+_LONG_SEARCH = 16  # and those whose maxima take a search, up to this one.
 
 
 class Ascent(ABC):
@@ -40,7 +41,7 @@ class Ascent(ABC):
         self.layout: Layout = layout_of(flat)
         self.log_phi = flat.log_phi
         self.kinds = kind_rows_of(flat, True)
-        self.may_fall_short = any(group.kind == NOISY_OR for group in flat.structured)
+        self.may_fall_short = any(kind_class(group.kind).searches_maxima for group in flat.structured)
         self.constant = 0.0  # The sum of the factors without variables.
         self.unary = np.zeros(flat.num_states)  # [X] The sum of the unary tables, which never change.
         start = np.zeros(flat.num_edge_states) if messages is None else np.array(messages, np.float64)
@@ -118,7 +119,7 @@ class Ascent(ABC):
     def _bound_of_totals(self) -> float:
         """The bound after every factor was renewed, so that the maximum of each is 0 at most.
 
-        The max-marginals of a noisy-or may be too low where their search was cut short, and its maximum above 0.
+        Max-marginals that take a search may be too low where it was cut short, and its maximum above 0.
         """
         if self.may_fall_short:
             return self.bound
@@ -203,7 +204,7 @@ class VariableAscent(Ascent):
         if kinds is None or self.chains is None:
             return np.zeros(0, np.int64)
         arity = np.diff(self.layout.factors[:, SLOT])
-        most = np.where(kinds.kind == NOISY_OR, _LONG_NOISY_OR, _LONG)
+        most = np.where(kinds_with("searches_maxima", kinds.kind), _LONG_SEARCH, _LONG)
         long = (kinds.kind != TABLE) & (self.chains[0] == 0) & (arity > most)
         return self.layout.order[long[self.layout.order]]
 
