@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.base.errors import ModelError
-from equifactor.factors.lowering import by_shape
+from equifactor.graph.dense_rows import dense_rows
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.factor_rows import FactorRows, by_kind, merged
 from equifactor.graph.kinds import kind_class, kind_name
@@ -15,13 +15,12 @@ from equifactor.graph.structure import Structure
 from equifactor.graph.structured_factor import TABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection
 
-    from equifactor.base.typing import BoolArray, IntArray
+    from equifactor.base.typing import BoolArray
 
 MAX_LOG2_TABLE = 20  # log2 of the entries of the largest table that is written in place of a sentence
 MAX_LOG2_ENTRIES = 27  # the same for all of them together
-_BLOCK = 2**23  # states of assignments that are scored at once
 
 
 def with_tables(graph: FactorGraph, format: str, keep: Collection[int] = ()) -> FactorGraph:
@@ -50,22 +49,11 @@ def tables_at(graph: FactorGraph, chosen: BoolArray) -> FactorGraph:
     parts = [(stays, rows.take(stays))]
     for number, places in by_kind(rows):
         own = places[chosen[places]]
-        parts += [(own[some], part) for some, part in _tables(number, rows.take(own))]
+        if len(own):
+            parts.append((own, dense_rows(kind_class(number), rows.take(own))))
     changed = merged(parts)
     structure = Structure.of_rows(s.card, changed, variable_names=s.variable_names, state_names=s.state_names)
     return FactorGraph.trusted(structure, changed.log_values, graph.observed, graph.name)
-
-
-def _tables(number: int, rows: FactorRows) -> Iterator[tuple[IntArray, FactorRows]]:
-    """Yield blocks of factors of one kind as tables, with their places among the rows."""
-    for group in by_shape(rows):
-        arity = int(rows.arity[group[0]])
-        size = int(np.prod(rows.card[rows.scope_ptr[group[0]] :][:arity]))
-        step = max(1, _BLOCK // (size * arity))
-        for first in range(0, len(group), step):
-            members = rows.take(group[first : first + step])
-            values = kind_class(number).tables(members).reshape(members.num_factors, -1)
-            yield group[first : first + step], members.as_tables(values)
 
 
 def _check_sizes(rows: FactorRows, which: np.ndarray, format: str) -> None:

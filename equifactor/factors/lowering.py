@@ -7,13 +7,13 @@ factor itself; ln Z, marginals and the best score are those of the original grap
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from equifactor.base.errors import ModelError
+from equifactor.graph.factor_rows import by_shape
 from equifactor.kernels.pointers import ptr_of
 
 if TYPE_CHECKING:
@@ -116,16 +116,6 @@ class LoweredBuilder:
             np.concatenate([np.zeros(0), *self._tables]),
             np.concatenate([none, *self._aux]),
         )
-
-
-def by_shape(rows: FactorRows) -> Iterator[IntArray]:
-    """The places of the factors in groups of one table shape."""
-    for arity in np.unique(rows.arity).tolist():
-        members = np.flatnonzero(rows.arity == arity)
-        cards = rows.card[rows.scope_ptr[members][:, None] + np.arange(arity)]
-        order = np.lexsort(cards.T[::-1]) if arity else np.arange(len(members))
-        changes = np.any(np.diff(cards[order], axis=0) != 0, axis=1)
-        yield from np.split(members[order], np.flatnonzero(changes) + 1)
 
 
 def _log_sum(values: FloatArray, axis: int) -> FloatArray:

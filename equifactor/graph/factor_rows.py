@@ -106,6 +106,16 @@ def by_kind(rows: FactorRows) -> Iterator[tuple[int, IntArray]]:
         yield number, np.flatnonzero(rows.kind == number)
 
 
+def by_shape(rows: FactorRows) -> Iterator[IntArray]:
+    """The places of the factors in groups of one table shape."""
+    for arity in np.unique(rows.arity).tolist():
+        members = np.flatnonzero(rows.arity == arity)
+        cards = rows.card[rows.scope_ptr[members][:, None] + np.arange(arity)]
+        order = np.lexsort(cards.T[::-1]) if arity else np.arange(len(members))
+        changes = np.any(np.diff(cards[order], axis=0) != 0, axis=1)
+        yield from np.split(members[order], np.flatnonzero(changes) + 1)
+
+
 def row_sums(values: np.ndarray, ptr: IntArray) -> np.ndarray:
     """[N, ..] sums over the rows of a ragged array [n, ..], along its first axis; an empty row sums to 0."""
     total = np.zeros((len(ptr) - 1, *values.shape[1:]), values.dtype)

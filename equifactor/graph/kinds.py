@@ -103,3 +103,19 @@ def kinds_with(attribute: str, kind: IntArray) -> BoolArray:
 def has_kernels(kind: IntArray) -> bool:
     """Return whether the compiled kernels know the kinds of all factors, whose numbers are `kind` [F]."""
     return bool((kinds_with("has_kernels", kind) | (kind == 0)).all())
+
+
+def registered_kinds(kind: IntArray) -> dict[int, type[StructuredFactor]]:
+    """Return the classes of the kinds from outside of the package among `kind` [F], by number."""
+    places = list(KINDS.values())
+    return {n: places[n] for n in np.unique(kind).tolist() if isinstance(places[n], type)}
+
+
+def renumbered(kind: IntArray, registered: dict[int, type[StructuredFactor]]) -> IntArray:
+    """Return the numbers `kind` [F] of another process with those of this one, which registers what it lacks."""
+    changed = kind
+    for number, cls in registered.items():
+        own = cls.number if cls.number >= 0 else register_kind(cls).number
+        if own != number:
+            changed = np.where(kind == number, own, changed)
+    return changed

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.graph.dense_rows import dense_rows
 from equifactor.graph.factor_rows import merged
 from equifactor.graph.structured_factor import TABLE
 
@@ -20,16 +21,8 @@ def without_small_scopes(cls: type[StructuredFactor], rows: FactorRows) -> Facto
     is_small = (rows.arity < 2) & (rows.kind != TABLE)
     if not is_small.any():
         return rows
-    parts = [(np.flatnonzero(~is_small), rows.take(np.flatnonzero(~is_small)))]
-    states = np.zeros(rows.num_factors, np.int64)  # of its variable, where a factor has one
-    states[rows.row_of_edge] = rows.card
-    for d in np.unique(states[is_small]).tolist():
-        place = np.flatnonzero(is_small & (states == d))
-        group = rows.take(place)
-        every = np.arange(d)[:, None] * np.ones(len(place), np.int64) if d else np.zeros((1, 0), np.int64)
-        values = cls.log_scores(group, every).T  # [N, d], or [N, 1] without a variable
-        parts.append((place, group.as_tables(values)))
-    return merged(parts)
+    place, others = np.flatnonzero(is_small), np.flatnonzero(~is_small)
+    return merged([(others, rows.take(others)), (place, dense_rows(cls, rows.take(place)))])
 
 
 def as_constants(rows: FactorRows, which: BoolArray, log_values: FloatArray) -> FactorRows:

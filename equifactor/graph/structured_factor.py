@@ -40,8 +40,8 @@ class StructuredFactor(ABC):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if "kind" in cls.__dict__ and is_place_of(KINDS.get(cls.kind), cls):
-            cls.number = kind_number(cls.kind)
+        if "kind" in cls.__dict__:
+            cls.number = kind_number(cls.kind) if is_place_of(KINDS.get(cls.kind), cls) else -1
 
     @abstractmethod
     def row(self, card: tuple[int, ...]) -> tuple[FloatArray, IntArray]:
@@ -53,9 +53,9 @@ class StructuredFactor(ABC):
         """The factor as a user would write it."""
 
     @classmethod
-    @abstractmethod
     def check(cls, rows: FactorRows) -> tuple[int, str] | None:
-        """The first row that is not a factor of this kind and what is wrong with it; None when all are."""
+        """Return the first row that is not a factor of this kind and what is wrong with it; None if all are."""
+        return None
 
     @classmethod
     @abstractmethod
@@ -63,38 +63,44 @@ class StructuredFactor(ABC):
         """[n, N] log values of the factors at the states [n, e] of their edges."""
 
     @classmethod
-    @abstractmethod
     def sliced(cls, rows: FactorRows, states: IntArray) -> FactorRows:
-        """The factors given the states [e] of some edges' variables, -1 where free.
+        """Return the factors given the states [e] of some edges' variables, -1 where free; by default dense tables.
 
         Observed variables leave the scopes. A factor may become one of another kind, and it leaves out variables that
         no longer matter to it.
         """
+        from equifactor.graph.dense_rows import sliced_tables
+
+        return sliced_tables(cls, rows, states)
 
     @classmethod
-    @abstractmethod
     def unsupported(cls, rows: FactorRows, possible: BoolArray) -> BoolArray:
-        """Which states the factors exclude, given which are possible; both by edge state [sum of card].
+        """Return which states the factors exclude, given which are possible; both by edge state [sum of card].
 
-        A state is excluded where the factor is zero for it whatever possible states its other variables take. To find
-        fewer is allowed, to find others is not.
+        A state is excluded if the factor is zero for it whatever possible states its other variables take. Finding
+        fewer states is allowed, and the default finds none; finding others is not.
         """
+        return np.zeros_like(possible)
 
     @classmethod
-    @abstractmethod
     def with_states(cls, rows: FactorRows, new_state: IntArray, new_card: IntArray) -> FactorRows:
-        """The factors after their variables' states were renumbered.
+        """Return the factors after their variables' states were renumbered; by default dense tables.
 
         Args:
             rows: the factors.
             new_state: [sum of card] new number of each edge state, -1 for a state that is struck out.
             new_card: [e] how many states each edge's variable has now.
         """
+        from equifactor.graph.dense_rows import tables_with_states
+
+        return tables_with_states(cls, rows, new_state, new_card)
 
     @classmethod
-    @abstractmethod
     def with_slots(cls, rows: FactorRows, edge: IntArray) -> FactorRows:
-        """The factors with their scope in another order: the edge at place n [e] of the new rows was edge[n]."""
+        """Return the factors with scopes in another order: the edge at place n [e] was edge[n]; by default tables."""
+        from equifactor.graph.dense_rows import tables_with_slots
+
+        return tables_with_slots(cls, rows, edge)
 
     @classmethod
     def lower_into(cls, builder: LoweredBuilder, rows: FactorRows, semiring: Semiring) -> None:
@@ -134,7 +140,7 @@ class StructuredFactor(ABC):
     def tables(cls, rows: FactorRows) -> FloatArray:
         """[N, *shape] log tables of factors that all have one shape."""
         shape = tuple(rows.card[: rows.scope_ptr[1]].tolist())
-        digits = np.indices(shape).reshape(len(shape), -1).T  # [size, k]
+        digits = np.indices(shape).reshape(len(shape), -1).T if shape else np.zeros((1, 0), np.int64)  # [size, k]
         scores = cls.log_scores(rows, np.tile(digits, (1, rows.num_factors)))
         return scores.T.reshape(-1, *shape)
 

@@ -23,12 +23,11 @@ import numpy as np
 from equifactor.base.errors import ModelError
 from equifactor.factors.clause import Clause
 from equifactor.factors.count import Counting
-from equifactor.factors.lowering import by_shape
 from equifactor.factors.noisy_or import IN_SCOPE, ON, NoisyOr, log1mexp
 from equifactor.factors.parity import Parity
 from equifactor.factors.sparse import SparseTable
 from equifactor.graph.factor_graph import FactorGraph
-from equifactor.graph.factor_rows import FactorRows, by_kind, merged
+from equifactor.graph.factor_rows import FactorRows, by_kind, by_shape, merged
 from equifactor.graph.kinds import kind_class, kind_name
 from equifactor.graph.structure import Structure
 from equifactor.graph.structured_factor import TABLE

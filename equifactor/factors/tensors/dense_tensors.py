@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from equifactor.base.errors import ModelError
-from equifactor.factors.lowering import by_shape
 from equifactor.factors.tensors.kind_tensors import KindTensors
 from equifactor.factors.tensors.tensor_messages import reduce_tables
+from equifactor.graph.factor_rows import by_shape
 from equifactor.graph.flat_graph import FactorGroup
 from equifactor.graph.kinds import kind_class, kind_name
 from equifactor.kernels.pointers import ptr_of

@@ -189,7 +189,8 @@ def _structured_beliefs(
 ) -> tuple[Tensor, Tensor]:
     """ln Z_a [N] of factors that are no tables, and the logs [t] of its derivatives in their log values."""
     log_z_a = own.log_totals(log_phi, msg_vf, semiring)
-    if kind_class(own.group.kind).nonlinear_values:  # Its derivatives have either sign.
+    kind = kind_class(own.group.kind)
+    if kind.nonlinear_values or not kind.tensors:  # Its derivatives have either sign, or it has none in torch.
         return log_z_a, torch.full_like(log_phi[own.group.entries], -torch.inf)
     wanted = torch.is_grad_enabled() and log_z_a.requires_grad
     with torch.inference_mode(False), torch.enable_grad():
