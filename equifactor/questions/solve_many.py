@@ -13,8 +13,8 @@ from equifactor.base.clock import Clock
 from equifactor.base.errors import ModelError, SolveError, brief
 from equifactor.base.status import Status, Task
 from equifactor.graph import FactorGraph
-from equifactor.graph.reading.evidence_sets import sets_of, states_of_sets
 from equifactor.graph.reading.observations import StateNumbers
+from equifactor.graph.reading.state_rows import sets_of, states_of_sets
 from equifactor.kernels.pointers import picked
 from equifactor.questions.many_results import ManyResults, MarginalColumns
 from equifactor.questions.solve import check_run
