@@ -63,6 +63,8 @@ from equifactor.questions.sample import sample as sample
 from equifactor.questions.samples import Samples as Samples
 from equifactor.questions.solve import solve as solve
 from equifactor.questions.solve_many import solve_many as solve_many
+from equifactor.solvers.duals.map_bounds import map_upper_bound as map_upper_bound
+from equifactor.solvers.duals.map_bounds import tighten as tighten
 from equifactor.solvers.elimination.evidence_rows import EvidenceRows as EvidenceRows
 from equifactor.solvers.elimination.exact_batch import exact_marginals as exact_marginals
 from equifactor.solvers.elimination.plan import Plan as Plan
@@ -79,9 +81,7 @@ from equifactor.solvers.learned.network import Network as Network
 from equifactor.solvers.learned.network import NetworkConfig as NetworkConfig
 from equifactor.solvers.learned.network import NetworkState as NetworkState
 from equifactor.solvers.learned.replay import Replay as Replay
-from equifactor.solvers.optimise.local_search import improve as improve
-from equifactor.solvers.optimise.map_bounds import map_upper_bound as map_upper_bound
-from equifactor.solvers.optimise.map_bounds import tighten as tighten
+from equifactor.solvers.search.local_search import improve as improve
 from equifactor.solving.estimate import Estimate as Estimate
 from equifactor.solving.registry import parse_solver as parse_solver
 from equifactor.solving.registry import register as register

@@ -43,6 +43,11 @@ class StructuredFactor(ABC):
         if "kind" in cls.__dict__:
             cls.number = kind_number(cls.kind) if is_place_of(KINDS.get(cls.kind), cls) else -1
 
+    @property
+    def child_slot(self) -> int | None:
+        """The place in the scope of the variable whose distribution this factor is, given the others; None if none."""
+        return None
+
     @abstractmethod
     def row(self, card: tuple[int, ...]) -> tuple[FloatArray, IntArray]:
         """The log values and words of this factor over variables of these cardinalities; raises `ModelError`."""

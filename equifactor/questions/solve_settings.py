@@ -1,4 +1,4 @@
-"""How a result was asked for: what is needed to ask the same solver again."""
+"""The settings of a result: the arguments that are needed to ask the same solver again."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class SolveSettings:
     time_limit: float | None = None
 
     def method(self) -> Solver:
-        """The solver, from its text form where this comes out of a pickle."""
+        """Return the solver, built from its text form after unpickling."""
         from equifactor.solving.registry import parse_solver
 
         return parse_solver(self.solver)
 
     def context(self, time_limit: float | None = None) -> SolveContext:
-        """The circumstances of another run."""
+        """Return the context of another run."""
         from equifactor.base.clock import Clock
         from equifactor.solving.solver import SolveContext
 

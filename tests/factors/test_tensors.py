@@ -10,7 +10,7 @@ from equifactor import FactorGraph, compile, solve
 from equifactor.factors import tensors
 from equifactor.generators import random_graph, random_tree
 from equifactor.kernels.segments import segment_logsumexp, segment_max, segment_sum
-from equifactor.solvers.optimise.map_bounds import map_upper_bound
+from equifactor.solvers.duals.map_bounds import map_upper_bound
 
 
 def messages_by_loops(graph: FactorGraph, rounds: int, damping: float) -> dict[tuple[int, int], np.ndarray]:

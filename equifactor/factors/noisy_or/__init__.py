@@ -63,6 +63,11 @@ class NoisyOr(StructuredFactor):
     searches_maxima = True
     lowered_by_chance = True
 
+    @property
+    def child_slot(self) -> int | None:
+        """The place of the effect, unless it is observed."""
+        return self.place if self.effect is None else None
+
     def row(self, card: tuple[int, ...]) -> tuple[FloatArray, IntArray]:
         """ln(1 - leak) and the logs of the inhibitors; what is known of the effect, then a sign per variable."""
         causes = len(card) - (self.effect is None)

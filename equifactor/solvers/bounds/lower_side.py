@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from equifactor.base.clock import Clock
     from equifactor.base.typing import FloatArray
     from equifactor.graph import FactorGraph
-    from equifactor.solvers.optimise.local_search import LocalSearch
+    from equifactor.solvers.search.local_search import LocalSearch
 
 _FIRST_BITS = 8.0  # clusters of the first blocks have at most 256 entries, or room for two variables
 _BITS_MORE = 2.0  # and four times as many at every step, or room for one variable more
@@ -154,7 +154,7 @@ class LowerSide:
         """Look for a better assignment; its score alone is a bound."""
         from equifactor.factors.move_model import MoveModel
         from equifactor.graph import compile
-        from equifactor.solvers.optimise.local_search import LocalSearch, run_phases
+        from equifactor.solvers.search.local_search import LocalSearch, run_phases
 
         if self._search is None:
             model = MoveModel(compile(self._graph))

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from equifactor.solvers.elimination.plan import Plan
     from equifactor.solving.solver import SolveContext
 
-_BURST = 2.0**22  # So many states, about 0.2 s, are drawn between two looks at the clock.
+_BURST = 2.0**22  # States drawn between two checks of the clock, about 0.2 s.
 
 
 def backward_draws(steps: Plan, count: int, context: SolveContext) -> IntArray | None:
-    """[n, V] states of the variables of the planned graph, auxiliary ones included; None where none is possible.
+    """Return states [n, V] of the variables of the planned graph, auxiliary ones included; None if Z = 0.
 
-    n is `count`, or less where the clock stopped. One upward pass, then O(v k) per sample for v variables in clusters
-    of k factors and messages.
+    n is `count`, or less if the clock stopped. Cost: one upward pass, then O(v k) per sample for v variables in
+    clusters of k factors and messages.
     """
     from equifactor.solvers.elimination.draw_kernels import draw_many
 

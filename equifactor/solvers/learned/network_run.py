@@ -158,13 +158,13 @@ class NetworkRun:
 
     def upper_bound(self, passes: int = 0) -> FloatArray:
         """[G] an upper bound on the best log score; passes of dual ascent lower it, as many as time allows."""
-        from equifactor.solvers.optimise.map_bounds import upper_bound_of
+        from equifactor.solvers.duals.map_bounds import upper_bound_of
 
         messages = self.messages()
         bound = _numpy(upper_bound_of(self._exact(), messages))
         if passes == 0:
             return bound
-        from equifactor.solvers.optimise.ascent import VariableAscent
+        from equifactor.solvers.duals.ascent import VariableAscent
 
         if self.compiled.structured:  # Dual ascent takes tables only.
             return bound

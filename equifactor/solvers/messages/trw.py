@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from equifactor.graph.layout import Layout
     from equifactor.solvers.messages.trw_kernels import Forest
 
-LARGEST = 1e200  # Sums of log entries no larger than this cannot overflow, however many sweeps there are.
-_LARGEST_TABLE = 8  # A factor without powers of its own is a dense table up to this many variables.
-_TOO_LARGE = f"A table has log entries beyond {LARGEST:g}, whose sums may overflow: use smaller units."
+LARGEST = 1e200  # Largest size of a log entry, in nats. Sums of such entries cannot overflow in any number of sweeps.
+_LARGEST_TABLE = 8  # A factor without powers of its kind is a dense table up to this many variables. Chosen by hand.
+_TOO_LARGE = f"A table has log entries beyond {LARGEST:g}, and their sums may overflow. Use smaller units."
 
 
 @register("trw")
@@ -31,12 +31,12 @@ _TOO_LARGE = f"A table has log entries beyond {LARGEST:g}, whose sums may overfl
 class TreeReweighted(IterativeSolver["Reweighting"]):
     """Tree-reweighted sum-product: ln Z is a guaranteed upper bound, converged or not; exact on trees.
 
-    Random forests of the factor graph, of any arity, cover every factor; rho_a is the share of them that hold factor a.
-    Messages pass through tables f_a^(1/rho_a) and count rho_a times at their variables [Wainwright05]. The model is
-    then a geometric mean of one tree-structured model per forest at *any* messages, so by Hoelder's inequality ln Z is
-    at most the mean of the forests' ln Z, each computed exactly. A noisy-or over more than eight variables has no such
-    power and stays as it is, which is above its power. Cost O(T) per iteration and per forest, that of the messages for
-    factors that are no tables.
+    Random forests of the factor graph, of any arity, cover every factor; rho_a is the share of forests that hold factor
+    a. Messages pass through tables f_a^(1/rho_a) and count rho_a times at their variables [Wainwright05]. The model is
+    then a geometric mean of one tree-structured model per forest at *any* messages. By Hoelder's inequality, ln Z is at
+    most the mean of the forests' ln Z, each computed exactly. A power of a noisy-or over more than eight variables is
+    not a noisy-or. It is used without the power, which keeps the bound valid because its values are at most 1. Cost
+    O(T) per iteration and per forest; structured factors cost as much as their messages.
     """
 
     tasks = (Task.MAR, Task.PR)
@@ -45,11 +45,11 @@ class TreeReweighted(IterativeSolver["Reweighting"]):
     exact_on = "trees"
 
     iterations: int = option(1000, "most iterations", low=0)
-    damping: float = option(0.3, "share of the old log message that is kept, where there are loops", low=0.0, below=1.0)
+    damping: float = option(0.3, "share of the old log message that is kept, if there are loops", low=0.0, below=1.0)
     forests: int = option(16, "least number of forests; more are added until every factor is covered", low=1)
 
     def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
-        """One graph after the other: the forests of a graph must not depend on its company."""
+        """Run one graph after another: the forests of a graph must not depend on the other graphs."""
         return [self._run_one(graph, task, context) for graph in graphs]
 
     def _run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
@@ -62,17 +62,17 @@ class TreeReweighted(IterativeSolver["Reweighting"]):
         return Reweighting(flat, self.forests, self.damping, context.seed)
 
     def step(self, state: Reweighting, count: int) -> FloatArray:
-        """Sweep over all factors `count` times, there and back in turn."""
+        """Sweep over all factors `count` times, forwards and backwards in turn."""
         return state.sweep(count)
 
     def finish(self, flat: FlatGraph[np.ndarray], state: Reweighting, task: Task, ending: Ending) -> list[Estimate]:
-        """Pseudo-marginals and the bound."""
+        """Return pseudo-marginals and the bound."""
         from equifactor.factors.message_answers import beliefs
 
         p, _, _ = beliefs(flat.var_ptr, state.log_b_v)
         bounds = state.bound().tolist()
         return [
-            impossible() if bounds[n] == -math.inf  # Nothing overflows, so every -inf follows from zeros of the tables.
+            impossible() if bounds[n] == -math.inf  # nothing overflows, so -inf comes from zeros only
             else Estimate(
                 status=ending.status[n], iterations=ending.iterations[n], marginals=m, log_z=bounds[n],
                 upper_bound=bounds[n], stats={"change": float(ending.residual[n]), "forests": len(state.forests)},
@@ -94,7 +94,7 @@ def _with_powers(graph: FactorGraph) -> FactorGraph:
 
 
 class Reweighting:
-    """Messages [S], updated in place, and the forests that weight them."""
+    """The messages [S], updated in place, and the forests that weight them."""
 
     def __init__(self, flat: FlatGraph[np.ndarray], least: int, damping: float, seed: int) -> None:
         from equifactor.factors.factor_messages import message_state
@@ -114,7 +114,8 @@ class Reweighting:
         msg = first_messages(flat, self.layout, False)
         for group in flat.groups:
             if len(group.shape) == 1:
-                msg[group.slots[0]] = flat.log_phi[group.entries]  # not normalised: the bound counts it whole
+                # not normalised, since the bound needs the whole table
+                msg[group.slots[0]] = flat.log_phi[group.entries]
         self.state = message_state(msg, self.layout)
         self.arrays = plain(self.layout), plain(self.tables), plain(self.state)
         self.damping = damping if self.rho.min(initial=1.0) < 1.0 else 0.0
@@ -122,9 +123,10 @@ class Reweighting:
         self.sweeps = 0
 
     def _shares(self) -> FloatArray:
-        """Return [F] the divisors of log values that make f_a^(1/rho_a), or a factor above it: the bound stays one.
+        """Return the numbers [F] by which to divide log values for f_a^(1/rho_a), or for an upper bound on it.
 
-        A factor whose power is not of its kind takes the place of the power. Its values are at most 1, so it is above.
+        The power of some factors is not of their kind. Their values are at most 1, so that such a factor is at least
+        its own power and can replace it in the bound.
         """
         from equifactor.graph.kinds import kind_class
 
@@ -137,7 +139,7 @@ class Reweighting:
         return shares
 
     def sweep(self, count: int) -> FloatArray:
-        """Sweep over all factors `count` times, there and back in turn; [G] change of the last sweep."""
+        """Sweep over all factors `count` times, forwards and backwards in turn; return the last change [G]."""
         from equifactor.solvers.messages.schedule_kernels import sweep_in_order
 
         change = np.zeros(self.flat.num_graphs)
@@ -152,7 +154,7 @@ class Reweighting:
         return change
 
     def messages(self) -> FloatArray:
-        """[S] factor-to-variable log messages in flat order, not a copy."""
+        """Return the factor-to-variable log messages [S] in flat order, not a copy."""
         return self.state.msg
 
     @property
@@ -165,9 +167,9 @@ class Reweighting:
         return np.where(zeros > 0, -np.inf, total)
 
     def bound(self) -> FloatArray:
-        """[G] mean over the forests of their exact ln Z, and what rounding may have taken from it: an upper bound.
+        """Return the upper bound [G]: the mean of the forests' exact ln Z, plus a bound on the rounding error.
 
-        It holds at any messages. Large messages cost digits, which makes it looser but never wrong.
+        It holds at any messages. Large messages cost digits, which makes the bound looser but not wrong.
         """
         from equifactor.kernels.jit import plain
         from equifactor.solvers.messages.schedule_kernels import add_up_weighted
@@ -191,10 +193,10 @@ class Reweighting:
 
 
 def draw_forests(layout: Layout, arity: IntArray, least: int, seed: int) -> tuple[list[Forest], IntArray]:
-    """At least `least` random forests that together hold every factor, and how many of them hold each [F].
+    """Draw at least `least` random forests that hold every factor; return them and how many of them hold each [F].
 
-    The factors held least so far come first, in random order, so that the shares come out even and a graph without
-    cycles needs one forest only. Cost O(E) per forest.
+    The factors held least often so far come first, in random order. The shares are then nearly equal, and a graph
+    without cycles needs only one forest. Cost O(E) per forest.
     """
     from equifactor.kernels.jit import plain
     from equifactor.solvers.messages.trw_kernels import Forest, choose_forest, orient_forest

@@ -76,7 +76,7 @@ def repair(
         seed: of the searches.
         over: whether time is over, given whether some chain is possible.
     """
-    from equifactor.solvers.optimise.local_search import LocalSearch
+    from equifactor.solvers.search.local_search import LocalSearch
 
     possible = np.zeros(len(x), bool)
     searches = {int(c): LocalSearch(model, x[c].copy(), seed=seed + int(c)) for c in np.flatnonzero(wanted)}

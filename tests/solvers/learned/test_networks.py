@@ -14,10 +14,10 @@ from equifactor import FactorGraph, ModelError, Network, OptionError, compile, s
 from equifactor.factors.tensors import probabilities
 from equifactor.generators import asymmetric_grid, ising_grid, pairwise_field, random_graph, random_tree
 from equifactor.graph.reduction import without_impossible_states
+from equifactor.solvers.duals.map_bounds import map_upper_bound
 from equifactor.solvers.learned.loop_corrections import loops_of
 from equifactor.solvers.learned.network import build
 from equifactor.solvers.learned.wiring import wire
-from equifactor.solvers.optimise.map_bounds import map_upper_bound
 from equifactor.symmetry import KINDS, Relabelling, relabel
 from equifactor.testing import contract_graphs
 
