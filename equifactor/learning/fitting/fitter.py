@@ -91,7 +91,7 @@ def fit(
     wanted = parse_method(
         method,
         settings,
-        base=FitMethod,
+        base=FitMethod,  # type: ignore[type-abstract]
         find=lambda name: method_class(_choose(graph, rows, frozen) if name == "auto" else name),
         what="method of fitting",
     )

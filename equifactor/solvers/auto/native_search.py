@@ -60,7 +60,7 @@ def native_best(graph: FactorGraph, seconds: float, gap: float, context: SolveCo
         if clock.stopped or _closed(bound, score, gap):
             break
         solver = parse_solver(name)
-        if not solver.any_kind:
+        if not solver.takes_kinds_of(graph):
             continue
         part = replace(context, clock=Clock(share * clock.left, whole=clock))
         estimate = solver.run([graph], Task.MAP, part)[0]

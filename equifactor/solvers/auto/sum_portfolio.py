@@ -11,7 +11,7 @@ import numpy as np
 
 from equifactor.base.optional_packages import is_installed
 from equifactor.base.status import Status, Task
-from equifactor.solvers.auto.table_forms import has_kinds, run_any_kind, table_forms
+from equifactor.solvers.auto.table_forms import run_any_kind, table_forms
 from equifactor.solving.estimate import Estimate
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _learned(graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -
     from equifactor.solving.registry import parse_solver
 
     network = parse_solver(LEARNED)
-    if not network.any_kind and any(map(has_kinds, graphs)):
+    if not all(map(network.takes_kinds_of, graphs)):
         forms = table_forms(graphs, task)
         lowered = [form.graph for form in forms if not isinstance(form, str)]
         if len(lowered) < len(forms) or not _fits(lowered, context):
