@@ -135,7 +135,7 @@ def test_what_cannot_be_learned_from_is_refused() -> None:
     with pytest.raises(OptionError, match="at least one code"):
         train_memories([])
     quiet = ErrorModel.of_matrices([[1, 1]], 1e-9, None)
-    with pytest.raises(OptionError, match="left open"):
+    with pytest.raises(OptionError, match="nothing to learn"):
         train_memories([quiet], settings=MemoryTraining(shots=4))
 
 

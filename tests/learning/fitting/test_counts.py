@@ -151,3 +151,15 @@ def test_the_summary_tells_what_happened() -> None:
     assert str(fitted).startswith("method counts, status exact, rows 10, log-likelihood per row -")
     assert "log-likelihood per row" in fitted._repr_html_()
     assert fitted.__rich__() is not None
+
+
+def test_settings_are_keywords_or_text() -> None:
+    graph = FactorGraph([2, 2], [([0], [1, 1]), ([0, 1], [1] * 4)])
+    rows = [[0, 0], [1, 1], [1, 0]]
+    by_text, by_keyword = ef.fit(graph, rows, "counts(prior=3)"), ef.fit(graph, rows, "counts", prior=3)
+    assert by_text.method == by_keyword.method == ef.fit(graph, rows, "auto(prior=3)").method == "counts(prior=3)"
+    np.testing.assert_array_equal(by_text.graph.log_phi, by_keyword.graph.log_phi)
+    with pytest.raises(OptionError, match="counts has no option 'priors'; did you mean prior"):
+        ef.fit(graph, rows, "counts(priors=3)")
+    with pytest.raises(OptionError, match="no method of fitting 'count'; did you mean counts"):
+        ef.fit(graph, rows, "count")
