@@ -208,11 +208,11 @@ def test_wrong_inputs_are_refused(crf: ChainCRF) -> None:
         crf.log_z(e, transitions=draw(2, 2))
     with pytest.raises(ModelError, match="NaN or"):
         crf.log_z(torch.full_like(e, torch.nan))
-    with pytest.raises(ModelError, match="tags are whole numbers"):
+    with pytest.raises(ModelError, match="tags must be whole numbers"):
         crf.log_likelihood(torch.zeros(3, 4, 3), torch.zeros(3, 4))
-    with pytest.raises(ModelError, match="emissions are a tensor"):
+    with pytest.raises(ModelError, match="emissions must be a tensor"):
         crf.map(np.zeros((3, 4, 3)))  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="at least 1; found"):
+    with pytest.raises(OptionError, match="at least 1, found"):
         ChainCRF(0)
 
 
