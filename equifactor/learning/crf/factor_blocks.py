@@ -105,8 +105,8 @@ def apart(blocks: tuple[FactorBlock, ...], entries: Tensor, batch: torch.Size) -
 def entry_indices(structure: Structure, tables: IntArray) -> tuple[IntArray, IntArray, IntArray]:
     """Return the first entries [F], and the variables and strides [F, K] of the scope of each table.
 
-    An assignment x picks the entry first[a] + sum_k stride[a, k] x[variable[a, k]] of table a. Scopes shorter than K have
-    strides 0.
+    An assignment x picks the entry first[a] + sum_k stride[a, k] x[variable[a, k]] of table a. Scopes shorter than K
+    have strides 0.
     """
     arity = structure.arity[tables]
     width = int(arity.max(initial=0))
