@@ -15,7 +15,7 @@ from equifactor.generators.parity_checks import null_space
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# The sizes of both cycles, and the exponents of x and y in the two polynomials, from Table 1 of [Bravyi24].
+# The sizes of both cycles, and the exponents of x and y in the two polynomials.
 BICYCLES = {
     "bb72": (6, 6, ((3, 0), (0, 1), (0, 2)), ((0, 3), (1, 0), (2, 0))),
     "bb90": (15, 3, ((9, 0), (0, 1), (0, 2)), ((0, 0), (2, 0), (7, 0))),

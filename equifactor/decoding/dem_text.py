@@ -14,7 +14,7 @@ _LINE = re.compile(
     r"(?P<name>[A-Za-z_]\w*)(?:\[[^\]]*\])?(?:\((?P<arguments>[^)]*)\))?(?P<targets>(?:\s[^{}]*)?)(?P<open>\{)?"
 )
 _IGNORED = ("detector", "logical_observable")
-_LARGEST = 10**8  # The largest number of targets after repeated blocks are expanded, 0.8 GB. Chosen by hand.
+_LARGEST = 10**8  # The largest number of targets after repeated blocks are expanded. Chosen by hand.
 
 
 def parse_dem(text: str, where: str = "<dem>") -> ErrorModel:

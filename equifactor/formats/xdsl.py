@@ -22,9 +22,10 @@ import numpy as np
 
 from equifactor.base.files import label, read_bytes, split_name
 from equifactor.factors.noisy_or import NoisyOr
-from equifactor.formats.network_builder import ROUNDING, NetworkBuilder
+from equifactor.formats.network_builder import NetworkBuilder
 from equifactor.formats.xdsl_writer import NAME, NUMBER, STATES, write_xdsl
 from equifactor.formats.xml_elements import XmlElement, read_xml
+from equifactor.graph.parents import ROUNDING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
