@@ -88,12 +88,14 @@ def _check_registration(name: str, cls: type[Solver]) -> None:
     if name in SOLVERS:
         other = f"{SOLVERS[name]} of this package"
     elif name in _REGISTRY:
-        known = plugins.place(_REGISTRY[name])
-        other = known if known != plugins.place(cls) else ""
+        known = plugins.definition_site(_REGISTRY[name])
+        other = known if known != plugins.definition_site(cls) else ""
     else:
         other = plugins.clash(name, cls)
     if other:
-        raise OptionError(f"two solvers are called {name!r}: {plugins.place(cls)} and {other}; rename one of them")
+        raise OptionError(
+            f"two solvers are called {name!r}: {plugins.definition_site(cls)} and {other}; rename one of them"
+        )
 
 
 def solver_names() -> list[str]:

@@ -76,7 +76,7 @@ class TableTensors(KindTensors):
         if largest > math.log2(_LARGEST):
             raise ModelError(
                 f"{kind_name(group.kind)} states no messages in torch, and one with 2^{largest:.0f} table entries is "
-                "too large for its table; equifactor.lower(graph).graph is an equal graph of small tables"
+                "too large for its table; equifactor.solvers.lower(graph).graph is an equal graph of small tables"
             )
         self.blocks = DenseBlocks(group, np.arange(group.num_factors), device)
 

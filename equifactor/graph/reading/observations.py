@@ -46,8 +46,8 @@ def by_variable(structure: Structure, given: object, what: str) -> dict[int, Any
     """
     if hasattr(given, "iloc") and getattr(given, "ndim", 1) == 2:
         raise ModelError(
-            f"{what} on one graph is one row, such as frame.iloc[0], found a data frame of {len(given)}; solve_many "  # type: ignore[arg-type]
-            "answers all rows of a frame"
+            f"{what} on one graph is one row, such as frame.iloc[0], found a data frame of {len(given)}; "  # type: ignore[arg-type]
+            "`solve(graph, evidence=frame)` answers all rows"
         )
     if not is_mapping(given):
         raise ModelError(f"{what} is a mapping from variable to state, such as {{0: 1}}; found {brief(given)}")

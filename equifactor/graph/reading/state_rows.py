@@ -8,7 +8,7 @@ import numpy as np
 
 from equifactor.base.errors import ModelError
 from equifactor.graph.reading.observations import named
-from equifactor.graph.reading.state_columns import Column, encoded
+from equifactor.graph.reading.state_rows import Column, encoded
 
 if TYPE_CHECKING:
     from equifactor.base.typing import IntArray

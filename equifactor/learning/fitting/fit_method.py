@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from equifactor.base.options import check_options, format_method
 from equifactor.base.run_context import RunContext
 from equifactor.base.status import Status
-from equifactor.graph import display
+from equifactor.show.text_tables import terminal_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -63,10 +63,10 @@ class Fitted:
         return ", ".join(f"{label} {text}".strip() for label, text in self.facts()[:-1])
 
     def __rich__(self) -> RenderableType:
-        return display.terminal_table(f"Fitted by {self.method}", self.facts())
+        return terminal_table(f"Fitted by {self.method}", self.facts())
 
     def _repr_html_(self) -> str:
-        from equifactor.drawing.html_tables import facts_table
+        from equifactor.show.html_tables import facts_table
 
         return facts_table(f"Fitted by {self.method}", self.facts())
 
