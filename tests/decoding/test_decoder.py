@@ -1,4 +1,4 @@
-"""Decoders against enumeration on small codes, and what must hold of every method on every code."""
+"""Decoders against enumeration on small codes, and properties of every method on every code."""
 
 from __future__ import annotations
 

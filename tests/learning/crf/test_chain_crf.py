@@ -218,7 +218,7 @@ def test_wrong_inputs_are_refused(crf: ChainCRF) -> None:
 
 @pytest.mark.parametrize("shape", [(1, 1, D, D), (1, T - 1, D, D), (B, T - 1, D, D)])
 def test_what_runs_on_a_gpu_gives_the_same(shape: tuple[int, ...]) -> None:
-    """Both roads on the CPU."""
+    """Both ways to compute the sums, on the CPU."""
     e, a, lengths = draw(B, T, D), draw(*shape, seed=2), torch.tensor(LENGTHS)
     e[0, 1, 1] = a[..., 0, 1] = -torch.inf
     for x, y in zip(_eliminated(e, a, lengths), _forward_backward(e, a, lengths, True), strict=True):

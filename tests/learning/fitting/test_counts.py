@@ -73,7 +73,7 @@ def test_fixed_factors_and_sentences_stay() -> None:
     rows = np.array([[0, 1, 1, 1], [1, 1, 1, 0], [0, 0, 0, 0]])
     fitted = ef.fit(sentences, rows, "counts", prior=0)
     assert fitted.graph.factor(2) == sentences.factor(2)
-    assert fitted.message == "2 factors are no tables (noisy_or, parity) and stay as they are."
+    assert fitted.message == "2 structured factors (noisy_or, parity) are not learned."
     assert np.exp(fitted.graph.log_table(0)) == pytest.approx([2 / 3, 1 / 3])
     assert fitted.log_likelihood == pytest.approx(np.mean(fitted.graph.log_score(rows)))
     assert fitted.score(rows) == pytest.approx(fitted.log_likelihood)
@@ -93,7 +93,7 @@ def test_fixed_factors_and_sentences_stay() -> None:
         (FactorGraph([2, 2], [([0], [1, 1]), ([0, 1], NoisyOr(0.1, [0.2]))]), {}, "do not sum to 1"),
     ],
 )
-def test_what_is_no_network(graph: FactorGraph, settings: dict, words: str) -> None:
+def test_graphs_that_are_not_networks_are_refused(graph: FactorGraph, settings: dict, words: str) -> None:
     with pytest.raises(ModelError, match=words):
         ef.fit(graph, np.zeros((3, 2), int), "counts", **settings)
 

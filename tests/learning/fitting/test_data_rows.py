@@ -21,7 +21,7 @@ WANTED = [[0, 0], [1, -1], [-1, 1]]
 
 
 class Series(list):
-    """What is used of a pandas series."""
+    """The part of a pandas series that the reader uses."""
 
     dtype = object
 
@@ -31,7 +31,7 @@ class Series(list):
 
 
 class Frame(dict):
-    """What is used of a pandas frame."""
+    """The part of a pandas frame that the reader uses."""
 
     @property
     def columns(self) -> list[str]:
