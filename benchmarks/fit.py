@@ -28,7 +28,7 @@ import equifactor as ef
 from benchmarks._venvs import SCRIPTS, environment, python_of
 from benchmarks.networks import best_of
 from equifactor.base.typing import IntArray
-from equifactor.learning.fitting.data_table import read_table
+from equifactor.learning.fitting.data_rows import read_data
 from equifactor.learning.fitting.row_likelihood import mean_log_likelihood
 from equifactor.show.text_tables import aligned
 
@@ -72,7 +72,7 @@ def measure(name: str, args: argparse.Namespace, python: Path) -> list[dict[str,
     found = []
 
     def add(what: str, fitted: ef.answers.Fitted, seconds: float, target: float, scored: IntArray) -> dict[str, Any]:
-        table = read_table(truth, scored)
+        table = read_data(truth, scored)
         true = mean_log_likelihood(truth, table)
         score = fitted.score(table)
         row = {
