@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from equifactor.result import Task
-from equifactor.solver import SolveContext
+from equifactor.base.status import Task
 from equifactor.solvers.bounds.block_field import BlockField
 from equifactor.solvers.bounds.factor_layers import OrderedScopes, OutOfTime
 from equifactor.solvers.bounds.split_field import SplitField
 from equifactor.solvers.messages.meanfield import MeanField
+from equifactor.solving.solver import SolveContext
 
 if TYPE_CHECKING:
-    from equifactor.clock import Clock
+    from equifactor.base.clock import Clock
+    from equifactor.base.typing import FloatArray
     from equifactor.graph import FactorGraph
-    from equifactor.solvers.optimise.local_search import LocalSearch
-    from equifactor.typing import FloatArray
+    from equifactor.solvers.search.local_search import LocalSearch
 
 _FIRST_BITS = 8.0  # clusters of the first blocks have at most 256 entries, or room for two variables
 _BITS_MORE = 2.0  # and four times as many at every step, or room for one variable more
@@ -152,9 +152,9 @@ class LowerSide:
 
     def search(self, clock: Clock) -> None:
         """Look for a better assignment; its score alone is a bound."""
+        from equifactor.factors.move_model import MoveModel
         from equifactor.graph import compile
-        from equifactor.graph.move_model import MoveModel
-        from equifactor.solvers.optimise.local_search import LocalSearch, run_phases
+        from equifactor.solvers.search.local_search import LocalSearch, run_phases
 
         if self._search is None:
             model = MoveModel(compile(self._graph))

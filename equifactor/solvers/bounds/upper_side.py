@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from equifactor.clock import Clock
-from equifactor.graph.pointers import place_in_row
+from equifactor.base.clock import Clock
+from equifactor.kernels.pointers import place_in_row
 from equifactor.solvers.bounds.bound_descent import Descent
 from equifactor.solvers.bounds.bucket_partition import partition, sizes_of
 from equifactor.solvers.bounds.elimination_orders import candidate_orders
@@ -18,8 +18,8 @@ from equifactor.solvers.bounds.tree_start import TreeStart
 from equifactor.solvers.bounds.weighted_bound import WeightedBound
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray
     from equifactor.graph import FactorGraph
-    from equifactor.typing import FloatArray
 
 _FIRST_BITS = 6.0  # clusters of the trial have at most 64 entries, or room for one variable besides the largest factor
 _BITS_MORE = 2.0  # and four times as many at every step, or room for one variable more

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from equifactor.base.options import option
+from equifactor.base.status import Status, Task
 from equifactor.graph.reduction import ReducedGraph, to_free_part
-from equifactor.options import option
-from equifactor.registry import parse_solver, register
-from equifactor.result import Estimate, Status, Task, impossible
-from equifactor.solver import GraphSolver, SolveContext
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 from equifactor.solvers.messages.loop_balls import (
     Balls,
@@ -23,11 +21,14 @@ from equifactor.solvers.messages.loop_balls import (
     run_rounds,
 )
 from equifactor.solvers.regions.agreement import Rounds, last_move
+from equifactor.solving.estimate import Estimate, impossible
+from equifactor.solving.registry import parse_solver, register
+from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:
-    from equifactor.clock import Clock
+    from equifactor.base.clock import Clock
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FactorGraph
-    from equifactor.typing import FloatArray, IntArray
 
 _SECONDS_PER_ENTRY = 8e-9  # A round takes this long per table entry, on one core at 2.8 GHz,
 _SECONDS_PER_CLONE = 6e-7  # and this long per variable of each cavity;

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from equifactor.result import Status
+from equifactor.base.status import Status
 from equifactor.solvers.regions.agreement import Agreement, Rounds, agree
 from equifactor.solvers.regions.relaxation import BYTES, Relaxation, SplitRule, TableLimits
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from equifactor.clock import Clock
+    from equifactor.base.clock import Clock
+    from equifactor.base.typing import BoolArray, FloatArray
     from equifactor.graph import FactorGraph
-    from equifactor.typing import BoolArray, FloatArray
 
 # Rules in turn: which is best depends on the model, and the draws of one differ as much as the rules.
 _RULES = tuple(SplitRule(balance, noise) for noise in (0.05, 0.3) for balance in (1.0, 2.0, 4.0))
