@@ -27,7 +27,7 @@ GRIDS = (
     "bp", "bp MAP", "bp(damping=0.5)", "bp(schedule=sequential)", "bp(schedule=random)", "bp(schedule=residual)",
     "bp(engine=torch)", "trw", "meanfield", "mplp MAP", "srmp MAP", "fe-nbp(iterations=100)", "fe-net",
 )  # fmt: skip
-_HARD = 10  # one member in so many of a mixture is hard
+_HARD = 10  # One member in this number of members of a mixture is hard. Chosen by hand.
 
 
 def words(count: int, crossover: float) -> list[ef.FactorGraph]:

@@ -2,8 +2,8 @@
 
 Circuits are read from the folder in EQUIFACTOR_DATA_QEC (`bb144_X_r12_p0.003.stim.xz`, ..), which needs Stim. Rivals
 that can be imported are run: `ldpc`, `relay_bp` (relay-bp 0.2.1), `pymatching`. They are slower, so they decode only
-the first shots, for `--seconds` seconds, and failures are compared on these. Times are CPU time on one thread. Published
-rates come from `reference.csv` in the same folder.
+the first shots, for `--seconds` seconds, and failures are compared on these. Times are CPU time on one thread.
+Published rates come from `reference.csv` in the same folder.
 
     python -m benchmarks.decoding
     python -m benchmarks.decoding --only words --seconds 10

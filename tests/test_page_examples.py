@@ -1,4 +1,4 @@
-"""The examples of pages under docs/ print what their comments say."""
+"""The examples of pages under docs/ print what their comments show."""
 
 from __future__ import annotations
 

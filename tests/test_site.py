@@ -1,4 +1,4 @@
-"""The site: its navigation has every page, its reference every public name, and nothing in it comes from elsewhere."""
+"""The site: the navigation has every page, the reference has every public name, and pages fetch nothing."""
 
 from __future__ import annotations
 

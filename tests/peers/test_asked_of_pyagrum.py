@@ -1,4 +1,4 @@
-"""Joints, mutual information and evidence by name against pyAgrum, and on the network that evidence was guessed on."""
+"""Joints, mutual information and evidence by name against pyAgrum."""
 
 from __future__ import annotations
 
