@@ -1,7 +1,7 @@
 """Draw docs/figures/anytime.svg: the UAI score of marginals by `auto` against the time it is given.
 
-`python docs/figures/anytime.py` draws the scores of anytime.json. With folders written by `equifactor evaluate`, one per
-time limit, it first reads the scores from them: `python docs/figures/anytime.py results/1s results/5s ..`
+`python docs/figures/anytime.py` draws the scores of anytime.json. With folders of `equifactor evaluate`, one per time
+limit, it first reads the scores from them: `python docs/figures/anytime.py results/1s results/5s ..`
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Exact marginals against pyAgrum. Its models are built in code, because its UAI reader reads tables in a wrong order."""
+"""Exact marginals against pyAgrum. Models are built in code, because its UAI reader reads tables in a wrong order."""
 
 from __future__ import annotations
 
