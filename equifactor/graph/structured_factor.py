@@ -27,6 +27,11 @@ class StructuredFactor(ABC):
     kind: ClassVar[str]
     number: ClassVar[int]  # its place in `kinds.KINDS`, by which rows name their kind
 
+    @property
+    def child_slot(self) -> int | None:
+        """The place in the scope of the variable whose distribution this factor is, given the others; None if none."""
+        return None
+
     @abstractmethod
     def row(self, card: tuple[int, ...]) -> tuple[FloatArray, IntArray]:
         """The log values and words of this factor over variables of these cardinalities; raises `ModelError`."""

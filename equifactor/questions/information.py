@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equifactor.base.errors import SolveError
+from equifactor.base.run_context import check_time_limit
 from equifactor.base.status import Status
 from equifactor.graph.reading.inputs import variable_number
 from equifactor.graph.reading.observations import named
@@ -89,7 +90,7 @@ def information_about(result: Result, target: Variable, time_limit: float = aski
         raise SolveError(
             f"Variable {s.variable_name(t)} is observed, so there is no information about it. Choose another target."
         )
-    asking.check_time_limit(time_limit)
+    check_time_limit(time_limit)
     p_t = asking.marginals_of(result)[t]
     possible = np.flatnonzero(p_t > 0)
     seconds = len(possible) * result.seconds

@@ -58,6 +58,11 @@ class NoisyOr(StructuredFactor):
     kind = "noisy_or"
     number = 5
 
+    @property
+    def child_slot(self) -> int | None:
+        """The place of the effect, unless it is observed."""
+        return self.place if self.effect is None else None
+
     def row(self, card: tuple[int, ...]) -> tuple[FloatArray, IntArray]:
         """ln(1 - leak) and the logs of the inhibitors; what is known of the effect, then a sign per variable."""
         causes = len(card) - (self.effect is None)
