@@ -76,7 +76,7 @@ class SumLadder:
     def by_cutset(self) -> Estimate | None:
         """The answer by a sum over a cutset where that is exact, or nearly so, in the time; a lesser one is a rung."""
         from equifactor.graph.reduction import to_free_part
-        from equifactor.solvers.sampling.conditioning import best_cutset, seconds_of, sum_all
+        from equifactor.solvers.cutsets.conditioning import best_cutset, seconds_of, sum_all
 
         clock = self.context.clock
         if isinstance(self.form, str) or clock.left < _LEAST_SECONDS:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from equifactor.solvers.sampling.block_program import BlockProgram, build_block, shared_memory
+from equifactor.solvers.cutsets.block_program import BlockProgram, build_block, shared_memory
+from equifactor.solvers.cutsets.cutsets import Budget, cover
 from equifactor.solvers.sampling.chain_driver import repair
-from equifactor.solvers.sampling.cutsets import Budget, cover
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,11 +9,11 @@ import numpy as np
 
 from equifactor.graph.pointers import place_in_row
 from equifactor.result import Status
+from equifactor.solvers.cutsets.cutsets import Budget
 from equifactor.solvers.elimination.impossibility import proven_impossible
 from equifactor.solvers.sampling.block_chains import BlockChains
 from equifactor.solvers.sampling.blocks import BlockSampling
 from equifactor.solvers.sampling.chain_driver import R_HAT_LIMIT
-from equifactor.solvers.sampling.cutsets import Budget
 from equifactor.solvers.sampling.running_batches import RunningBatches
 
 if TYPE_CHECKING:

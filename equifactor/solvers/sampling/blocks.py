@@ -13,11 +13,11 @@ from equifactor.options import option
 from equifactor.registry import register
 from equifactor.result import Estimate, Status, Task, impossible
 from equifactor.solver import GraphSolver, SolveContext
+from equifactor.solvers.cutsets.conditioning import best_cutset, memory_budget, seconds_of, sum_all
+from equifactor.solvers.cutsets.cutsets import Budget
 from equifactor.solvers.sampling.block_chains import BlockChains
 from equifactor.solvers.sampling.chain_driver import RunLimits, no_start, run_chains, sampled_estimate
-from equifactor.solvers.sampling.conditioning import best_cutset, memory_budget, seconds_of, sum_all
 from equifactor.solvers.sampling.cutset_log_z import CutsetLogZ, combined
-from equifactor.solvers.sampling.cutsets import Budget
 from equifactor.solvers.sampling.running_batches import RunningBatches
 
 if TYPE_CHECKING:

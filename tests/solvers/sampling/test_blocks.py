@@ -11,8 +11,8 @@ import pytest
 from equifactor import FactorGraph, Status, solve
 from equifactor.clock import Clock
 from equifactor.generators import ising_grid, ising_strip, random_graph
+from equifactor.solvers.cutsets.cutsets import Budget, cover, cut_to_fit
 from equifactor.solvers.sampling.block_chains import BlockChains
-from equifactor.solvers.sampling.cutsets import Budget, cover, cut_to_fit
 from equifactor.solvers.sampling.running_batches import RunningBatches, widened
 
 # Blocks of these sizes leave small graphs with a cutset; none is summed over.
@@ -35,8 +35,8 @@ def chains_on(graph: FactorGraph, entries: float, ladders: int = 1) -> BlockChai
 
 def test_draws_of_a_block_have_the_conditional_distribution() -> None:
     """A chi-square test over all joint states of one block given the rest, and its sum against brute force."""
+    from equifactor.solvers.cutsets.block_sum_kernels import block_sum
     from equifactor.solvers.elimination.draw_kernels import draw_states
-    from equifactor.solvers.sampling.block_kernels import block_sum
 
     graph = random_graph(6, 9, arity=(1, 3), card=(2, 3), seed=4)
     chains = chains_on(graph, entries=30)

@@ -18,7 +18,7 @@ from equifactor.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from equifactor.graph.structure import Structure
-    from equifactor.solvers.sampling.cutsets import Cut
+    from equifactor.solvers.cutsets.cutsets import Cut
 
 
 class Slicing(NamedTuple):

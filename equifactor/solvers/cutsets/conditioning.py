@@ -14,11 +14,11 @@ from equifactor.options import option
 from equifactor.registry import register
 from equifactor.result import Estimate, Status, Task, impossible
 from equifactor.solver import GraphSolver, SolveContext
+from equifactor.solvers.cutsets.block_program import build_block, shared_memory
+from equifactor.solvers.cutsets.cutset_levels import Nest, choose_states, level_arrays, nest
+from equifactor.solvers.cutsets.cutsets import Budget, cut_to_fit
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 from equifactor.solvers.elimination.plan import format_bytes
-from equifactor.solvers.sampling.block_program import build_block, shared_memory
-from equifactor.solvers.sampling.cutset_levels import Nest, choose_states, level_arrays, nest
-from equifactor.solvers.sampling.cutsets import Budget, cut_to_fit
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
@@ -204,7 +204,7 @@ class CutsetSums:
 
     def make_sums(self, context: SolveContext, within: float, gives_up: bool) -> bool:
         """Make all sums, or those that the time allows; False where the pace says that this is in vain."""
-        from equifactor.solvers.sampling.cutset_kernels import sum_over_cutset
+        from equifactor.solvers.cutsets.cutset_kernels import sum_over_cutset
 
         since, steps, stale = context.clock.seconds, 1, np.zeros(1, np.int64)
         count = len(self.log_sum)
@@ -225,7 +225,7 @@ class CutsetSums:
 
     def marginals(self, context: SolveContext, end: float) -> tuple[FloatArray, float]:
         """[X] the probabilities of all states, and their standard error where time allows a draw of states only."""
-        from equifactor.solvers.sampling.cutset_kernels import marginals_over_cutset
+        from equifactor.solvers.cutsets.cutset_kernels import marginals_over_cutset
 
         s, levels, clock = self._structure, self._levels, context.clock
         weight = np.exp(self.log_sum - self.log_z)

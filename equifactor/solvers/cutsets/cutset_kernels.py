@@ -7,10 +7,10 @@
 import math
 
 from equifactor.numerics.jit import fast_kernel, inlined
+from equifactor.solvers.cutsets.block_sum_kernels import block_sum_from
+from equifactor.solvers.cutsets.cutset_levels import LevelArrays
 from equifactor.solvers.elimination.elimination_kernels import distribute
 from equifactor.solvers.elimination.program import Clusters, ClusterTables
-from equifactor.solvers.sampling.block_kernels import block_sum_from
-from equifactor.solvers.sampling.cutset_levels import LevelArrays
 
 NEG_INF = -math.inf
 

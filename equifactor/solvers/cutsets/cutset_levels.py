@@ -17,8 +17,8 @@ from equifactor.solvers.elimination.orders import Order
 
 if TYPE_CHECKING:
     from equifactor.graph.structure import Structure
-    from equifactor.solvers.sampling.block_program import BlockProgram
-    from equifactor.solvers.sampling.cutsets import Cut
+    from equifactor.solvers.cutsets.block_program import BlockProgram
+    from equifactor.solvers.cutsets.cutsets import Cut
     from equifactor.typing import BoolArray, FloatArray, IntArray
 
 NEGLIGIBLE = 1e-11  # States of the cutset that have this probability together make no difference.
