@@ -34,6 +34,40 @@ if find_spec("beartype"):
     install_import_hook(modules_with_shapes(), "shape_checks.checked")
 
 
+@pytest.fixture(autouse=True)
+def same_speed() -> None:
+    """Plans are those of the reference machine, on every machine."""
+    from equifactor.base.budget import set_machine_speed  # not before the shapes are checked
+
+    set_machine_speed(1.0)
+
+
+class DrivenTime:
+    """The time that clocks read in a test: it moves when the test says so, and by `tick` at every reading."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.tick = 0.0
+
+    def __call__(self) -> float:
+        self.seconds += self.tick
+        return self.seconds
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        self.seconds += seconds
+
+
+@pytest.fixture
+def driven_time(monkeypatch: pytest.MonkeyPatch) -> DrivenTime:
+    """A time source in place of the clock of the machine; set its `tick` to let time pass at every reading."""
+    from equifactor.clock import Clock
+
+    source = DrivenTime()
+    monkeypatch.setattr(Clock, "now", source)
+    return source
+
+
 @pytest.fixture
 def write_model() -> Callable[..., str]:
     """`write_model(path, "fe-net", task="MAP", hidden=8)` writes a model file whose weights are random."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.budget import planning_work
 from equifactor.clock import Clock
 from equifactor.errors import SolveError
 from equifactor.graph.lowered_graph import lower
@@ -16,8 +17,6 @@ from equifactor.result import Status
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
     from equifactor.typing import FloatArray
-
-_WORK_PER_SECOND = 5e7  # The planner makes at least this many list operations.
 
 
 def eliminated(
@@ -37,7 +36,7 @@ def eliminated(
     bits = max((float(np.log2(graph.card[list(scope)]).sum()) for scope in scopes), default=0.0)
     if bits >= MAX_BITS:
         return f"a table of 2^{bits:.0f} entries"
-    most_work = time_limit * _WORK_PER_SECOND
+    most_work = planning_work(time_limit)
     steps = plan_scopes(lower(graph).graph, scopes, memory_limit=memory_limit, most_work=most_work)
     if steps is None:
         raise SolveError(Status.ZERO_PROBABILITY.advice)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equifactor.base.budget import planning_work
 from equifactor.options import option
 from equifactor.registry import register
 from equifactor.result import Estimate, Status, Task, impossible
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
     from equifactor.graph.reduction import ReducedGraph
 
-_WORK_PER_SECOND = 5e7  # The planner makes at least this many list operations.
 _SMALL = 2.0**17  # A plan with fewer entries, 1 ms, is run in one call, without looks at the clock in between.
 _HOPE = 3.0  # A plan is run although its estimate is this many times the time left: the estimate may be off.
 
@@ -59,7 +59,7 @@ class Exact(GraphSolver):
         known = known_plan(graph)
         if known is not None and known.fits(self.memory_limit, task):
             return known
-        most_work = context.clock.left * _WORK_PER_SECOND
+        most_work = planning_work(context.clock.left)
         return plan(
             graph, memory_limit=self.memory_limit, task=task, tries=self.tries, most_work=most_work, seed=context.seed
         )

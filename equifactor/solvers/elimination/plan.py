@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.budget import Seconds
 from equifactor.graph import display
 from equifactor.graph.lowered_graph import lower
 from equifactor.graph.reduction import ReducedGraph, to_free_part, without_observed
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 _BYTES = 8  # A float64 takes this many.
 _KEPT_BYTES = {Task.MAR: 8, Task.PR: 0, Task.MAP: 1}  # Per message entry this stays: itself, nothing, the best state.
-_SECONDS_PER_ENTRY = {Task.MAR: 8e-9, Task.PR: 3e-9, Task.MAP: 4e-9}  # These were measured on one core at 2.8 GHz.
+_SECONDS_PER_ENTRY = {Task.MAR: Seconds.UP_AND_DOWN, Task.PR: Seconds.UP, Task.MAP: Seconds.UP_MAX}
 _MOST_BITS = 1000.0  # Powers of two stay finite below.
 
 

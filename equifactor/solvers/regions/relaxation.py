@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from equifactor.base.budget import FLOAT_BYTES
 from equifactor.graph.pointers import ptr_of
 from equifactor.graph.structure import Structure
 from equifactor.solvers.elimination.orders import Order
@@ -16,8 +17,6 @@ from equifactor.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-BYTES = 8  # A float64 takes this many.
 
 
 class CloneGroups(NamedTuple):
@@ -138,7 +137,7 @@ class Relaxation:
         parent = self.order.parent
         received = np.bincount(parent[parent >= 0], message[parent >= 0])
         tables = 2.0 * self.original.num_entries
-        return BYTES * (float(message.sum()) + float(received.max(initial=0.0)) + tables)
+        return FLOAT_BYTES * (float(message.sum()) + float(received.max(initial=0.0)) + tables)
 
     @cached_property
     def program(self) -> Program:

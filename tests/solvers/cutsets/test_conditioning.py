@@ -12,9 +12,9 @@ from equifactor.clock import Clock
 from equifactor.generators import ising_grid, random_graph
 from equifactor.result import Task
 from equifactor.solver import SolveContext
+from equifactor.solvers.cutsets import conditioning
 from equifactor.solvers.cutsets.conditioning import best_cutset
 from equifactor.solvers.cutsets.cutset_levels import choose_states
-from equifactor.solvers.sampling import conditioning
 
 RNG = np.random.default_rng(0)
 GRAPHS = {

@@ -1,0 +1,1 @@
+"""The lowest layer: what every other folder may use and what knows nothing of graphs."""
