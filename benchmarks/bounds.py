@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 import equifactor as ef
-from equifactor import clock
+from equifactor.base import clock
 from equifactor.data import Instance, collection
 from equifactor.text_tables import aligned
 

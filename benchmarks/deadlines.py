@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks._venvs import environment
+from equifactor.base.errors import EquifactorError
 from equifactor.data import Instance, collection
-from equifactor.errors import EquifactorError
 from equifactor.evaluation.jobs import Job, make_jobs
 from equifactor.evaluation.worker_pool import run_jobs
-from equifactor.registry import parse_solver, solver_names
+from equifactor.solving.registry import parse_solver, solver_names
 
 _EVERYWHERE = "auto"  # the solver that runs on every model
 _FAILURES = ("error", "crashed", "killed", "out-of-memory")

@@ -27,10 +27,10 @@ import numpy as np
 import equifactor as ef
 from benchmarks._venvs import SCRIPTS, environment, python_of
 from benchmarks.networks import best_of
-from equifactor.fitting.data_table import read_table
-from equifactor.fitting.row_likelihood import mean_log_likelihood
+from equifactor.base.typing import IntArray
+from equifactor.learning.fitting.data_table import read_table
+from equifactor.learning.fitting.row_likelihood import mean_log_likelihood
 from equifactor.text_tables import aligned
-from equifactor.typing import IntArray
 
 COUNTS, EM, SPEED = 0.5, 1.0, 20.0  # the targets: per cent of held-out log-likelihood, and times pgmpy
 HIDDEN = {"alarm": ("HYPOVOLEMIA", "LVEDVOLUME", "STROKEVOLUME")}  # as in pgmpy's issue 1692

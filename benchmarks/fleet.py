@@ -24,8 +24,8 @@ from benchmarks._venvs import environment
 from equifactor.data import Instance
 from equifactor.evaluation.jobs import Job, make_jobs
 from equifactor.evaluation.worker_pool import run_jobs
+from equifactor.formats import write_graph
 from equifactor.generators import ising_grid
-from equifactor.io import write_graph
 
 _SOLVER = "gibbs(samples=1000000000)"  # far more than a second allows
 _ALLOWED = 0.05

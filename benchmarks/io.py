@@ -85,7 +85,7 @@ def peak_memory() -> int:
 
 def measure(path: Path, repeats: int) -> dict[str, float]:
     """Seconds and peak memory of the reader, then seconds of numpy; runs in a process of its own."""
-    from equifactor.io.uai import parse_uai, read_uai
+    from equifactor.formats.uai import parse_uai, read_uai
 
     parse_uai(b"MARKOV 1 2 1 1 0 2 0.5 0.25", "warm-up", small=0)
     before = peak_memory()

@@ -19,16 +19,16 @@ from typing import Any
 import torch
 
 import equifactor
+from equifactor.base.status import Task
 from equifactor.generators import ising_grid
-from equifactor.result import Task
+from equifactor.learning.training.batches import Dataset
+from equifactor.learning.training.data_split import DataSplit
+from equifactor.learning.training.processes import Processes
+from equifactor.learning.training.training_loop import Trainer
+from equifactor.learning.training.training_settings import TrainingSettings
 from equifactor.solvers.elimination.exact_batch import exact_marginals
 from equifactor.solvers.learned.network import build
 from equifactor.solvers.learned.replay import Replay
-from equifactor.training.batches import Dataset
-from equifactor.training.data_split import DataSplit
-from equifactor.training.processes import Processes
-from equifactor.training.training_loop import Trainer
-from equifactor.training.training_settings import TrainingSettings
 
 KINDS = ("fe-nbp", "fe-gnn", "fe-net")
 

@@ -128,8 +128,8 @@ def rows(folder: Path) -> Iterator[Row]:
 
 def _uai_models(folder: Path) -> dict[str, tuple[Path, int]]:
     """Reduced public models and their messages per iteration; those that are not there are left out."""
+    from equifactor.base.errors import EquifactorError
     from equifactor.data import collection
-    from equifactor.errors import EquifactorError
 
     try:
         instances = {(i.collection, i.name): i for i in collection()}

@@ -28,8 +28,8 @@ import numpy as np
 
 import equifactor as ef
 from benchmarks._venvs import SCRIPTS, environment, python_of
-from equifactor.solver import SolveContext
 from equifactor.solvers.messages.bp_engine import BpSettings, new_engine
+from equifactor.solving.solver import SolveContext
 
 KINDS = ("or", "and", "pool", "enumerated")
 _CLOSE = 1e-3  # marginals may differ by this much: single precision, and logs near zero

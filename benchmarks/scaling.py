@@ -25,11 +25,11 @@ _SECONDS = 0.5  # aimed at per timing
 
 def measure(edges: float, solver: str, task: str, repeats: int) -> dict[str, float]:
     """Compile, then iterate; runs in a process of its own."""
+    from equifactor.base.status import Task
     from equifactor.generators import ising_grid
     from equifactor.graph import compile
-    from equifactor.registry import parse_solver
-    from equifactor.result import Task
-    from equifactor.solver import IterativeSolver, SolveContext
+    from equifactor.solving.registry import parse_solver
+    from equifactor.solving.solver import IterativeSolver, SolveContext
 
     method = parse_solver(solver)
     if not isinstance(method, IterativeSolver):

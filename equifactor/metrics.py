@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import ModelError
+from equifactor.base.errors import ModelError
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray
     from equifactor.graph.marginals import Marginals
-    from equifactor.typing import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equifactor.base.errors import ModelError
 from equifactor.drawing.canvas import CURVES, INK, SPINS, free_figure
-from equifactor.errors import ModelError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from equifactor.base.typing import FloatArray
     from equifactor.graph import FactorGraph
     from equifactor.graph.marginals import Marginals
-    from equifactor.typing import FloatArray
 
 _AGREE, _DIFFER = "#3d4852", "#d69e2e"  # colours of neighbours that prefer equal states, and of those that do not
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from equifactor.solver import Solver, Symmetry
+    from equifactor.solving.solver import Solver, Symmetry
     from equifactor.symmetry.comparable_answers import GraphFunction
 
 

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equifactor.base.files import write_text
 from equifactor.decoding import WordDecoder
-from equifactor.io.files import write_text
 from experiments.bursty_experiment import BurstyExperiment, DecoderLine, LearnedLine
 from experiments.bursty_words import SentWords, count_errors, sent_words
 from experiments.run_store import Row, RunStore, plain
 from experiments.runner import device_name, finished_row
 
 if TYPE_CHECKING:
-    from equifactor.typing import IntArray
+    from equifactor.base.typing import IntArray
 
 _TUNING_SEED = 90  # of the weights and training words while a learning rate is chosen
 

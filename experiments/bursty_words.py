@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.errors import OptionError
+from equifactor.base.errors import OptionError
 from equifactor.generators import BurstyChannel, LdpcCode
 from experiments.bursty_experiment import BurstyExperiment, NoiseRange
 
 if TYPE_CHECKING:
-    from equifactor.typing import FloatArray, IntArray
+    from equifactor.base.typing import FloatArray, IntArray
 
 _GROUPS = 16  # channels in a batch of training words
 _STRENGTHS = 25  # of bursts, over which a receiver takes the mean that knows only their range

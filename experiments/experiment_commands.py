@@ -12,9 +12,9 @@ from typing import Annotated, Any
 import typer
 
 from equifactor import OptionError
+from equifactor.base.progress import bar
 from equifactor.cli.exit_status import Exit, guarded
 from equifactor.cli.shared_options import Cluster, example
-from equifactor.progress import bar
 from experiments.runner import Effort
 
 _PROGRAM = "python -m experiments"

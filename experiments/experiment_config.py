@@ -6,7 +6,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from equifactor.errors import FormatError, OptionError
+from equifactor.base.errors import FormatError, OptionError
 from experiments.bursty_experiment import BurstyExperiment
 from experiments.map_experiment import MapExperiment
 from experiments.marginal_experiment import MarginalExperiment

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from equifactor import FactorGraph, graph_hash
+from equifactor.base.typing import FloatArray
 from equifactor.data import Instance
-from equifactor.typing import FloatArray
 from experiments.map_splits import ModelSplit
 from experiments.run_store import Row, RunStore
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from equifactor.base.errors import OptionError
 from equifactor.data import Instance, collection
-from equifactor.errors import OptionError
 from experiments.map_experiment import MapExperiment
 
 

@@ -82,7 +82,7 @@ class MapTraining:
     def _trained(self, folder: Path, device: str, until: float | None) -> Row:
         import torch
 
-        from equifactor.training import train
+        from equifactor.learning.training import train
 
         if multiprocessing.parent_process() is not None:
             torch.set_num_threads(1)  # others run beside it

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equifactor import ModelError, OptionError, SolveError, Task, metrics, solve
-from equifactor.clock import Clock
+from equifactor.base.clock import Clock
 from experiments.marginal_experiment import GraphFamily, MarginalExperiment, NetworkLine, SolverLine
 from experiments.network_files import file_hash, parameters_of, shipped_file, steps_of, unpack_models
 from experiments.run_store import Row, RunStore
@@ -123,7 +123,7 @@ class MarginalRun:
 
     def _train(self, line: NetworkLine, out: Path, device: str) -> Row:
         """Train within the budget of the experiment, the same for every network."""
-        from equifactor.training import train
+        from equifactor.learning.training import train
 
         settings = {**self.experiment.training, **line.training}
         updates = settings.pop("updates")
@@ -251,8 +251,8 @@ def _without_tolerance(solver: str) -> str:
 @functools.lru_cache(maxsize=32)  # every run of a process is judged on the same graphs
 def _graphs_and_answers(generator: str) -> tuple[Sequence[FactorGraph], list[Marginals]]:
     from equifactor.graph.marginals import Marginals
-    from equifactor.training.data_sources import read_source
-    from equifactor.training.targets import with_targets
+    from equifactor.learning.training.data_sources import read_source
+    from equifactor.learning.training.targets import with_targets
 
     graphs, targets, left_out = with_targets(read_source(generator), Task.MAR)
     if left_out:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from equifactor.errors import OptionError
+from equifactor.base.errors import OptionError
 
 
 def chosen_names(what: str, text: str | None, names: Sequence[str]) -> tuple[str, ...]:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from equifactor.base.files import write_text
 from equifactor.evaluation.provenance import provenance
-from equifactor.io.files import write_text
 from experiments.run_store import Row, compact, plain
 
 RESULTS = "results.json"

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from equifactor.errors import FormatError
-from equifactor.io.files import read_bytes, write_text
+from equifactor.base.errors import FormatError
+from equifactor.base.files import read_bytes, write_text
 
 ARCHIVE = "runs.jsonl.xz"
 WORKING = "runs"

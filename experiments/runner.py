@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Protocol
 
 from equifactor import EquifactorError
-from equifactor.fleet import Fleet, LocalFleet, fleet_at
-from equifactor.solver import Progress
+from equifactor.solving.solver import Progress
+from equifactor.workers.fleet import Fleet, LocalFleet, fleet_at
 from experiments.run_store import Row, RunStore
 
 _FAILURES = (EquifactorError, ValueError, RuntimeError)  # torch raises RuntimeError for most of its failures

@@ -16,11 +16,11 @@ from pathlib import Path
 import numpy as np
 
 from equifactor import FactorGraph, OptionError, metrics, solve
+from equifactor.base.typing import FloatArray
 from equifactor.data import Instance, collection
 from equifactor.evaluation.provenance import provenance
+from equifactor.learning.training.data_sources import read_source
 from equifactor.text_tables import markdown
-from equifactor.training.data_sources import read_source
-from equifactor.typing import FloatArray
 from experiments.network_files import file_hash, steps_of
 from experiments.report import PAGE, RESULTS, write_report
 from experiments.run_store import Row, RunStore

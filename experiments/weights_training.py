@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from equifactor import metrics, solve, train
-from equifactor.training.data_sources import read_source
+from equifactor.learning.training.data_sources import read_source
 from experiments.experiment_config import ROOT, read_toml
 
 KINDS = ("fe-net", "fe-nbp", "fe-gnn")

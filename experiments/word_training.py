@@ -17,17 +17,17 @@ import torch
 from torch import Tensor
 
 from equifactor import Task
+from equifactor.base.typing import FloatArray, IntArray
 from equifactor.factors.as_tables import with_tables
 from equifactor.generators import BurstyChannel, LdpcCode
 from equifactor.graph import compile
+from equifactor.learning.training.capture import CapturedSteps
+from equifactor.learning.training.compiled_batches import Batch
+from equifactor.learning.training.losses import kl_per_graph
+from equifactor.learning.training.objective import Objective
+from equifactor.learning.training.training_settings import TrainingSettings
 from equifactor.solvers.learned.network import Network, build
 from equifactor.solvers.learned.wiring import wire
-from equifactor.training.capture import CapturedSteps
-from equifactor.training.compiled_batches import Batch
-from equifactor.training.losses import kl_per_graph
-from equifactor.training.objective import Objective
-from equifactor.training.training_settings import TrainingSettings
-from equifactor.typing import FloatArray, IntArray
 from experiments.bursty_experiment import BurstyExperiment, LearnedLine
 from experiments.bursty_words import training_words
 

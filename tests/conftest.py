@@ -61,7 +61,7 @@ class DrivenTime:
 @pytest.fixture
 def driven_time(monkeypatch: pytest.MonkeyPatch) -> DrivenTime:
     """A time source in place of the clock of the machine; set its `tick` to let time pass at every reading."""
-    from equifactor.clock import Clock
+    from equifactor.base.clock import Clock
 
     source = DrivenTime()
     monkeypatch.setattr(Clock, "now", source)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from equifactor import FactorGraph, Result, Status, solve, solver_names
-from equifactor.registry import solver_class
+from equifactor.solving.registry import solver_class
 
 ROUNDING = 1e-13
 PROVEN = 1e-6  # `optimal` allows a relative gap of 1e-7 between bound and score

@@ -19,7 +19,7 @@ from equifactor import (
     solve,
     solver_names,
 )
-from equifactor.registry import solver_class
+from equifactor.solving.registry import solver_class
 from equifactor.testing import contract_graphs
 
 GRAPHS = contract_graphs()

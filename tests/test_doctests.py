@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parents[1] / "equifactor"
 
 
 def module_name(path: Path) -> str:
-    """`equifactor/io/words.py` is `equifactor.io.words`, and a folder is named by its `__init__.py`."""
+    """`equifactor/formats/words.py` is `equifactor.formats.words`, and a folder is named by its `__init__.py`."""
     parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 

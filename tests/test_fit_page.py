@@ -6,7 +6,7 @@ import dataclasses
 import re
 from pathlib import Path
 
-from equifactor.fitting.fitter import METHODS, method_class
+from equifactor.learning.fitting.fitter import METHODS, method_class
 
 PAGE = (Path(__file__).parents[1] / "docs" / "fit.md").read_text(encoding="utf-8")
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from equifactor.errors import ModelError
+from equifactor.base.errors import ModelError
 from equifactor.graph.marginals import Marginals
 from equifactor.metrics import (
     hellinger,

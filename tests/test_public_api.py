@@ -34,18 +34,11 @@ def test_every_public_name_loads(name: str) -> None:
     assert name not in submodules or value is sys.modules[f"equifactor.{name}"]
 
 
-def test_the_lists_of_public_names_agree() -> None:
-    assert {*ef._MODULE_OF, "__version__"} == set(ef.__all__)
-    assert len(set(ef.__all__)) == len(ef.__all__)
-    seen_by_type_checkers = {
-        name.name: node.module
-        for node in ast.walk(ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8")))
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("equifactor")
-        for name in node.names
-    }
-    del seen_by_type_checkers["__version__"]
-    modules = {n: "equifactor" if n == m else f"equifactor.{m}" for n, m in ef._MODULE_OF.items()}
-    assert seen_by_type_checkers == modules
+def test_the_stub_has_one_line_for_each_public_name() -> None:
+    lines = (PACKAGE / "__init__.pyi").read_text(encoding="utf-8").splitlines()
+    names = [line.split()[-1] for line in lines if line.startswith("from ")]
+    assert sorted(names) == ef.__all__
+    assert len(set(names)) == len(names)
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
@@ -84,8 +77,8 @@ def test_docstrings_use_public_names_only(source: str) -> None:
         ("import equifactor as ef\nef.solve; ef.generators.ising_grid; ef.Relabelling.random", 0),
         ("from equifactor import solve, Task", 0),
         ("from equifactor.generators import ising_grid", 1),
-        ("from equifactor.registry import register", 1),
-        ("import equifactor.registry", 1),
+        ("from equifactor.solving.registry import register", 1),
+        ("import equifactor.solving.registry", 1),
         ("from equifactor import registry", 1),
         ("ef.graph.FactorGraph", 1),
         ("ef.generators.nothing", 1),

@@ -57,10 +57,10 @@ def test_command_line_example_runs(tmp_path: Path) -> None:
 
 
 def test_every_solver_format_status_and_exit_status_is_on_its_page() -> None:
+    from equifactor.base.status import Status
     from equifactor.cli.exit_status import Exit
-    from equifactor.io import FORMATS
-    from equifactor.registry import SOLVERS
-    from equifactor.result import Status
+    from equifactor.formats import FORMATS
+    from equifactor.solving.registry import SOLVERS
 
     solvers, formats, command = read("docs/solvers/index.md"), read("docs/formats.md"), read("docs/command-line.md")
     for name in SOLVERS:

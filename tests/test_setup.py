@@ -103,7 +103,7 @@ def test_light_commands_import_nothing_heavy(arguments: list[str]) -> None:
 
 def test_a_small_model_needs_neither_torch_nor_numba(tmp_path: Path) -> None:
     from equifactor import FactorGraph
-    from equifactor.io import write_graph
+    from equifactor.formats import write_graph
 
     model = tmp_path / "pair.uai"
     write_graph(FactorGraph([2, 2], [([0, 1], [[2.0, 1.0], [1.0, 2.0]])]), model)

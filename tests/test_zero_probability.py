@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from equifactor import FactorGraph, ModelError, OptionError, Result, Status, Task, parse_solver, solve
-from equifactor.registry import SOLVERS, solver_class
-from equifactor.result import Estimate
-from equifactor.solver import SolveContext
 from equifactor.solvers.auto import chooser
+from equifactor.solving.estimate import Estimate
+from equifactor.solving.registry import SOLVERS, solver_class
+from equifactor.solving.solver import SolveContext
 
 EQUAL = np.eye(3)
 # Only the states 0, 0, 0 agree, with score 0; messages around these loops run away.

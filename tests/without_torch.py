@@ -25,8 +25,8 @@ for _name in BLOCKED:
 sys.meta_path.insert(0, _Blocker())
 
 import equifactor as ef  # noqa: E402
+from equifactor.base.errors import MissingPackageError  # noqa: E402
 from equifactor.cli import main  # noqa: E402
-from equifactor.errors import MissingPackageError  # noqa: E402
 
 COMMANDS = """
 generate ising --rows 3 --cols 3 --seed 1 -o grid.uai

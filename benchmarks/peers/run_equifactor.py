@@ -25,8 +25,8 @@ def _bp(
     """
     from equifactor.graph import compile
     from equifactor.graph.reduction import without_impossible_states
-    from equifactor.solver import SolveContext
     from equifactor.solvers.messages.bp_engine import BpSettings, new_engine
+    from equifactor.solving.solver import SolveContext
 
     model = Model.load(request["model"])
     (reduced,) = without_impossible_states([_graph(model)])
@@ -69,8 +69,8 @@ def _batch_graphs(batch: Batch) -> list[ef.FactorGraph]:
 def _batch(request: dict[str, Any]) -> dict[str, Any]:
     """Compiled before; iterations from fresh messages, then beliefs of all."""
     from equifactor.graph import compile
-    from equifactor.solver import SolveContext
     from equifactor.solvers.messages.bp_engine import BpSettings, new_engine
+    from equifactor.solving.solver import SolveContext
 
     flat = compile(_batch_graphs(Batch.load(request["model"])))
     settings = BpSettings("sum", "parallel", 0.5, 0.0, 0)

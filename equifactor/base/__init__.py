@@ -1,1 +1,1 @@
-"""The lowest layer: what every other folder may use and what knows nothing of graphs."""
+"""What every part rests on: errors, options and their text form, the clock, progress, files."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 if TYPE_CHECKING:
-    from equifactor.clock import Clock
+    from equifactor.base.clock import Clock
 
 GIB: Final = 2.0**30  # Bytes.
 FLOAT_BYTES: Final = 8  # Bytes of a float64.

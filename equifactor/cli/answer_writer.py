@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from equifactor.base.files import check_writable, write_text
 from equifactor.cli.exit_status import say
-from equifactor.io.files import check_writable, write_text
 
 
 class AnswerWriter:

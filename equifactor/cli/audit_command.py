@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from equifactor.base.errors import ModelError, OptionError
 from equifactor.cli.completions import model_files, solver_specs, words
 from equifactor.cli.exit_status import Exit, say, terminal_width
 from equifactor.cli.model_reader import ModelReader
 from equifactor.cli.shared_options import EvidencePaths, InputFormat, Plugins, Sample, example
-from equifactor.errors import ModelError, OptionError
 from equifactor.text_tables import fitted
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
-    from equifactor.solver import Solver
+    from equifactor.solving.solver import Solver
     from equifactor.symmetry.auditing import Finding
     from equifactor.symmetry.comparable_answers import Dtype
 
@@ -67,8 +67,8 @@ def audit(
     (these relative to their size). Where rounding alone moves an answer by more, because of a tie or because an
     iteration does not settle, the model decides nothing and is named. Exit status 1: a claim fails.
     """
-    from equifactor._solve import parse_task
-    from equifactor.registry import parse_solver
+    from equifactor.questions.solve import parse_task
+    from equifactor.solving.registry import parse_solver
     from equifactor.symmetry.auditing import Trials
     from equifactor.symmetry.auditing import audit as run
 

@@ -30,7 +30,7 @@ def compare(
     plugin: Plugins = None,
 ) -> None:
     """Run several solvers on one model and print one table: differences to the first, ln Z or score, time, status."""
-    from equifactor._compare import compare as compared
+    from equifactor.questions.compare import compare as compared
 
     graphs = ModelReader([model], evidence, format)
     for _, graph in graphs:

@@ -23,28 +23,28 @@ def words(*known: str) -> Completer:
 
 def solver_specs(incomplete: str) -> list[str]:
     """Names of solvers, and model files."""
-    from equifactor.registry import MODEL_SUFFIX, solver_names
+    from equifactor.solving.registry import MODEL_SUFFIX, solver_names
 
     return [*_continued(incomplete, solver_names()), *_files(incomplete, (MODEL_SUFFIX,))]
 
 
 def solvers_by_name(incomplete: str) -> list[str]:
     """Names of solvers alone."""
-    from equifactor.registry import solver_names
+    from equifactor.solving.registry import solver_names
 
     return _continued(incomplete, solver_names())
 
 
 def network_kinds(incomplete: str) -> list[str]:
     """Names of the solvers that can be trained."""
-    from equifactor.registry import SOLVERS
+    from equifactor.solving.registry import SOLVERS
 
     return _continued(incomplete, [name for name, place in SOLVERS.items() if ".learned." in place])
 
 
 def format_names(incomplete: str) -> list[str]:
     """Names of model formats."""
-    from equifactor.io import FORMATS
+    from equifactor.formats import FORMATS
 
     return _continued(incomplete, FORMATS)
 
@@ -59,7 +59,7 @@ def public_collections(incomplete: str) -> list[str]:
 
 def model_files(incomplete: str) -> list[str]:
     """Model files, by their suffixes."""
-    from equifactor.io import FORMATS
+    from equifactor.formats import FORMATS
 
     return _files(incomplete, [suffix for f in FORMATS.values() for suffix in f.suffixes])
 
@@ -78,7 +78,7 @@ def decoding_methods(incomplete: str) -> list[str]:
 
 def trained_models(incomplete: str) -> list[str]:
     """Files of trained networks."""
-    from equifactor.registry import MODEL_SUFFIX
+    from equifactor.solving.registry import MODEL_SUFFIX
 
     return _files(incomplete, (MODEL_SUFFIX,))
 

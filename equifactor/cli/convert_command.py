@@ -38,9 +38,9 @@ def convert(
 
     OUT is replaced only when all of it has been written: after Ctrl-C or the time limit it is as it was before.
     """
-    from equifactor.clock import Clock, TimeIsUp
-    from equifactor.io import check_target, read_graph, write_graph
-    from equifactor.progress import bar
+    from equifactor.base.clock import Clock, TimeIsUp
+    from equifactor.base.progress import bar
+    from equifactor.formats import check_target, read_graph, write_graph
 
     check_target(target, format=target_format)
     before = _identity(target)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from equifactor.base.errors import OptionError
 from equifactor.cli.completions import codes, decoding_methods
 from equifactor.cli.exit_status import Exit, say
 from equifactor.cli.shared_options import example
-from equifactor.errors import OptionError
 
 if TYPE_CHECKING:
     from equifactor.decoding import Decoder, DecodingResult
@@ -112,8 +112,8 @@ def _predict(
     decoder: Decoder, shots: str, output: str, formats: tuple[str | None, str | None], time_limit: float | None
 ) -> None:
     """Write the flips of the observables of the shots in a file."""
+    from equifactor.base.files import check_writable, write_bytes, write_text
     from equifactor.decoding.shot_files import format_shots, read_shots, shot_format
-    from equifactor.io.files import check_writable, write_bytes, write_text
 
     in_format = shot_format(shots, formats[0])
     out_format = shot_format(output, formats[1] or ("01" if output == "-" else None))

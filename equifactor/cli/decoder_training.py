@@ -6,8 +6,8 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from equifactor.errors import OptionError
-from equifactor.options import check_names, format_value
+from equifactor.base.errors import OptionError
+from equifactor.base.options import check_names, format_value
 
 if TYPE_CHECKING:
     from equifactor.decoding import ErrorModel
@@ -27,7 +27,7 @@ def train_decoder(kind: str, data: list[str], out: str, own: dict[str, Any], set
     """
     from equifactor.decoding.memory_training import MemoryTraining, train_memories
     from equifactor.decoding.methods import FENBPDecoding
-    from equifactor.training.training_settings import TrainingSettings
+    from equifactor.learning.training.training_settings import TrainingSettings
 
     if kind != "fe-nbp":
         raise OptionError(

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
+from equifactor.base.errors import FormatError
 from equifactor.cli.exit_status import Exit, say
 from equifactor.cli.model_reader import ModelReader
 from equifactor.cli.shared_options import Tolerance, example
-from equifactor.errors import FormatError
 
 EXAMPLE = example(
     "equifactor generate ising --rows 4 --cols 4 --count 3 -o grids",
@@ -31,7 +31,7 @@ def dedupe(
     The first file of each class stands for it; the others can go. With a tolerance every model is compared with the
     first of each class.
     """
-    from equifactor.progress import bar
+    from equifactor.base.progress import bar
     from equifactor.symmetry.isomorphism_classes import IsomorphismClasses
 
     models = ModelReader(_model_files(Path(folder)))
@@ -62,8 +62,8 @@ def dedupe(
 
 def _model_files(folder: Path) -> list[str]:
     """The files below a folder whose suffixes say that they are models."""
-    from equifactor.io import FORMATS
-    from equifactor.io.files import split_name
+    from equifactor.base.files import split_name
+    from equifactor.formats import FORMATS
 
     if not folder.is_dir():
         raise FormatError(f"{folder}: there is no such folder")

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from equifactor.base.errors import MissingPackageError
 from equifactor.cli.exit_status import terminal_width
 from equifactor.cli.shared_options import example
-from equifactor.errors import MissingPackageError
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
-    from equifactor.result import Result
+    from equifactor.questions.result import Result
 
 EXAMPLE = example("equifactor demo -o demo-output")
 
@@ -44,8 +44,8 @@ def demo(
     seed: Annotated[int, typer.Option(metavar="N", help="Of the spin glass.")] = 0,
 ) -> None:
     """Solve a seeded 5x5 spin glass with several solvers, compare them with the exact answer, draw it."""
+    from equifactor.base.progress import bar
     from equifactor.generators import ising_grid
-    from equifactor.progress import bar
 
     graph = ising_grid(SIZE, SIZE, seed=seed)
     print(f"Spin glass on a {SIZE}x{SIZE} grid (seed {seed}): {graph.num_vars} spins, {graph.num_factors} factors\n")
@@ -65,7 +65,7 @@ def demo(
 
 def _measured(graph: FactorGraph, spec: str) -> DemoRow:
     """One solver on both tasks. The second run counts: imports and compilation are not what the table compares."""
-    from equifactor._solve import solve
+    from equifactor.questions.solve import solve
 
     for _ in range(2):
         start = time.perf_counter()
@@ -92,8 +92,8 @@ def _table(rows: list[DemoRow]) -> str:
 
 def _drawn(graph: FactorGraph, rows: list[DemoRow], folder: Path) -> str:
     """Write the picture; the sentence says where it is, or what to install for one."""
-    from equifactor.errors import OptionError
-    from equifactor.io.files import make_folder
+    from equifactor.base.errors import OptionError
+    from equifactor.base.files import make_folder
     from equifactor.plot import plot_grid
 
     answers = {r.solver: r.mar.marginals for r in rows if r.mar.marginals is not None}

@@ -27,8 +27,8 @@ def doctor(
 
     Exit status 0: it can be used; 1: it cannot, and the last lines say what to do.
     """
+    from equifactor.base.progress import bar
     from equifactor.cli.installation_checks import check_up
-    from equifactor.progress import bar
 
     if compile:
         _compile_all()
@@ -41,11 +41,11 @@ def doctor(
 
 def _compile_all() -> None:
     """Let every solver that needs no torch answer a small grid, for every task."""
-    from equifactor._solve import solve
-    from equifactor.errors import OptionError
+    from equifactor.base.errors import OptionError
+    from equifactor.base.progress import bar
     from equifactor.generators import ising_grid
-    from equifactor.progress import bar
-    from equifactor.registry import SOLVERS, solver_class
+    from equifactor.questions.solve import solve
+    from equifactor.solving.registry import SOLVERS, solver_class
 
     graph = ising_grid(4, 4, seed=1)
     with bar(True, "compiling") as report:

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+from equifactor.base.errors import OptionError
 from equifactor.cli.completions import public_collections
 from equifactor.cli.exit_status import say
 from equifactor.cli.shared_options import example, names_in
-from equifactor.errors import OptionError
 
 EXAMPLE = example("equifactor download --list")
 

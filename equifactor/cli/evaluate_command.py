@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from equifactor.base.errors import OptionError
+from equifactor.base.options import choices
 from equifactor.cli.completions import public_collections, solver_specs, words
 from equifactor.cli.exit_status import say, terminal_width
 from equifactor.cli.shared_options import Cluster, Plugins, example, names_in
-from equifactor.errors import OptionError
-from equifactor.options import choices
 
 if TYPE_CHECKING:
+    from equifactor.base.status import Task
     from equifactor.data import Instance
-    from equifactor.result import Task
-    from equifactor.solver import Progress
+    from equifactor.solving.solver import Progress
 
 EXAMPLE = example(
     "equifactor generate ising --rows 6 --cols 6 --count 3 -o grids",
@@ -93,11 +93,11 @@ def evaluate(
     Every finished run is kept in DIR/rows.jsonl; the same command goes on where it was stopped. DIR/results.json and
     DIR/results.csv hold all numbers.
     """
-    from equifactor._solve import parse_task
     from equifactor.data import collection as read_collection
     from equifactor.evaluation import evaluate as run
     from equifactor.evaluation.references import FILE
     from equifactor.evaluation.summary import tables
+    from equifactor.questions.solve import parse_task
 
     wanted = parse_task(task)
     for name, seconds in (("time limit", time_limit), ("reference limit", reference_limit)):
@@ -149,7 +149,7 @@ def _with_answers(instances: list[Instance], task: Task) -> list[Instance]:
 @contextlib.contextmanager
 def _watched(total: int) -> Iterator[Progress]:
     """Report progress by a bar on a terminal, elsewhere by a line per finished run."""
-    from equifactor.progress import bar
+    from equifactor.base.progress import bar
 
     with bar(True, "evaluating") as report:
         if report is not None:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from enum import IntEnum
 
-from equifactor.errors import EquifactorError, OptionError
+from equifactor.base.errors import EquifactorError, OptionError
 
 DEBUG = "EQUIFACTOR_DEBUG"  # the environment variable that asks for the traceback of an unforeseen error
 
@@ -49,7 +49,7 @@ def guarded(run: Callable[[list[str]], int], args: list[str]) -> int:
         if sentence is None:
             if os.environ.get(DEBUG):
                 raise
-            from equifactor.plugins import blame
+            from equifactor.solving.plugins import blame
 
             if (where := blame(error)) is not None:
                 say(f"{where} ({DEBUG}=1 shows more)")
@@ -67,7 +67,7 @@ def describe(error: Exception) -> str | None:
     if isinstance(error, EquifactorError):
         return str(error)
     if isinstance(error, ModuleNotFoundError):
-        from equifactor.optional_packages import explained
+        from equifactor.base.optional_packages import explained
 
         known = explained(error, "this")
         return None if known is error else str(known)
@@ -116,7 +116,7 @@ def _of_usage(error: Exception) -> str:
     name, known = getattr(error, "option_name", None), getattr(error, "possibilities", None)
     if not isinstance(name, str) or type(error).__name__ != "NoSuchOption":
         return str(error.format_message()).rstrip(".")  # type: ignore[attr-defined]
-    from equifactor.options import did_you_mean
+    from equifactor.base.options import did_you_mean
 
     return f"there is no option {name}; {did_you_mean(name, known or ())}".rstrip("; ")
 

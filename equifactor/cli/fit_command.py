@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from equifactor.base.errors import OptionError
 from equifactor.cli.completions import model_files, words
 from equifactor.cli.exit_status import Exit, say, terminal_width
 from equifactor.cli.shared_options import InputFormat, example, names_in
-from equifactor.errors import OptionError
 
 if TYPE_CHECKING:
-    from equifactor.fitting.fit_method import Fitted
+    from equifactor.learning.fitting.fit_method import Fitted
 
 EXAMPLE = example(
     "equifactor generate tree --num-vars 10 --card 2-3 -o tree.uai",
@@ -80,10 +80,10 @@ def fit(
     Columns are variables and cells are states, by name; empty cells are missing, variables without a column hidden.
     Ctrl-C and the time limit write the best so far and give status 130 and 1.
     """
-    from equifactor.fitting.fitter import fit as run_fit
-    from equifactor.io import check_target, read_graph, write_graph
-    from equifactor.options import parse_options, parse_value
-    from equifactor.result import Status
+    from equifactor.base.options import parse_options, parse_value
+    from equifactor.base.status import Status
+    from equifactor.formats import check_target, read_graph, write_graph
+    from equifactor.learning.fitting.fitter import fit as run_fit
 
     check_target(out)
     given = parse_options(f"fit by {method}", ", ".join(settings or []))
@@ -104,7 +104,7 @@ def fit(
 
 
 def _share_or_path(text: str | None) -> Any:
-    from equifactor.options import parse_value
+    from equifactor.base.options import parse_value
 
     value = parse_value(text) if text is not None else None
     return text if isinstance(value, (str, bool)) else value

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from equifactor.base.errors import OptionError
 from equifactor.cli.lazy_commands import SuggestingGroup
 from equifactor.cli.shared_options import example
-from equifactor.errors import OptionError
 from equifactor.generators import GENERATORS, ising_grid
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
-    from equifactor.solver import Progress
+    from equifactor.solving.solver import Progress
 
 EXAMPLE = example("equifactor generate ising --rows 5 --cols 5 --seed 3 -o grid.uai")
 
@@ -62,8 +62,8 @@ def write_models(
     graphs: FactorGraph | list[FactorGraph], kind: str, output: str, format: str | None, report: Progress | None = None
 ) -> None:
     """Write one graph to a file or stdout, several to `KIND_000.uai`, `KIND_001.uai`, .. in a folder."""
-    from equifactor.io import write_graph
-    from equifactor.io.files import make_folder
+    from equifactor.base.files import make_folder
+    from equifactor.formats import write_graph
 
     if not isinstance(graphs, list):
         write_graph(graphs, output, format=format)
@@ -83,8 +83,8 @@ def _command(kind: str, generator: Callable[..., Any]) -> Callable[..., None]:
     """A function with the generator's arguments as options, plus where to write."""
 
     def run(**given: Any) -> None:
-        from equifactor.io import check_target
-        from equifactor.progress import bar
+        from equifactor.base.progress import bar
+        from equifactor.formats import check_target
 
         output, format = given.pop("output"), given.pop("format")
         if given.get("count") is None:

@@ -28,7 +28,7 @@ def info(
     sample: Sample = None,
 ) -> None:
     """Describe models: variables, factors, cardinalities, arities, zeros, kinds, components, width and memory."""
-    from equifactor.progress import bar
+    from equifactor.base.progress import bar
 
     graphs = ModelReader(models, evidence, format, sample)
     for n, (path, graph) in enumerate(graphs):
@@ -41,7 +41,7 @@ def info(
 
 def _cost(graph: FactorGraph) -> Plan | str:
     """The plan of exact inference, or the sentence that says why there is none: factors too large for tables."""
-    from equifactor.errors import ModelError
+    from equifactor.base.errors import ModelError
     from equifactor.solvers.elimination.plan import plan
 
     try:

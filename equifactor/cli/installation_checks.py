@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from equifactor._version import __version__
-from equifactor.optional_packages import EXTRAS, is_installed, missing
+from equifactor.base.optional_packages import EXTRAS, is_installed, missing
 
 REQUIRED = ("numpy", "numba", "igraph", "rich", "typer")
 _PATIENCE = 3  # seconds for the small solve; where kernels are not compiled yet it takes longer, and is given up
@@ -31,7 +31,7 @@ def line(x):
 begin = time.perf_counter()
 assert numba.njit(line)(1.0) == 3.0
 print(json.dumps({"compile_seconds": time.perf_counter() - begin}), flush=True)
-from equifactor.numerics.heaps import settle
+from equifactor.kernels.heaps import settle
 try:
     folder = FunctionCache(settle.py_func).cache_path
 except RuntimeError:
@@ -159,7 +159,7 @@ def _gpu(found: Checkup) -> None:
 
 
 def _weights(found: Checkup) -> None:
-    from equifactor.errors import EquifactorError
+    from equifactor.base.errors import EquifactorError
     from equifactor.solvers.learned.model_card import WEIGHTS, read_card
 
     section = found.sections["weights"] = {}
@@ -173,8 +173,8 @@ def _weights(found: Checkup) -> None:
 
 
 def _plugins(found: Checkup) -> None:
-    from equifactor.errors import EquifactorError
-    from equifactor.plugins import entry_points
+    from equifactor.base.errors import EquifactorError
+    from equifactor.solving.plugins import entry_points
 
     found.sections["plugins"] = {}
     try:
@@ -184,8 +184,8 @@ def _plugins(found: Checkup) -> None:
 
 
 def _data(found: Checkup) -> None:
+    from equifactor.base.errors import EquifactorError
     from equifactor.data.collections import FOLDER, collection_names
-    from equifactor.errors import EquifactorError
 
     folder = os.environ.get(FOLDER)
     section: dict[str, Any] = {FOLDER: folder}

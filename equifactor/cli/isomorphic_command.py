@@ -37,8 +37,8 @@ def isomorphic(
     "scopes" with a list of positions for each factor of A, "states" with a list of states for each variable of A. It
     is written only when A and B are isomorphic. Names do not count, scale and evidence do.
     """
-    from equifactor.io.files import check_writable, write_text
-    from equifactor.progress import bar
+    from equifactor.base.files import check_writable, write_text
+    from equifactor.base.progress import bar
     from equifactor.symmetry import isomorphism
 
     if mapping is not None:

@@ -8,7 +8,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from equifactor.options import choices
+from equifactor.base.options import choices
 
 
 class SuggestingGroup(TyperGroup):

@@ -12,8 +12,8 @@ from equifactor.cli.shared_options import Plugins, example
 from equifactor.text_tables import labelled
 
 if TYPE_CHECKING:
-    from equifactor.solver import Solver
     from equifactor.solvers.learned.model_card import ModelCard
+    from equifactor.solving.solver import Solver
 
 EXAMPLE = example("equifactor model mine.safetensors")
 
@@ -62,7 +62,7 @@ def _as_json(path: str, card: ModelCard) -> str:
 
 def _solver(card: ModelCard) -> type[Solver] | None:
     """The class that runs models of this kind; None for a kind that this version does not know."""
-    from equifactor.registry import is_solver, solver_class
+    from equifactor.solving.registry import is_solver, solver_class
 
     return solver_class(card.kind) if is_solver(card.kind) else None
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from equifactor.base.errors import EquifactorError, FormatError, ModelError, OptionError
 from equifactor.cli.exit_status import describe, say
-from equifactor.errors import EquifactorError, FormatError, ModelError, OptionError
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
@@ -66,8 +66,8 @@ class ModelReader:
         self.failed += 1
 
     def _read(self, path: str, evidence: str | None) -> FactorGraph:
-        from equifactor.io import read_graph
-        from equifactor.progress import bar
+        from equifactor.base.progress import bar
+        from equifactor.formats import read_graph
 
         with bar(True, f"reading {path}"):
             graph = read_graph(path, format=self.format)
@@ -76,7 +76,7 @@ class ModelReader:
 
 def given_evidence(graph: FactorGraph, evidence: str, sample: int | None = None) -> Mapping[Any, Any]:
     """What `--evidence` says about a graph: an evidence file, or observations as `HR=HIGH,CO=LOW`."""
-    from equifactor.io import read_evidence
+    from equifactor.formats import read_evidence
 
     if "=" in evidence and not _exists(evidence):
         from equifactor.cli.readable_answer import parse_evidence

@@ -7,13 +7,13 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from equifactor.errors import ModelError, OptionError, brief
-from equifactor.result import Task
+from equifactor.base.errors import ModelError, OptionError, brief
+from equifactor.base.status import Task
 from equifactor.text_tables import aligned, shown
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
-    from equifactor.result import Result
+    from equifactor.questions.result import Result
 
 
 def parse_evidence(text: str, graph: FactorGraph) -> dict[int | str, int | str]:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from equifactor.base.errors import OptionError
 from equifactor.cli.completions import model_files, words
 from equifactor.cli.exit_status import Exit, say
 from equifactor.cli.model_reader import ModelReader
 from equifactor.cli.shared_options import EvidencePaths, InputFormat, Plugins, Sample, example
-from equifactor.errors import OptionError
 
 if TYPE_CHECKING:
-    from equifactor.samples import Samples
+    from equifactor.questions.samples import Samples
 
 EXAMPLE = example(
     "equifactor generate tree --num-vars 10 --card 2-3 -o tree.uai",
@@ -56,8 +56,8 @@ def sample(
     Samples are independent and exact where an elimination plan fits in memory. Elsewhere they are states of Markov
     chains; stderr says whether the chains agree.
     """
-    from equifactor._sample import sample as draw
-    from equifactor.io.files import check_writable, split_name, write_bytes, write_text
+    from equifactor.base.files import check_writable, split_name, write_bytes, write_text
+    from equifactor.questions.sample import sample as draw
 
     check_writable(output)
     suffix = split_name(output)[1]

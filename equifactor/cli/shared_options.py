@@ -12,7 +12,7 @@ from equifactor.cli.completions import format_names, model_files
 def _load_plugins(files: list[str] | None) -> list[str] | None:
     """Make the solvers of the files known before the command looks at a solver."""
     if files:
-        from equifactor.plugins import load_file
+        from equifactor.solving.plugins import load_file
 
         for file in files:
             load_file(file)

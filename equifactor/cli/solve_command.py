@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from equifactor.base.errors import EquifactorError, OptionError, SolveError
+from equifactor.base.status import Task
 from equifactor.cli.answer_writer import AnswerWriter
 from equifactor.cli.completions import solver_specs, words
 from equifactor.cli.exit_status import Exit, say
 from equifactor.cli.model_reader import ModelReader
 from equifactor.cli.shared_options import EvidencePaths, InputFormat, ModelPaths, Plugins, Sample, example
-from equifactor.errors import EquifactorError, OptionError, SolveError
-from equifactor.result import Task
 
 if TYPE_CHECKING:
     from equifactor.questions.joint import Joint
-    from equifactor.result import Result
-    from equifactor.solver import Progress
+    from equifactor.questions.result import Result
+    from equifactor.solving.solver import Progress
 
 EXAMPLE = example(
     "equifactor generate ising --rows 5 --cols 5 --seed 3 -o grid.uai",
@@ -97,10 +97,10 @@ def solve(
       3    unreadable or invalid input, unwritable output
       130  interrupted, after the best answer so far
     """
-    from equifactor._solve import parse_task
-    from equifactor._solve import solve as solve_graph
+    from equifactor.base.clock import Clock
     from equifactor.cli.readable_answer import parse_query
-    from equifactor.clock import Clock
+    from equifactor.questions.solve import parse_task
+    from equifactor.questions.solve import solve as solve_graph
 
     options: dict[str, Any] = {
         "task": task, "solver": solver, "time_limit": time_limit, "seed": seed, "device": device, "dtype": dtype
@@ -179,7 +179,7 @@ def _as_json(result: Result, path: str, query: list[int] | None, joint: Joint | 
 def _as_text(result: Result, query: list[int] | None, answers: AnswerWriter) -> str:
     """The answer in the format of the UAI competitions, or by name for people; nothing where there is none."""
     from equifactor.cli.readable_answer import readable
-    from equifactor.io.results import format_map, format_mar, format_pr
+    from equifactor.formats.results import format_map, format_mar, format_pr
 
     graph = result.graph
     if not result.answered:
@@ -201,7 +201,7 @@ def _to_terminal(answers: AnswerWriter) -> bool:
 @contextlib.contextmanager
 def _bar_over(graphs: ModelReader, answers: AnswerWriter) -> Iterator[Progress | None]:
     """Show a bar over many models, unless the answers themselves scroll by; one model has the solver's own bar."""
-    from equifactor.progress import bar
+    from equifactor.base.progress import bar
 
     with bar(len(graphs) > 1 and not _to_terminal(answers), "solving") as report:
         yield report

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from equifactor.base.errors import FormatError, MissingPackageError
 from equifactor.cli.completions import solvers_by_name
 from equifactor.cli.exit_status import say, terminal_width
 from equifactor.cli.shared_options import Plugins, example
-from equifactor.errors import FormatError, MissingPackageError
 from equifactor.text_tables import fitted
 
 if TYPE_CHECKING:
-    from equifactor.solver import Solver
+    from equifactor.solving.solver import Solver
 
 EXAMPLE = example("equifactor solvers", "equifactor solvers bp")
 
@@ -33,7 +33,7 @@ def solvers(
     Symmetries are the relabellings that the answers follow: of variables and factors (global), of the order of
     each factor's variables (local variable), and of the states of each variable (variable assignment).
     """
-    from equifactor.registry import solver_class, solver_names
+    from equifactor.solving.registry import solver_class, solver_names
 
     if name is not None:
         print(_describe(solver_class(name)))

@@ -11,13 +11,13 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from equifactor.base.clock import Clock
+from equifactor.base.errors import OptionError
+from equifactor.base.options import parse_value
 from equifactor.cli.completions import network_kinds, trained_models, words
 from equifactor.cli.exit_status import Exit
 from equifactor.cli.shared_options import Plugins, example
-from equifactor.clock import Clock
-from equifactor.errors import OptionError
-from equifactor.options import parse_value
-from equifactor.training.training_settings import TrainingSettings
+from equifactor.learning.training.training_settings import TrainingSettings
 
 EXAMPLE = example(
     'equifactor train fe-nbp --task MAR --data "ising(4x4, n=200)" --epochs 3 --out mine.safetensors',
@@ -72,7 +72,7 @@ def _run(
         if start is not None or resume:
             raise OptionError("--start and --resume are for networks of MAR and MAP; --task DECODE starts anew")
         return train_decoder(kind, data, out, _network_settings(kind, network or []), settings)
-    from equifactor.training.trainer import train as run_training
+    from equifactor.learning.training.trainer import train as run_training
 
     before = Clock.interrupts
     trained = run_training(

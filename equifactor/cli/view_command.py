@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from equifactor.base.errors import OptionError
 from equifactor.cli.exit_status import say
 from equifactor.cli.shared_options import InputFormat, Plugins, Sample, example
-from equifactor.errors import OptionError
 
 if TYPE_CHECKING:
     from equifactor.view.model_session import ModelSession
@@ -57,7 +57,7 @@ def view(
     The page is served to this machine alone, under an address with a random word in it, and asks nothing of the
     network. Ctrl-C ends it. docs/view.md tells what can be seen.
     """
-    from equifactor.progress import bar
+    from equifactor.base.progress import bar
     from equifactor.view.opening import browse, collection_page
     from equifactor.view.page_export import export as write_page
     from equifactor.view.page_server import PageServer
@@ -92,7 +92,7 @@ def view(
 def _model(path: str, evidence: str | None, solver: str | None, format: str | None, sample: int | None) -> ModelSession:
     """The page of a model; evidence is kept apart from the graph, so that the page can take it back."""
     from equifactor.cli.model_reader import given_evidence
-    from equifactor.io import read_graph
+    from equifactor.formats import read_graph
     from equifactor.view.model_session import ModelSession
 
     if path == evidence == "-":

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from equifactor.errors import FormatError, OptionError
-from equifactor.io.files import split_name
-from equifactor.options import choices
+from equifactor.base.errors import FormatError, OptionError
+from equifactor.base.files import split_name
+from equifactor.base.options import choices
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
@@ -75,7 +75,7 @@ class Instance:
 
     def graph(self) -> FactorGraph:
         """Read the model and apply its evidence."""
-        from equifactor.io import read_evidence, read_graph
+        from equifactor.formats import read_evidence, read_graph
 
         if not self.path.is_file():
             raise FormatError(
@@ -88,7 +88,7 @@ class Instance:
 
     def marginals(self) -> Marginals | None:
         """Read the exact marginals; None where there are none. Published ones have about six digits."""
-        from equifactor.io.results import read_mar
+        from equifactor.formats.results import read_mar
 
         return None if self.marginals_path is None else read_mar(self.marginals_path)
 
@@ -173,7 +173,7 @@ def _evidence(path: Path, count: int | None) -> Path | None:
 
 def _from_files(folder: Path) -> list[Instance]:
     """One instance per model file below the folder; results beside it in the competitions' formats are its answers."""
-    from equifactor.io.results import read_pr
+    from equifactor.formats.results import read_pr
 
     instances = []
     for path in sorted(p for p in folder.rglob("*") if p.name.lower().endswith(_SUFFIXES) and p.is_file()):

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from equifactor.errors import FormatError, OptionError
-from equifactor.io.files import make_folder, write_bytes
+from equifactor.base.errors import FormatError, OptionError
+from equifactor.base.files import make_folder, write_bytes
 
 _TRIES = 3
 _TIMEOUT = 60.0  # seconds without a byte before a try is given up

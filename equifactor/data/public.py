@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equifactor.base.errors import EquifactorError, FormatError, OptionError
+from equifactor.base.files import make_folder, read_chunks, write_bytes, write_text
+from equifactor.base.options import choices
+from equifactor.base.progress import bar
 from equifactor.data.collections import INDEX, Instance, collection
 from equifactor.data.fetch import Fetcher, temporary_file
-from equifactor.errors import EquifactorError, FormatError, OptionError
-from equifactor.io.files import make_folder, read_chunks, write_bytes, write_text
-from equifactor.options import choices
-from equifactor.progress import bar
 
 if TYPE_CHECKING:
     from equifactor.graph.marginals import Marginals
-    from equifactor.solver import Progress
+    from equifactor.solving.solver import Progress
 
 PUBLIC = "https://raw.githubusercontent.com/{repository}/HEAD/{path}"
 _CACHE = ".archives"  # folder of unpacked archives, which is kept until everything is there
@@ -121,7 +121,7 @@ def _fetch_instance(record: Mapping[str, Any], folder: Path, fetch: Fetcher) -> 
 
 
 def _fetch_evidence(record: Mapping[str, Any], target: Path, model: Path, fetch: Fetcher) -> None:
-    from equifactor.io import read_evidence, read_graph, write_evidence
+    from equifactor.formats import read_evidence, read_graph, write_evidence
 
     graph = read_graph(model)
     if target.is_file() and evidence_digest(read_evidence(target, graph)) == record["evidence_sha256"]:
@@ -134,7 +134,7 @@ def _fetch_evidence(record: Mapping[str, Any], target: Path, model: Path, fetch:
 
 
 def _fetch_marginals(record: Mapping[str, Any], target: Path, fetch: Fetcher) -> None:
-    from equifactor.io.results import read_mar, write_mar
+    from equifactor.formats.results import read_mar, write_mar
 
     if target.is_file() and marginals_digest(read_mar(target)) == record["marginals_sha256"]:
         return

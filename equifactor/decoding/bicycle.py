@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.errors import OptionError
+from equifactor.base.options import choices
 from equifactor.decoding.error_model import ErrorModel
-from equifactor.errors import OptionError
 from equifactor.generators.parity_checks import null_space
-from equifactor.options import choices
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -27,7 +27,7 @@ from equifactor.decoding.shot_vectors import (
     where_equal,
     where_positive,
 )
-from equifactor.numerics.jit import fast_kernel, inlined
+from equifactor.kernels.jit import fast_kernel, inlined
 
 ROWS = 4  # rows of scratch per slot
 LARGEST = np.float32(1e20)  # of a message of min-sum: what a check of one bit says, and where growing ones stop

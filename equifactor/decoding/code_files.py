@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equifactor.base.errors import FormatError, OptionError
+from equifactor.base.options import did_you_mean
 from equifactor.decoding.bicycle import BICYCLES, bicycle_code
 from equifactor.decoding.dem_text import parse_dem
 from equifactor.decoding.error_model import ErrorModel
-from equifactor.errors import FormatError, OptionError
-from equifactor.options import did_you_mean
 
 if TYPE_CHECKING:
-    from equifactor.io.files import PathLike
-    from equifactor.typing import IntArray
+    from equifactor.base.files import PathLike
+    from equifactor.base.typing import IntArray
 
 SUFFIXES = (".dem", ".stim", ".alist", ".npz")
 
@@ -42,7 +42,7 @@ def read_code(source: Any, *, basis: str | None = None, prior: float | None = No
 
 
 def _of_file(path: PathLike, basis: str | None, prior: float | None) -> ErrorModel:
-    from equifactor.io.files import label, read_bytes, split_name
+    from equifactor.base.files import label, read_bytes, split_name
 
     where, suffix = label(path), split_name(path)[1]
     if str(path) in BICYCLES:

@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from equifactor.clock import Clock
+from equifactor.base.clock import Clock
+from equifactor.base.errors import ModelError
 from equifactor.decoding.decoder import answered, engine_of
 from equifactor.decoding.error_model import ErrorModel
 from equifactor.decoding.methods import DecodingMethod, parse_method
 from equifactor.decoding.problem import DecodingProblem
 from equifactor.decoding.shot_store import ShotStore
-from equifactor.errors import ModelError
 from equifactor.generators.argument_checks import real
 from equifactor.generators.ldpc import LdpcCode
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.decoding.decoding_result import DecodingResult
-    from equifactor.solver import Progress
-    from equifactor.typing import FloatArray, IntArray
+    from equifactor.solving.solver import Progress
 
 _SURE = 1000.0  # the log ratio of a bit that is known
 _BATCH = 1000  # words that are sent at a time

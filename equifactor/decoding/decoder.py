@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from equifactor.clock import Clock
+from equifactor.base.clock import Clock
+from equifactor.base.errors import OptionError
+from equifactor.base.progress import bar
 from equifactor.decoding.code_files import read_code
 from equifactor.decoding.decoding_result import DecodingResult
 from equifactor.decoding.error_model import ErrorModel
@@ -14,16 +16,14 @@ from equifactor.decoding.error_sampling import LogicalErrorRate, ShotSampler
 from equifactor.decoding.methods import DecodingMethod, OptimalDecoding, parse_method
 from equifactor.decoding.problem import DecodingProblem
 from equifactor.decoding.shot_store import ShotStore, shot_source
-from equifactor.errors import OptionError
-from equifactor.progress import bar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import ArrayLike
 
-    from equifactor.solver import Progress
-    from equifactor.typing import BoolArray
+    from equifactor.base.typing import BoolArray
+    from equifactor.solving.solver import Progress
 
 
 class DecodingEngine(Protocol):

@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from equifactor.typing import BoolArray, FloatArray
+    from equifactor.base.typing import BoolArray, FloatArray
 
 
 @dataclass(frozen=True, eq=False)

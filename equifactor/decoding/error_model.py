@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.errors import ModelError
-from equifactor.graph.pointers import picked, ptr_of, row_of
+from equifactor.base.errors import ModelError
+from equifactor.kernels.pointers import picked, ptr_of, row_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from equifactor.typing import BoolArray, FloatArray, IntArray
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import OptionError
-from equifactor.graph.pointers import picked
+from equifactor.base.errors import OptionError
+from equifactor.kernels.pointers import picked
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray
     from equifactor.decoding.decoding_result import DecodingResult
     from equifactor.decoding.error_model import ErrorModel
-    from equifactor.typing import BoolArray, FloatArray, IntArray
 
 BLOCK = 1024  # shots that are drawn together; shot n does not depend on how many follow
 

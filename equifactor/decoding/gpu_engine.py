@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equifactor.base.errors import OptionError
+from equifactor.base.torch_device import check_device
 from equifactor.decoding.gpu_lanes import Arrivals, GpuLanes, draws, memories
 from equifactor.decoding.lane_engine import tilts
 from equifactor.decoding.ordered_statistics import OrderedStatistics
-from equifactor.errors import OptionError
-from equifactor.graph.pointers import ptr_of, row_of
-from equifactor.torch_device import check_device
+from equifactor.kernels.pointers import ptr_of, row_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
-    from equifactor.clock import Clock
+    from equifactor.base.clock import Clock
+    from equifactor.base.typing import IntArray
     from equifactor.decoding.methods import DecodingMethod
     from equifactor.decoding.problem import DecodingProblem
     from equifactor.decoding.shot_store import ShotStore
-    from equifactor.typing import IntArray
 
 _MOST_LANES = 16384
 _FEWEST_LANES = 128

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.decoding.gpu_engine import GpuEngine
     from equifactor.decoding.methods import DecodingMethod
     from equifactor.decoding.shot_store import ShotStore
-    from equifactor.typing import FloatArray, IntArray
 
 
 @dataclass(eq=False)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from equifactor.clock import Clock
+    from equifactor.base.clock import Clock
     from equifactor.decoding.methods import DecodingMethod
     from equifactor.decoding.problem import DecodingProblem
     from equifactor.decoding.shot_store import ShotStore
@@ -62,7 +62,7 @@ class LaneEngine:
     def decode(self, store: ShotStore, clock: Clock, report: Callable[[int], None]) -> None:
         """Answer all shots of the store, or as many as the clock allows; `report` is told how many are done."""
         from equifactor.decoding.lane_kernels import CURSOR, FAILED, LIVE, ShotAnswers, ShotQueue, run_lanes
-        from equifactor.numerics.jit import plain
+        from equifactor.kernels.jit import plain
 
         held = _FAILED if self.statistics is not None else 0
         answers = ShotAnswers(

@@ -15,12 +15,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from equifactor.base.typing import FloatArray, IntArray
 from equifactor.decoding.check_rules import answer_min_sum, answer_sum_product
 from equifactor.decoding.memory_kernels import chosen_memory
 from equifactor.decoding.shot_vectors import LANES, add, load, multiply, multiply_add, signs, store, subtract
-from equifactor.numerics.fastmath import get, put
-from equifactor.numerics.jit import fast_kernel, inlined
-from equifactor.typing import FloatArray, IntArray
+from equifactor.kernels.fastmath import get, put
+from equifactor.kernels.jit import fast_kernel, inlined
 
 SHOT, LEG, ITERATION, TOTAL, SOLUTIONS = range(5)  # rows of LaneState.counter
 CURSOR, FAILED, LIVE, SIDE = range(4)  # what `place` holds

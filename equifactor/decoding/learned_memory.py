@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equifactor.errors import FormatError, OptionError
+from equifactor.base.errors import FormatError, OptionError
 
 FEATURES = ("channel", "posterior", "prior", "unmet", "early", "draw", "leg")
 SOFT = 4.0  # a log ratio x is seen as x / (SOFT + |x|)

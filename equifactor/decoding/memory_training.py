@@ -15,23 +15,23 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from equifactor.clock import Clock
+from equifactor.base.clock import Clock
+from equifactor.base.errors import OptionError
+from equifactor.base.options import check_options, option
+from equifactor.base.progress import bar
 from equifactor.decoding.decoder import Decoder
 from equifactor.decoding.error_sampling import ShotSampler
 from equifactor.decoding.learned_memory import MemoryNetwork
 from equifactor.decoding.methods import FENBPDecoding
-from equifactor.errors import OptionError
-from equifactor.options import check_options, option
-from equifactor.progress import bar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from equifactor.base.typing import BoolArray, FloatArray
     from equifactor.decoding.error_model import ErrorModel
     from equifactor.decoding.gpu_engine import GpuEngine
     from equifactor.decoding.lane_engine import LaneEngine
-    from equifactor.solver import Progress
-    from equifactor.typing import BoolArray, FloatArray
+    from equifactor.solving.solver import Progress
 
 _VALIDATION = 10**6  # seeds of shots that choose among networks begin here
 _ROUNDING = 1e-3  # of weights

@@ -10,9 +10,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from equifactor.base.errors import OptionError
+from equifactor.base.options import check_names, check_options, choices, format_value, option, parse_options
 from equifactor.decoding.learned_memory import FEATURES, MemoryNetwork
-from equifactor.errors import OptionError
-from equifactor.options import check_names, check_options, choices, format_value, option, parse_options
 
 Rule = Literal["min-sum", "sum-product"]
 Schedule = Literal["parallel", "serial"]

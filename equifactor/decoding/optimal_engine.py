@@ -9,19 +9,19 @@ import numpy as np
 from equifactor.decoding.lane_engine import LaneEngine
 from equifactor.generators.ldpc import LdpcCode
 from equifactor.graph.factor_graph import FactorGraph
-from equifactor.graph.pointers import row_of
+from equifactor.kernels.pointers import row_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from equifactor.clock import Clock
+    from equifactor.base.clock import Clock
+    from equifactor.base.typing import BoolArray
     from equifactor.decoding.methods import OptimalDecoding
     from equifactor.decoding.problem import DecodingProblem
     from equifactor.decoding.shot_store import ShotStore
-    from equifactor.result import Result
-    from equifactor.typing import BoolArray
+    from equifactor.questions.result import Result
 
 # A solver does not know that weights come in steps, and goes on when its bound is a proof already: look early.
 _STAGES = (0.05, 0.2, 1.0)
@@ -99,7 +99,7 @@ class OptimalEngine:
         self, store: ShotStore, shot: int, syndrome: BoolArray, ratio: NDArray[np.float32], clock: Clock
     ) -> None:
         """Prove the errors found for a shot, or find likelier ones, or give up when its time is over."""
-        from equifactor._solve import solve
+        from equifactor.questions.solve import solve
 
         bits = np.stack((np.zeros(len(ratio)), -ratio.astype(float)), axis=1)
         checks = np.where(syndrome[:, None], [-np.inf, 0.0], [0.0, -np.inf])

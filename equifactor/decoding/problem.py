@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.graph.pointers import picked, ptr_of, row_of
+from equifactor.kernels.pointers import picked, ptr_of, row_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray
     from equifactor.decoding.error_model import ErrorModel
-    from equifactor.typing import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import FormatError, OptionError
-from equifactor.io.files import COMPRESSIONS, label, read_chunks, split_name
-from equifactor.io.sources import open_source
+from equifactor.base.errors import FormatError, OptionError
+from equifactor.base.files import COMPRESSIONS, label, read_chunks, split_name
+from equifactor.base.sources import open_source
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from equifactor.io.files import PathLike
-    from equifactor.typing import BoolArray
+    from equifactor.base.files import PathLike
+    from equifactor.base.typing import BoolArray
 
 SHOT_FORMATS = ("01", "b8")
 

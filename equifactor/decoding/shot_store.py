@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import ModelError
+from equifactor.base.errors import ModelError
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from equifactor.base.typing import BoolArray
     from equifactor.decoding.problem import DecodingProblem
-    from equifactor.typing import BoolArray
 
 CHUNK = 4096  # shots that are unpacked at a time
 

@@ -9,7 +9,7 @@ from llvmlite import ir
 from numba import types
 from numba.core.extending import intrinsic, models, register_model
 
-from equifactor.numerics.jit import FLAGS, inlined
+from equifactor.kernels.jit import FLAGS, inlined
 
 LANES = 16
 _FLOAT, _INT = ir.FloatType(), ir.IntType(32)

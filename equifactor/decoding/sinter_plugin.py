@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equifactor.base.errors import OptionError
 from equifactor.decoding.decoder import Decoder
 from equifactor.decoding.methods import METHODS, parse_method
-from equifactor.errors import OptionError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from equifactor.base.errors import FormatError, OptionError
 from equifactor.decoding.dem_text import parse_dem
-from equifactor.errors import FormatError, OptionError
 
 if TYPE_CHECKING:
     from equifactor.decoding.error_model import ErrorModel

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equifactor.base.errors import ModelError, SolveError
 from equifactor.drawing.canvas import CURVES, INK, SPINS, axes_or_new, free_figure, plain, tidy
 from equifactor.drawing.grid_shapes import grid_shape
 from equifactor.drawing.uncertain import most_uncertain
-from equifactor.errors import ModelError, SolveError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from equifactor.graph.inputs import Variable
-    from equifactor.result import Result
-    from equifactor.typing import FloatArray, IntArray
+    from equifactor.base.typing import FloatArray, IntArray
+    from equifactor.graph.reading.inputs import Variable
+    from equifactor.questions.result import Result
 
 _MOST_BARS = 40
 _LABEL = 24  # characters of a name beside a bar

@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any
 
+from equifactor.base.errors import OptionError
 from equifactor.drawing.html_tables import LONGEST, short
-from equifactor.errors import OptionError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

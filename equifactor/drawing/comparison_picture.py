@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.errors import SolveError
+from equifactor.base.status import Task
 from equifactor.drawing.canvas import CURVES, FAINT, axes_or_new, plain, tidy
-from equifactor.errors import SolveError
-from equifactor.result import Task
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from equifactor.comparison import Comparison
+    from equifactor.questions.comparison import Comparison
 
 _MARKS = "osD^vP"
 _MOST_POINTS = 20_000  # of one solver; of a larger model every so many-th entry is drawn

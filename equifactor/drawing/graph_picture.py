@@ -8,16 +8,16 @@ import numpy as np
 
 from equifactor.drawing.canvas import CURVES, FAINT, INK, axes_or_new, plain, tidy
 from equifactor.drawing.grid_shapes import grid_shape
-from equifactor.factors.kinds import kind_name
+from equifactor.formats.conditionals import children_of
 from equifactor.graph import display
-from equifactor.io.conditionals import children_of
+from equifactor.graph.kinds import kind_name
 from equifactor.view.graph_layout import Places, places_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from equifactor.base.typing import FloatArray
     from equifactor.graph import FactorGraph
-    from equifactor.typing import FloatArray
 
 MOST_VARIABLES = 500  # that are drawn one by one
 MOST_IN_A_GRID = 10_000

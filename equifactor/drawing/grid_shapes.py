@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import BoolArray, IntArray
     from equifactor.graph import FactorGraph
-    from equifactor.typing import BoolArray, IntArray
 
 _MOST_STEPS = 8  # different distances between neighbours; a grid has two, a torus four
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from equifactor.base.errors import SolveError
 from equifactor.drawing.canvas import CURVES, axes_or_new, plain, tidy
-from equifactor.errors import SolveError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from equifactor.training.training_log import TrainingLog
+    from equifactor.learning.training.training_log import TrainingLog
 
 
 def draw_training(log: TrainingLog, ax: Axes | None) -> Axes:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
+from equifactor.base.errors import ClusterError
+from equifactor.base.status import Task
 from equifactor.data import Instance
-from equifactor.errors import ClusterError
 from equifactor.evaluation.jobs import MEMORY, Job, make_jobs
 from equifactor.evaluation.measures import score
 from equifactor.evaluation.provenance import code, provenance
@@ -18,10 +19,9 @@ from equifactor.evaluation.references import FILE, Reference, computed_reference
 from equifactor.evaluation.row_store import ANSWER, Row, RowStore, write_results
 from equifactor.evaluation.worker import CHANGED
 from equifactor.evaluation.worker_pool import LOST, run_jobs
-from equifactor.result import Task
 
 if TYPE_CHECKING:
-    from equifactor.solver import Progress
+    from equifactor.solving.solver import Progress
 
 REFERENCE_LIMIT = 600.0  # seconds per instance for the solver whose answers are the reference
 Known = Callable[[Instance, Task], Reference]

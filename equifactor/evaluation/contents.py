@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from equifactor.errors import FormatError
-from equifactor.io.files import read_chunks
+from equifactor.base.errors import FormatError
+from equifactor.base.files import read_chunks
 
 if TYPE_CHECKING:
     from equifactor.data import Instance

@@ -7,15 +7,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from equifactor._solve import parse_task
+from equifactor.base.status import Task
 from equifactor.data import Instance
 from equifactor.evaluation.contents import content_of
-from equifactor.plugins import plugins_for, source_hash
-from equifactor.registry import parse_solver
-from equifactor.result import Task
+from equifactor.questions.solve import parse_task
+from equifactor.solving.plugins import plugins_for, source_hash
+from equifactor.solving.registry import parse_solver
 
 if TYPE_CHECKING:
-    from equifactor.solver import Solver
+    from equifactor.solving.solver import Solver
 
 MEMORY = 8.0  # GiB per process where nothing else is said, as in the competition
 _SLACK_SHARE, _SLACK_SECONDS = 0.1, 1.0  # a solver may take this much longer than its limit

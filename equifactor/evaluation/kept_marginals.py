@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from equifactor.graph.marginals import Marginals
-from equifactor.graph.pointers import ptr_of
+from equifactor.kernels.pointers import ptr_of
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import IntArray
     from equifactor.graph import FactorGraph
-    from equifactor.typing import IntArray
 
 _FAST = 1  # the level of zlib: digits of probabilities hardly compress, zeros and ones do at any level
 

@@ -27,19 +27,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.errors import ModelError
+from equifactor.base.errors import ModelError
+from equifactor.base.status import Status, Task
 from equifactor.evaluation.kept_marginals import pack, unpack
 from equifactor.evaluation.references import Reference, file_reference
 from equifactor.evaluation.row_store import ANSWER, Row
 from equifactor.graph.marginals import Marginals
 from equifactor.metrics import hellinger, kl, map_error, max_error, rmse, uai_score
-from equifactor.result import Status, Task
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.data import Instance
     from equifactor.graph import FactorGraph
-    from equifactor.result import Result
-    from equifactor.typing import FloatArray, IntArray
+    from equifactor.questions.result import Result
 
 _DIGITS = 1e-6  # a score within this share of the best known one counts as equal to it: both carry rounding errors
 

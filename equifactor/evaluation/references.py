@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from equifactor.errors import EquifactorError
+from equifactor.base.errors import EquifactorError
+from equifactor.base.status import Status, Task
 from equifactor.evaluation.kept_marginals import unpack
-from equifactor.result import Status, Task
 
 if TYPE_CHECKING:
     from equifactor.data import Instance

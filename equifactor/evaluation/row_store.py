@@ -18,9 +18,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from equifactor.errors import FormatError
+from equifactor.base.errors import FormatError
+from equifactor.base.files import write_text
 from equifactor.evaluation.contents import PREFIX
-from equifactor.io.files import write_text
 
 ROWS = "rows.jsonl"
 ANSWER = "answer"  # the field of a row that stays on disk

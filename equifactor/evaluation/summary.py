@@ -6,9 +6,9 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from equifactor.base.status import Task
 from equifactor.evaluation.row_store import Row
 from equifactor.metrics import summarize
-from equifactor.result import Task
 from equifactor.text_tables import fitted
 
 Column = tuple[str, Callable[[Sequence[Row]], str]]

@@ -17,10 +17,10 @@ import threading
 import time
 from typing import Any
 
-from equifactor.errors import EquifactorError
+from equifactor.base.errors import EquifactorError
 from equifactor.evaluation.contents import content_of
 from equifactor.evaluation.jobs import Job
-from equifactor.plugins import load_plugins
+from equifactor.solving.plugins import load_plugins
 
 CHANGED = "changed"  # the status of a row whose model is not the one that was asked about; it is never kept
 
@@ -46,8 +46,8 @@ def run_job(job: Job) -> dict[str, Any]:
 
 
 def _solved(job: Job, graph: Any) -> dict[str, Any]:
-    from equifactor._solve import solve
     from equifactor.evaluation.measures import facts
+    from equifactor.questions.solve import solve
 
     result = solve(graph, job.task, job.solver, time_limit=job.time_limit, seed=job.seed)
     return {
@@ -64,9 +64,9 @@ def _solved(job: Job, graph: Any) -> dict[str, Any]:
 
 def warm_up(solver: str, task: str) -> None:
     """Solve tiny models, so that what is compiled once is compiled before the clock runs."""
-    from equifactor._solve import solve
     from equifactor.generators import ising_grid, random_graph
-    from equifactor.registry import parse_solver
+    from equifactor.questions.solve import solve
+    from equifactor.solving.registry import parse_solver
 
     methods = [parse_solver(solver)]
     if "memory_limit" in {f.name for f in dataclasses.fields(methods[0])}:

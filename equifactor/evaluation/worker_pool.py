@@ -14,9 +14,9 @@ from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any
 
-from equifactor.errors import LostWorkError
+from equifactor.base.errors import LostWorkError
 from equifactor.evaluation.jobs import Job
-from equifactor.fleet import LocalFleet, fleet_at
+from equifactor.workers.fleet import LocalFleet, fleet_at
 
 LOST = "lost"  # the status of a row whose workers died; it is never kept
 
@@ -163,7 +163,7 @@ def run_jobs(jobs: Sequence[Job], processes: int = 1, cluster: str | None = None
 
 
 def _run_on_cluster(jobs: Sequence[Job], cluster: str) -> Runs:
-    from equifactor.evaluation.shipping import answer, ship
+    from equifactor.workers.shipping import answer, ship
 
     by_key = {job.key(""): job for job in jobs}
     with fleet_at(cluster) as fleet, contextlib.closing(fleet.outcomes(answer, map(ship, jobs))) as outcomes:

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from equifactor.errors import OptionError
-from equifactor.options import did_you_mean
+from equifactor.base.errors import OptionError
+from equifactor.base.options import did_you_mean
 
 MAX_ENTRIES = 2**30  # table entries that one call may ask for: 8 GiB of float64; more is likely a typing error
 

@@ -10,7 +10,7 @@ import numpy as np
 from equifactor.generators.argument_checks import choice, real
 
 if TYPE_CHECKING:
-    from equifactor.typing import FloatArray, IntArray
+    from equifactor.base.typing import FloatArray, IntArray
 
 
 Decoder = Literal["gaussian", "mixture"]

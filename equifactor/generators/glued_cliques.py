@@ -10,7 +10,7 @@ from equifactor.generators.argument_checks import spin_draws, whole
 from equifactor.generators.solved import SPIN, SolvedModel, binary_marginals, ising_model
 
 if TYPE_CHECKING:
-    from equifactor.typing import FloatArray, IntArray
+    from equifactor.base.typing import FloatArray, IntArray
 
 _MAX_SIZE = 26  # A clique is summed over 2^size states at once.
 

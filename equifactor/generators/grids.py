@@ -16,9 +16,9 @@ from equifactor.generators.argument_checks import check_size, number_of_graphs, 
 from equifactor.generators.building_blocks import field_structure, one_or_many
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph.factor_graph import FactorGraph
     from equifactor.graph.structure import Structure
-    from equifactor.typing import FloatArray, IntArray
 
 
 _SPIN = np.array([-1.0, 1.0])  # state 0 is spin -1, state 1 is spin +1

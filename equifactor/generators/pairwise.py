@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, get_args, overload
 
 import numpy as np
 
-from equifactor.errors import OptionError
+from equifactor.base.errors import OptionError
 from equifactor.generators.argument_checks import check_size, choice, number_of_graphs, real, whole, whole_range
 from equifactor.generators.building_blocks import field_structure
 from equifactor.graph.factor_graph import FactorGraph
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph.structure import Structure
-    from equifactor.typing import FloatArray, IntArray
 
 
 Topology = Literal["regular", "complete", "bipartite", "triangles"]

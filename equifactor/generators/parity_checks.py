@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import OptionError
+from equifactor.base.errors import OptionError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from equifactor.typing import IntArray
+    from equifactor.base.typing import IntArray
 
 
 COLUMN_WEIGHT = 3  # checks per bit, as in the codes the decoding papers use

@@ -11,7 +11,7 @@ from equifactor.generators.grids import grid_edges
 from equifactor.generators.solved import SolvedModel, binary_marginals, ising_model
 
 if TYPE_CHECKING:
-    from equifactor.typing import FloatArray, IntArray
+    from equifactor.base.typing import FloatArray, IntArray
 
 
 def planar_ising(

@@ -6,7 +6,7 @@ from typing import TypedDict, Unpack, overload
 
 import numpy as np
 
-from equifactor.errors import OptionError
+from equifactor.base.errors import OptionError
 from equifactor.factors.clause import Clause
 from equifactor.generators.argument_checks import check_size, number_of_graphs, real, whole
 from equifactor.generators.building_blocks import rows_of_kind

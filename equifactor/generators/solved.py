@@ -15,7 +15,7 @@ from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.marginals import Marginals
 
 if TYPE_CHECKING:
-    from equifactor.typing import BoolArray, FloatArray, IntArray
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray
 
 SPIN = np.array([-1.0, 1.0])  # state 0 is spin -1, state 1 is spin +1
 

@@ -11,7 +11,7 @@ from equifactor.generators.grids import grid_edges
 from equifactor.generators.solved import SPIN, SolvedModel, binary_marginals, ising_model
 
 if TYPE_CHECKING:
-    from equifactor.typing import FloatArray
+    from equifactor.base.typing import FloatArray
 
 _MAX_ROWS = 24  # A vector over the states of one column has 2^rows entries, and one is kept per column.
 

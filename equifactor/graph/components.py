@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import IntArray
     from equifactor.graph.structure import Structure
-    from equifactor.typing import IntArray
 
 
 def connected_components(structure: Structure, observed: IntArray | None = None) -> IntArray:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import BoolArray, IntArray
     from equifactor.graph.structure import Structure
-    from equifactor.typing import BoolArray, IntArray
 
 
 def zeros_of_equal_scopes(

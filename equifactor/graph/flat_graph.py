@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import numpy as np
 
-from equifactor.errors import ModelError
+from equifactor.base.errors import ModelError
+from equifactor.base.optional_packages import needed
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.marginals import Marginals
-from equifactor.optional_packages import needed
 
 if TYPE_CHECKING:
     import torch
 
-    from equifactor.typing import FloatArray, IntArray
+    from equifactor.base.typing import FloatArray, IntArray
 
 
 Array = TypeVar("Array")  # numpy.ndarray or torch.Tensor

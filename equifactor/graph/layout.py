@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from equifactor.graph.pointers import ptr_of
+from equifactor.kernels.pointers import ptr_of
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray
     from equifactor.graph import FlatGraph
-    from equifactor.typing import BoolArray, FloatArray, IntArray
 
 
 LINEAR_RANGE = 300.0  # natural-log range of a table whose products with messages cannot underflow

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.graph.pointers import place_in_row, ptr_of, row_of
+from equifactor.kernels.pointers import place_in_row, ptr_of, row_of
 
 if TYPE_CHECKING:
-    from equifactor.clock import Clock
-    from equifactor.typing import BoolArray, IntArray
+    from equifactor.base.clock import Clock
+    from equifactor.base.typing import BoolArray, IntArray
 
 
 MOST_PATHS = 2**22  # a graph with more paths of two pairs is not searched for loops

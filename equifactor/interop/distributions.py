@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import ModelError
-from equifactor.io.network_builder import ROUNDING
+from equifactor.base.errors import ModelError
+from equifactor.formats.network_builder import ROUNDING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from equifactor.typing import FloatArray
+    from equifactor.base.typing import FloatArray
 
 
 def check_distribution(child: object, parents: Sequence[object], table: FloatArray) -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from equifactor.errors import ModelError, brief
-from equifactor.io.conditionals import names_of
+from equifactor.base.errors import ModelError, brief
+from equifactor.formats.conditionals import names_of
 
 if TYPE_CHECKING:
     from equifactor.graph.factor_graph import FactorGraph

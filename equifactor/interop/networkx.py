@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.errors import ModelError, OptionError, brief
-from equifactor.factors.structured_factor import StructuredFactor
+from equifactor.base.errors import ModelError, OptionError, brief
+from equifactor.base.optional_packages import needed
+from equifactor.base.options import choices
 from equifactor.graph.factor_graph import FactorGraph
-from equifactor.graph.inputs import as_list, as_numbers
+from equifactor.graph.reading.inputs import as_list, as_numbers
+from equifactor.graph.structured_factor import StructuredFactor
 from equifactor.interop.labels import state_names, variable_names
 from equifactor.interop.plain_factors import PlainFactor, merged_scopes
-from equifactor.optional_packages import needed
-from equifactor.options import choices
 
 if TYPE_CHECKING:
-    from equifactor.typing import FloatArray
+    from equifactor.base.typing import FloatArray
 
 KINDS_OF_NETWORKX = ("bipartite", "pairwise")
 _TABLES = ("table", "log_table", "factor")  # of which a factor has one

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.errors import ModelError, OptionError, brief
+from equifactor.base.errors import ModelError, OptionError, brief
+from equifactor.base.optional_packages import needed
+from equifactor.base.options import choices
+from equifactor.formats.conditionals import conditionals_of
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.interop.distributions import check_distribution
 from equifactor.interop.labels import are_numbers, names_elsewhere, state_names, variable_names
 from equifactor.interop.plain_factors import PlainFactor, linear, plain_factors
-from equifactor.io.conditionals import conditionals_of
-from equifactor.optional_packages import needed
-from equifactor.options import choices
 
 if TYPE_CHECKING:
-    from equifactor.typing import FloatArray
+    from equifactor.base.typing import FloatArray
 
 KINDS_OF_PGMPY = ("bayesian", "markov", "factor-graph")
 # Classes by name, so that nothing is imported: whoever has a model has imported pgmpy.

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from equifactor.errors import ModelError
-from equifactor.graph.dense_graph import with_tables
-from equifactor.io.decimals import check_range, decimals
-from equifactor.io.evidence import evidence_as_factors
+from equifactor.base.errors import ModelError
+from equifactor.factors.dense_graph import with_tables
+from equifactor.formats.decimals import check_range, decimals
+from equifactor.formats.evidence import evidence_as_factors
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray
     from equifactor.graph.factor_graph import FactorGraph
-    from equifactor.typing import FloatArray
 
 
 class PlainFactor(NamedTuple):

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.errors import ModelError, OptionError
-from equifactor.graph.dense_graph import with_tables
-from equifactor.graph.pointers import place_in_row, row_of
-from equifactor.optional_packages import needed
+from equifactor.base.errors import ModelError, OptionError
+from equifactor.base.optional_packages import needed
+from equifactor.factors.dense_graph import with_tables
+from equifactor.kernels.pointers import place_in_row, row_of
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray
     from equifactor.graph.factor_graph import FactorGraph
     from equifactor.graph.structure import Structure
-    from equifactor.typing import FloatArray
 
 _MAX_PADDED = 2**28  # 1 GiB of float32
 

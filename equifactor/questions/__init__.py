@@ -1,1 +1,1 @@
-"""What can be asked of a `Result` beyond its task: joints, factor marginals, entropy, information, data frames."""
+"""Questions to a `Result` beyond its task: joints, factor marginals, entropy, information, data frames."""

@@ -1,10 +1,10 @@
-"""From a result to joints: which road leads to the distribution of some variables, and what it may cost.
+"""From a result to joints: the choice of the method that finds the distribution of some variables, and its cost.
 
-An exact result is asked by elimination. Belief propagation knows the scopes of factors (Bethe beliefs), mean field
-takes variables as independent. Everything else is found by conditioning: the same solver is run given every state of
-all variables but one. The networks that extend belief propagation have Bethe beliefs too, but conditioning is so much
-better that it comes first while there is time: a mean KL of 0.0015 in place of 0.018 over 96 pairs of neighbours in
-twelve spin glasses of 5 x 5 by `fe-net` (by `bp` 0.026 in place of 0.041).
+For an exact result, joints come from elimination. Belief propagation has the joints of the scopes of factors (Bethe
+beliefs), and mean field takes variables as independent. All other joints are found by conditioning: the same solver is
+run given every state of all variables but one. The networks that extend belief propagation have Bethe beliefs too, but
+conditioning is more accurate and comes first while there is time. On 96 pairs of neighbours in twelve spin glasses of 5
+x 5, `fe-net` has a mean KL of 0.0015 by conditioning and 0.018 by Bethe beliefs (`bp` 0.026 and 0.041).
 """
 
 from __future__ import annotations
@@ -14,48 +14,49 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import ModelError, OptionError, SolveError, brief
-from equifactor.graph.observations import named
+from equifactor.base.errors import ModelError, OptionError, SolveError, brief
+from equifactor.base.status import Status, Task
+from equifactor.graph.reading.observations import named
 from equifactor.graph.structure import MAX_AXES
 from equifactor.questions.eliminated_tables import eliminated
 from equifactor.questions.joint import Joint, part_of
-from equifactor.result import Result, Status, Task
+from equifactor.questions.result import Result
 
 if TYPE_CHECKING:
-    from equifactor.graph.inputs import Variable
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph.marginals import Marginals
-    from equifactor.solver import Solver
-    from equifactor.typing import FloatArray, IntArray
+    from equifactor.graph.reading.inputs import Variable
+    from equifactor.solving.solver import Solver
 
-TIME_LIMIT = 60.0  # seconds that a question may take by its estimate, unless the user says otherwise
-_MOST_BITS = 29  # A joint of 2^29 entries takes 4 GiB.
+TIME_LIMIT = 60.0  # seconds that a question may take by its estimate, unless the user sets another limit
+_MOST_BITS = 29  # bits: a joint of 2^29 entries takes 4 GiB
 
 
 def joint_of(result: Result, variables: Sequence[Variable], time_limit: float = TIME_LIMIT) -> Joint:
-    """What `Result.joint` returns."""
+    """Return the joint of `Result.joint`."""
     if len(variables) == 1 and isinstance(variables[0], (list, tuple)):
-        raise ModelError(f"variables are given one by one: joint(*{brief(variables[0])})")
+        raise ModelError(f"joint takes variables one by one, not in a list. Call joint(*{brief(variables[0])}).")
     return numbered_joint(result, [named(result.graph.structure, v) for v in variables], time_limit)
 
 
 def numbered_joint(result: Result, numbers: list[int], time_limit: float = TIME_LIMIT) -> Joint:
-    """The same for variables that are known by number."""
+    """Return the joint of variables that are given by number."""
     check_distribution(result, "joint")
     graph = result.graph
     for n, i in enumerate(numbers):
         if i in numbers[:n]:
-            raise ModelError(f"variable {graph.structure.variable_name(i)} is named twice; give it once", variable=i)
+            raise ModelError(f"Variable {graph.structure.variable_name(i)} is given twice. Give it once.", variable=i)
     if not numbers:
-        raise ModelError("a joint needs variables, such as result.joint('rain', 'grass') or result.joint(0, 1)")
+        raise ModelError("A joint needs variables, such as result.joint('rain', 'grass') or result.joint(0, 1).")
     bits = float(np.log2(graph.card[numbers]).sum())
     if bits > _MOST_BITS or len(numbers) > MAX_AXES:
         raise SolveError(
-            f"the joint of {len(numbers)} variables is a table of 2^{bits:.0f} entries, and it may have 2^{_MOST_BITS} "
-            f"and {MAX_AXES} axes: ask for fewer variables"
+            f"The joint of {len(numbers)} variables is a table of 2^{bits:.0f} entries, but at most 2^{_MOST_BITS} "
+            f"entries and {MAX_AXES} variables are possible. Ask for fewer variables."
         )
     check_time_limit(time_limit)
     free = [i for i in numbers if graph.observed is None or graph.observed[i] < 0]
-    free.sort(key=lambda i: int(graph.card[i]))  # by conditioning, the last one costs nothing
+    free.sort(key=lambda i: int(graph.card[i]))  # in conditioning, the last variable costs nothing
     values, status, how = _free_joint(result, free, time_limit)
     return Joint(
         _with_observed(result, numbers, free, values), part_of(graph.structure, numbers), tuple(numbers), status, how
@@ -69,37 +70,37 @@ def check_time_limit(time_limit: float) -> None:
 
 
 def check_distribution(result: Result, what: str) -> None:
-    """Raise `SolveError` where a result says nothing about probabilities."""
+    """Raise `SolveError` if a result has no probabilities."""
     if result.task is Task.MAP:
-        raise SolveError(f"a MAP result has one assignment and no {what}: solve with task MAR")
+        raise SolveError(f"A MAP result has one assignment and no {what}. Solve with task MAR.")
     if not result.answered:
-        raise SolveError(f"this result has no {what}: {result.message or result.status.advice}")
+        raise SolveError(f"This result has no {what}. {result.message or result.status.advice}")
 
 
 def asked_solver(result: Result) -> Solver:
-    """The solver that gave the answer: the one that `auto` chose, where it was `auto`."""
-    from equifactor.registry import parse_solver
+    """Return the solver that gave the answer; for `auto`, the solver that it chose."""
+    from equifactor.solving.registry import parse_solver
 
     method = result.how.method()
     chosen = result.stats.get("chosen") if method.name == "auto" else None
     try:
         return method if chosen is None else parse_solver(chosen)
-    except OptionError:  # a road of its own, which has no text form
+    except OptionError:  # a method inside `auto` that has no text form
         return method
 
 
 def is_exact(result: Result) -> bool:
-    """Whether the result, and so what elimination says, is exact."""
+    """Return whether the result, and so elimination from it, is exact."""
     return result.status is Status.EXACT
 
 
 def memory_limit_of(result: Result) -> float:
-    """GiB that tables may take: the limit of the solver where it has one."""
+    """Return the GiB that tables may take: the limit of the solver if it has one."""
     return float(getattr(result.how.method(), "memory_limit", 4.0))
 
 
 def _free_joint(result: Result, free: list[int], time_limit: float) -> tuple[FloatArray, Status, str]:
-    """The joint of variables that are not observed, how good it is, and how it was found."""
+    """Return the joint of variables that are not observed, its status, and how it was found."""
     if not free:
         return np.ones(()), result.status, "all observed"
     if len(free) == 1 and result.marginals is not None:
@@ -122,7 +123,7 @@ def _is_network(result: Result) -> bool:
 
 
 def _by_factor(result: Result, free: list[int]) -> tuple[FloatArray, Status, str] | None:
-    """The joint as one factor has it, or as mean field has it for any variables; None where neither applies."""
+    """Return the joint from the belief of one factor, or from mean field for any variables; None if neither applies."""
     from equifactor.questions.bethe_beliefs import outer
     from equifactor.solvers.messages.meanfield import MeanField
 
@@ -150,16 +151,16 @@ def _by_conditioning(result: Result, free: list[int], time_limit: float, cost: s
     if seconds > time_limit or runs > 1e6:
         names = ", ".join(result.graph.structure.variable_name(i) for i in sorted(free))
         raise SolveError(
-            f"the joint of {names} is too expensive: {cost}conditioning takes {runs:.3g} runs of {method.name}, about "
-            f"{seconds:.2g} s, with a limit of {time_limit:g} s; ask for fewer variables, raise time_limit, or observe "
-            "some of the others"
+            f"The joint of {names} is too expensive: {cost}conditioning takes {runs:.3g} runs of {method.name}, about "
+            f"{seconds:.2g} s, with a limit of {time_limit:g} s. Ask for fewer variables, raise time_limit, or observe "
+            "some of the others."
         )
     values, statuses = conditioned_joint(result.graph, free, marginals_of(result), result.how)
     return values, worst([result.status, *statuses]), f"conditioning, {len(statuses)} runs of {method.name}"
 
 
 def marginals_of(result: Result) -> Marginals:
-    """The marginals of a result, found by another run where ln Z was asked for."""
+    """Return the marginals of a result, from another run if the result is of task PR."""
     if result.marginals is not None:
         return result.marginals
     from equifactor.questions.conditioned_joints import solve_given
@@ -171,7 +172,7 @@ def marginals_of(result: Result) -> Marginals:
 
 
 def _with_observed(result: Result, numbers: list[int], free: list[int], values: FloatArray) -> FloatArray:
-    """The joint of the free variables with axes for the observed ones, in the order that was asked for."""
+    """Return the joint of the free variables with axes for the observed ones, in the requested order."""
     order = [i for i in numbers if i in free]
     values = values.transpose([free.index(i) for i in order])
     observed = result.graph.observed
@@ -183,7 +184,7 @@ def _with_observed(result: Result, numbers: list[int], free: list[int], values: 
 
 
 def worst(statuses: Sequence[Status]) -> Status:
-    """The status of something made of several: one that is not solved if there is any, exact only if all are."""
+    """Return the status of an answer made of several: the first that is not solved, and exact only if all are."""
     unsolved = [status for status in statuses if not status.solved]
     if unsolved:
         return unsolved[0]
@@ -191,5 +192,5 @@ def worst(statuses: Sequence[Status]) -> Status:
 
 
 def number_of_runs(card: IntArray) -> float:
-    """How many runs a joint of variables with these numbers of states takes."""
+    """Return how many runs a joint of variables with these numbers of states takes."""
     return float(np.cumprod(card[:-1].astype(float)).sum())

@@ -1,4 +1,4 @@
-"""Bethe beliefs of factors: what the messages of belief propagation, plain or learned, say about a factor's scope."""
+"""Bethe beliefs: the distribution of a factor's scope by messages of belief propagation, plain or learned."""
 
 from __future__ import annotations
 
@@ -7,30 +7,31 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.errors import SolveError
+from equifactor.base.errors import SolveError
+from equifactor.base.status import Task
+from equifactor.factors.factor_messages import add_up
+from equifactor.factors.message_answers import beliefs, variable_to_factor
 from equifactor.graph.layout import CARD, MSG, layout_of
-from equifactor.graph.pointers import ptr_of
 from equifactor.graph.reduction import without_impossible_states
-from equifactor.numerics.factor_messages import add_up
-from equifactor.numerics.message_answers import beliefs, variable_to_factor
-from equifactor.result import Task
+from equifactor.kernels.pointers import ptr_of
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray
     from equifactor.graph import FactorGraph
     from equifactor.graph.marginals import Marginals
-    from equifactor.solver import SolveContext, Solver
-    from equifactor.typing import FloatArray
+    from equifactor.solving.solver import SolveContext, Solver
 
 
-_AGREE = 1e-9  # Marginals that differ by less agree.
-_ROUNDS = 100  # Each scales the table to all marginals in turn; near-certain ones need many.
+_AGREE = 1e-9  # Marginals that differ by less are equal. Chosen by hand.
+# Most rounds, each of which scales the table to all marginals in turn; near-certain ones need many. Chosen by hand.
+_ROUNDS = 100
 
 
 def has_messages(method: Solver, graph: FactorGraph) -> bool:
-    """Whether the Bethe formulae apply to a solver's messages, and it takes the factors of the graph as they are."""
+    """Return whether the Bethe formulae apply to a solver's messages, and it takes all factors of the graph."""
     from equifactor.solvers.messages.bp import BeliefPropagation
 
-    # Networks that know PR have messages of this kind; TRW and mean field have formulae of their own.
+    # Networks that answer PR have messages of this kind; TRW and mean field have their own formulae.
     is_network = Task.PR in method.tasks and hasattr(method, "network_class")
     taken = method.any_kind or graph.structure.kinds is None
     return taken and (isinstance(method, BeliefPropagation) or is_network)
@@ -42,7 +43,7 @@ class BetheBeliefs:
     def __init__(self, graph: FactorGraph, method: Any, context: SolveContext) -> None:
         (reduced,) = without_impossible_states([graph])
         if reduced is None:
-            raise SolveError("every assignment has probability zero, so that there is no distribution")
+            raise SolveError("Every assignment has probability zero, so there is no distribution.")
         flat, state, ending = method.settle([reduced.graph], Task.MAR, context)
         messages = state.messages()
         msg = np.asarray(messages if isinstance(messages, np.ndarray) else messages.cpu().numpy(), np.float64)
@@ -57,13 +58,13 @@ class BetheBeliefs:
         self._ptr = ptr_of(np.bincount(flat.factor_of_edge, minlength=graph.num_factors))
 
     def table(self, factor: int, marginals: Marginals | None = None) -> FloatArray:
-        """The belief of one factor over all states of its scope; sums to 1.
+        """Return the belief of one factor over all states of its scope; it sums to 1.
 
         Args:
-            factor: its number.
-            marginals: of the variables, with which the belief is made to agree. Those of settled messages agree by
-                themselves; a network improves the marginals beyond its messages, and so its pairs: on 12 spin glasses
-                of 5 x 5, `fe-net` comes from a KL of 0.026 to 0.022.
+            factor: the number of the factor.
+            marginals: marginals of the variables, to which the belief is fitted. Converged messages agree with them
+                already. A network improves the marginals beyond its messages, and fitting improves its pairs: on 12
+                spin glasses of 5 x 5, `fe-net` comes from a KL of 0.026 to 0.022.
         """
         small = self.reduced.graph
         log_b = np.array(small.log_table(factor))
@@ -75,14 +76,14 @@ class BetheBeliefs:
             log_b += self._msg_vf[first : first + card].reshape(along)
         top = log_b.max()
         if not np.isfinite(top):
-            raise SolveError(f"the messages leave factor {factor} no possible states: use another solver")
+            raise SolveError(f"The messages leave factor {factor} no possible states. Use another solver.")
         b = np.exp(log_b - top)
         scope = self.graph.structure.scope(factor).tolist()
         placed = self.reduced.placed(scope, self._with_others(b / b.sum(), own, scope))
         return placed if marginals is None else _fitted(placed, [marginals[i] for i in scope])
 
     def _with_others(self, b: FloatArray, own: list[int], scope: list[int]) -> FloatArray:
-        """The belief over the whole scope: variables that no longer matter to the factor are independent of it."""
+        """Return the belief over the whole scope; variables that no longer matter to the factor are independent."""
         observed = self.reduced.graph.observed
         free = [i for i in scope if observed is None or observed[i] < 0]
         for i in free:
@@ -93,7 +94,7 @@ class BetheBeliefs:
 
 
 def _fitted(p: FloatArray, marginals: list[FloatArray]) -> FloatArray:
-    """The distribution nearest to p, in KL, that has these marginals: iterative proportional fitting."""
+    """Return the distribution nearest to p, in KL, that has these marginals: iterative proportional fitting."""
     for _ in range(_ROUNDS):
         change = 0.0
         for n, wanted in enumerate(marginals):
@@ -104,11 +105,11 @@ def _fitted(p: FloatArray, marginals: list[FloatArray]) -> FloatArray:
         if change < _AGREE:
             break
     total = p.sum()
-    return p / total if total > 0 else outer(marginals)  # What is certain may contradict the messages.
+    return p / total if total > 0 else outer(marginals)  # certain marginals may contradict the messages
 
 
 def outer(vectors: Sequence[FloatArray]) -> FloatArray:
-    """The joint of independent variables."""
+    """Return the joint of independent variables."""
     table = np.ones(())
     for vector in vectors:
         table = np.multiply.outer(table, vector)

@@ -1,4 +1,4 @@
-"""Joints by conditioning: p(x, y, z) = p(x) p(y | x) p(z | x, y), every part by the same solver given more evidence."""
+"""Joints by conditioning: p(x, y, z) = p(x) p(y | x) p(z | x, y), each part by the same solver given more evidence."""
 
 from __future__ import annotations
 
@@ -7,27 +7,28 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import SolveError
+from equifactor.base.errors import SolveError
+from equifactor.base.status import Status
 from equifactor.graph.factor_graph import FactorGraph
-from equifactor.graph.observations import StateNumbers
-from equifactor.result import Result, Status
+from equifactor.graph.reading.observations import StateNumbers
+from equifactor.questions.result import Result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph.marginals import Marginals
     from equifactor.graph.structure import Structure
     from equifactor.questions.solve_settings import SolveSettings
-    from equifactor.typing import FloatArray, IntArray
 
 
 def conditioned_graphs(graph: FactorGraph, variables: Sequence[int], states: IntArray) -> list[FactorGraph]:
-    """The graph given these variables in each of the states [N, k]; structures that are equal are shared."""
+    """Return the graph given these variables in each of the states [N, k]; equal structures are shared."""
     found: list[FactorGraph] = []
     known: list[Structure] = []
     for row in states.tolist():
         given = graph.condition(StateNumbers(zip(variables, row, strict=True)))
-        # Tables are sliced alike whatever the states; a factor of another kind may change with them.
+        # Tables are sliced the same way for all states; a structured factor may change with the states.
         shared = next((s for s in known[-4:] if graph.structure.kinds is None or s.same_as(given.structure)), None)
         if shared is None:
             known.append(given.structure)
@@ -40,14 +41,14 @@ def conditioned_graphs(graph: FactorGraph, variables: Sequence[int], states: Int
 def solve_given(
     graph: FactorGraph, variables: Sequence[int], states: IntArray, settings: SolveSettings
 ) -> list[Result | None]:
-    """Marginals given each of the states [N, k] of these variables; None where these have probability zero."""
-    from equifactor._solve import solve
+    """Return the results given each of the states [N, k] of these variables; None if these have probability zero."""
+    from equifactor.questions.solve import solve
     from equifactor.solvers.auto.chooser import Auto
 
     graphs = conditioned_graphs(graph, variables, states)
     method = settings.method()
     limit = None if settings.time_limit is None else settings.time_limit * len(graphs)
-    if isinstance(method, Auto):  # It shares out its time among the graphs of a batch.
+    if isinstance(method, Auto):  # it shares its time among the graphs of a batch
         method = replace(method, seconds=method.seconds * len(graphs))
     results = solve(
         graphs, "MAR", method, seed=settings.seed, device=settings.device, dtype=settings.dtype,
@@ -55,16 +56,18 @@ def solve_given(
     )  # fmt: skip
     for result in results:
         if result.status is Status.INTERRUPTED:
-            raise SolveError("interrupted: a part of the runs that the question takes is no answer")
+            raise SolveError("The question was interrupted before all its runs had finished, so there is no answer.")
         if result.marginals is None and result.status is not Status.ZERO_PROBABILITY:
-            raise SolveError(f"given some states there is no answer: {result.message or result.status.advice}")
+            raise SolveError(
+                f"There is no answer given some states of the variables. {result.message or result.status.advice}"
+            )
     return [None if result.marginals is None else result for result in results]
 
 
 def conditioned_joint(
     graph: FactorGraph, variables: Sequence[int], marginals: Marginals, settings: SolveSettings
 ) -> tuple[FloatArray, list[Status]]:
-    """The joint of free variables, one axis each, and how each of the runs ended."""
+    """Return the joint of free variables, one axis each, and the status of each run."""
     card = graph.card[list(variables)]
     joint = np.array(marginals[variables[0]])
     statuses: list[Status] = []
@@ -78,5 +81,5 @@ def conditioned_joint(
         joint = table
     total = joint.sum()
     if not total > 0:
-        raise SolveError("the solver finds every combination impossible, given the others")
+        raise SolveError("The solver finds every combination of these states impossible. Use another solver.")
     return joint / total, statuses

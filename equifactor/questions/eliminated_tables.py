@@ -1,4 +1,4 @@
-"""Exact distributions of scopes for those who ask: factors of every kind, the cost first."""
+"""Exact distributions of scopes by elimination, for factors of every kind; checks the cost first."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.base.budget import planning_work
-from equifactor.clock import Clock
-from equifactor.errors import SolveError
-from equifactor.graph.lowered_graph import lower
-from equifactor.result import Status
+from equifactor.base.clock import Clock
+from equifactor.base.errors import SolveError
+from equifactor.base.status import Status
+from equifactor.factors.lowered_graph import lower
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray
     from equifactor.graph import FactorGraph
-    from equifactor.typing import FloatArray
 
 
 def eliminated(
     graph: FactorGraph, scopes: Sequence[Sequence[int]], memory_limit: float, time_limit: float = math.inf
 ) -> list[FloatArray] | str:
-    """The exact distribution of each scope; or, where that is over a limit, what it would take, in words.
+    """Return the exact distribution of each scope; if that exceeds a limit, return its cost in words.
 
     Args:
-        graph: of factors of any kinds, with its evidence.
+        graph: the model, with factors of any kind and its evidence.
         scopes: variables, observed ones included.
         memory_limit: GiB of tables.
         time_limit: seconds, by an estimate.
@@ -53,8 +53,8 @@ def eliminated(
 
 
 def factor_tables(graph: FactorGraph, factors: Sequence[int], memory_limit: float) -> dict[int, FloatArray]:
-    """The exact distribution of the scope of each factor, by its number; `SolveError` where that is over the limit."""
+    """Return the exact distribution of the scope of each factor, by number; raise `SolveError` above the limit."""
     found = eliminated(graph, [graph.structure.scope(a).tolist() for a in factors], memory_limit)
     if isinstance(found, str):
-        raise SolveError(f"factor marginals by elimination would take {found}")
+        raise SolveError(f"Factor marginals by elimination would take {found}.")
     return dict(zip(factors, found, strict=True))

@@ -6,30 +6,31 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from equifactor.errors import SolveError
-from equifactor.factors.kinds import KINDS, kind_name
+from equifactor.base.errors import SolveError
+from equifactor.base.status import Status
+from equifactor.factors.lowered_graph import lower
 from equifactor.factors.lowering import small
-from equifactor.graph.lowered_graph import lower
+from equifactor.graph.kinds import KINDS, kind_name
 from equifactor.questions import asking
 from equifactor.questions.eliminated_tables import factor_tables
 from equifactor.questions.joint import entropy_of
-from equifactor.result import Result, Status
+from equifactor.questions.result import Result
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray
     from equifactor.graph import FactorGraph
-    from equifactor.typing import FloatArray
 
 Method = Literal["exact", "Bethe", "mean field"]
 
 
 class Entropy(float):
-    """A number of nats that knows where it comes from: its `method`, and the `status` of the run."""
+    """A number of nats with the `method` that gave it and the `status` of the run."""
 
     method: Method
     status: Status
 
     def __new__(cls, nats: float, method: Method, status: Status) -> Entropy:
-        """The number itself; its arithmetic is that of any float."""
+        """Return the number; its arithmetic is that of any float."""
         new = super().__new__(cls, nats)
         new.method, new.status = method, status
         return new
@@ -42,7 +43,7 @@ class Entropy(float):
 
 
 def entropy_of_result(result: Result) -> Entropy:
-    """What `Result.entropy` returns."""
+    """Return the entropy of `Result.entropy`."""
     from equifactor.solvers.messages.meanfield import MeanField
 
     asking.check_distribution(result, "entropy")
@@ -53,31 +54,31 @@ def entropy_of_result(result: Result) -> Entropy:
         return Entropy(sum(map(entropy_of, result.marginals)), "mean field", result.status)
     tables = result.factor_marginals
     if not tables.is_bethe or result.log_z is None:
-        raise SolveError(f"{method.name} gives no entropy: solve with exact, bp, fe-nbp, fe-net or meanfield")
+        raise SolveError(f"{method.name} gives no entropy. Solve with exact, bp, fe-nbp, fe-net or meanfield.")
     graph = result.graph
     expected = sum(_expectation(graph.log_table(a), tables[a]) for a in _open_factors(graph))
     return Entropy(result.log_z - expected, "Bethe", tables.status)
 
 
 def _exact(result: Result) -> float:
-    """From the marginals of all tables, with auxiliary variables that are functions of the others."""
+    """Return the entropy from the marginals of all tables; auxiliary variables are functions of the others."""
     graph = result.graph
     _refuse_hidden_choices(graph)
     if result.log_z is None:
-        raise SolveError(f"the entropy needs ln Z, which this result does not have: solve with {result.solver} for PR")
+        raise SolveError(f"The entropy needs ln Z, which this result does not have. Solve with {result.solver} for PR.")
     lowered = lower(graph).graph
     tables = factor_tables(lowered, range(lowered.num_factors), asking.memory_limit_of(result))
     return max(0.0, result.log_z - sum(_expectation(lowered.log_table(a), p) for a, p in tables.items()))
 
 
 def _expectation(log_table: FloatArray, p: FloatArray) -> float:
-    """E[log f], where what is impossible does not count."""
+    """Return E[log f], leaving out entries of probability zero."""
     possible = p > 0
     return float(p[possible] @ log_table[possible])
 
 
 def _open_factors(graph: FactorGraph) -> list[int]:
-    """The factors that add to scores; one whose log values are all 0, or -inf where it is violated, adds nothing."""
+    """Return the factors that add to scores; a factor whose log values are all 0, or -inf if violated, adds nothing."""
     s = graph.structure
     if s.kinds is None:
         return list(range(s.num_factors))
@@ -88,7 +89,7 @@ def _open_factors(graph: FactorGraph) -> list[int]:
 
 
 def _refuse_hidden_choices(graph: FactorGraph) -> None:
-    """A long noisy-or in tables has variables of its own, which of its causes fired, and these have entropy."""
+    """Raise for a long noisy-or: as tables it has variables for which cause fired, and these have entropy."""
     kinds = graph.structure.kinds
     if kinds is None:
         return
@@ -96,8 +97,8 @@ def _refuse_hidden_choices(graph: FactorGraph) -> None:
     if large.any():
         a = int(np.argmax(large))
         raise SolveError(
-            f"the exact entropy needs the table of factor {a}, a noisy_or over {graph.structure.arity[a]} variables, "
-            "which is too large: use bp for the Bethe entropy, or observe some of its causes"
+            f"The exact entropy needs the table of factor {a}, a noisy_or over {graph.structure.arity[a]} variables, "
+            "which is too large. Use bp for the Bethe entropy, or observe some of its causes."
         )
 
 

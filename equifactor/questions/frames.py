@@ -1,4 +1,4 @@
-"""Answers as pandas data frames, by the names of variables and states; pandas is loaded when first asked for."""
+"""Answers as pandas data frames, by the names of variables and states; pandas is loaded at the first call."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.errors import SolveError
-from equifactor.optional_packages import needed
+from equifactor.base.errors import SolveError
+from equifactor.base.optional_packages import needed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from equifactor.result import Result
+    from equifactor.questions.result import Result
 
     DataFrame = Any  # pandas.DataFrame: its types are not needed to use this package
 
 
 def data_frame(columns: Mapping[str, Any]) -> DataFrame:
-    """A data frame of these columns; one sentence where pandas is not installed."""
+    """Return a data frame of these columns; raise a one-line error if pandas is not installed."""
     return needed("pandas", "to_frame").DataFrame(dict(columns))
 
 
 def frame_of(result: Result) -> DataFrame:
-    """What `Result.to_frame` returns."""
+    """Return the data frame of `Result.to_frame`."""
     s = result.graph.structure
     names = s.variable_names or range(s.num_vars)
     if result.assignment is not None:
@@ -31,7 +31,7 @@ def frame_of(result: Result) -> DataFrame:
         return data_frame({"variable": list(names), "state": chosen})
     if result.marginals is None:
         raise SolveError(
-            f"this {result.task} result has neither marginals nor an assignment to put into a frame ({result.status})"
+            f"This {result.task} result has neither marginals nor an assignment to put into a frame ({result.status})."
         )
     counts = np.diff(result.marginals.ptr).tolist()
     columns: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Evidence impact: how much each variable tells about a target."""
+"""Evidence impact: how much information each variable has about a target."""
 
 from __future__ import annotations
 
@@ -8,37 +8,38 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.errors import SolveError
-from equifactor.graph.inputs import variable_number
-from equifactor.graph.observations import named
+from equifactor.base.errors import SolveError
+from equifactor.base.status import Status
+from equifactor.graph.reading.inputs import variable_number
+from equifactor.graph.reading.observations import named
 from equifactor.questions import asking
 from equifactor.questions.conditioned_joints import solve_given
 from equifactor.questions.joint import entropy_of
-from equifactor.result import Result, Status
+from equifactor.questions.result import Result
 from equifactor.text_tables import aligned
 
 if TYPE_CHECKING:
-    from equifactor.graph.inputs import Variable
+    from equifactor.base.typing import FloatArray
+    from equifactor.graph.reading.inputs import Variable
     from equifactor.questions.frames import DataFrame
-    from equifactor.typing import FloatArray
 
-_SHOWN_ROWS = 40  # of a printed table, those that tell most
+_SHOWN_ROWS = 40  # Most rows of a printed table, those of the most information. Chosen by hand.
 _TITLES = ["variable", "nats", "share"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Information(Mapping[Any, float]):
-    """The mutual information in nats between a target and every other variable, the most telling first.
+    """The mutual information in nats between a target and every other variable, largest first.
 
-    `info["rain"]` is at most `info.entropy`, what there is to know about the target, and 0 for a variable that tells
-    nothing. A mapping from name, or number where there are no names, to nats.
+    `info["rain"]` is at most `info.entropy`, the entropy of the target, and 0 for a variable that is independent of it.
+    A mapping from name, or number if there are no names, to nats.
     """
 
     target: int | str
-    entropy: float  # of the target, in nats
+    entropy: float  # entropy of the target, in nats
     nats: FloatArray  # [V] by number of the variable; that of the target is its entropy
-    variables: tuple[int | str, ...]  # [V] by name, or by number where they have no names
-    status: Status  # of the runs that it came from
+    variables: tuple[int | str, ...]  # [V] by name, or by number if they have no names
+    status: Status  # status of the runs that gave it
 
     def __getitem__(self, variable: Variable) -> float:
         names = {name: i for i, name in enumerate(self.variables) if isinstance(name, str)}
@@ -52,7 +53,7 @@ class Information(Mapping[Any, float]):
         return len(self.variables) - 1
 
     def to_frame(self) -> DataFrame:
-        """A pandas data frame with the columns `variable` and `information`, the most telling first."""
+        """Return a pandas data frame with the columns `variable` and `information`, largest first."""
         from equifactor.questions.frames import data_frame
 
         return data_frame({"variable": list(self), "information": [self[v] for v in self]})
@@ -79,21 +80,23 @@ class Information(Mapping[Any, float]):
 
 
 def information_about(result: Result, target: Variable, time_limit: float = asking.TIME_LIMIT) -> Information:
-    """What `Result.mutual_information` returns: I(T; X) = sum_t p(t) KL(p(x | t) || sum_t p(t) p(x | t))."""
+    """Return the mutual information I(T; X) = sum_t p(t) KL(p(x | t) || sum_t p(t) p(x | t)) with every variable."""
     asking.check_distribution(result, "information")
     graph = result.graph
     s = graph.structure
     t = named(s, target)
     if graph.observed is not None and graph.observed[t] >= 0:
-        raise SolveError(f"variable {s.variable_name(t)} is observed: there is nothing left to know about it")
+        raise SolveError(
+            f"Variable {s.variable_name(t)} is observed, so there is no information about it. Choose another target."
+        )
     asking.check_time_limit(time_limit)
     p_t = asking.marginals_of(result)[t]
     possible = np.flatnonzero(p_t > 0)
     seconds = len(possible) * result.seconds
     if seconds > time_limit:
         raise SolveError(
-            f"information about {s.variable_name(t)} takes {len(possible)} runs of {result.how.method().name}, about "
-            f"{seconds:.2g} s, with a limit of {time_limit:g} s: raise time_limit, or use a faster solver"
+            f"Information about {s.variable_name(t)} takes {len(possible)} runs of {result.how.method().name}, about "
+            f"{seconds:.2g} s, with a limit of {time_limit:g} s. Raise time_limit, or use a faster solver."
         )
     runs = solve_given(graph, [t], possible[:, None], result.how)
     weight = np.array([0.0 if run is None else p_t[x] for x, run in zip(possible.tolist(), runs, strict=True)])
@@ -102,7 +105,7 @@ def information_about(result: Result, target: Variable, time_limit: float = aski
         [np.zeros(s.state_ptr[-1]) if r is None or r.marginals is None else r.marginals.values for r in runs]
     )
     mixed = weight @ given
-    counts = (given > 0) & (mixed > 0)  # a product with a tiny weight may be lost
+    counts = (given > 0) & (mixed > 0)  # a product with a tiny weight may underflow
     terms = np.where(counts, given * np.log(np.where(counts, given, 1.0) / np.where(counts, mixed, 1.0)), 0.0)
     nats = np.maximum(np.add.reduceat(weight @ terms, s.state_ptr[:-1]), 0.0)
     status = asking.worst([result.status, *(run.status for run in runs if run is not None)])

@@ -8,29 +8,30 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.errors import ModelError
-from equifactor.graph import observations
-from equifactor.graph.inputs import variable_number
+from equifactor.base.errors import ModelError
+from equifactor.base.status import Status
+from equifactor.graph.reading import observations
+from equifactor.graph.reading.inputs import variable_number
 from equifactor.graph.structure import Structure
-from equifactor.result import Status
 from equifactor.text_tables import aligned, shown
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-    from equifactor.graph.inputs import Variable
+    from equifactor.base.typing import FloatArray
+    from equifactor.graph.reading.inputs import Variable
     from equifactor.questions.frames import DataFrame
-    from equifactor.typing import FloatArray
 
-_SHOWN_ROWS = 60  # of a printed table; what is more is counted
+_SHOWN_ROWS = 60  # Most rows of a printed table; further rows are counted. Chosen by hand.
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Joint:
-    """The probabilities of all combinations of states of some variables; one axis per variable, in the order asked.
+    """The probabilities of all combinations of states of some variables; one axis per variable, in the requested order.
 
-    `joint["yes", "wet"]` is the probability of one combination, `joint[{"rain": "yes"}]` that of an event: the sum over
-    all that is left open. States are read as evidence is, by name or by number, and never guessed.
+    `joint["yes", "wet"]` is the probability of one combination. `joint[{"rain": "yes"}]` is the probability of an
+    event: the sum over all variables that are not given. States are read like evidence, by name or by number, and never
+    guessed.
 
     Examples:
         >>> from equifactor import FactorGraph, solve
@@ -49,19 +50,19 @@ class Joint:
     """
 
     values: FloatArray  # [states of the first variable, states of the second, ..] sums to 1
-    structure: Structure = field(repr=False)  # of these variables alone: their states and names
-    numbers: tuple[int, ...]  # of the variables in their graph
-    status: Status  # of what it came from
+    structure: Structure = field(repr=False)  # structure of these variables alone: their states and names
+    numbers: tuple[int, ...]  # numbers of the variables in their graph
+    status: Status  # status of the answer that it came from
     method: str  # how it was found, in words
 
     @property
     def variables(self) -> tuple[int | str, ...]:
-        """The variables by name, or by number where they have no names."""
+        """The variables by name, or by number if they have no names."""
         return self.numbers if self.structure.variable_names is None else self.structure.variable_names
 
     @property
     def states(self) -> tuple[tuple[int | str, ...], ...]:
-        """The states of each variable by name, or by number where they have no names."""
+        """The states of each variable by name, or by number if they have no names."""
         return tuple(tuple(self.structure.states_of(n)) for n in range(self.structure.num_vars))
 
     def __getitem__(self, states: Any) -> float:
@@ -70,16 +71,16 @@ class Joint:
         given = states if isinstance(states, tuple) else (states,)
         if len(given) != len(self.numbers):
             raise ModelError(
-                f"expected one state for each of {self._names()}, found {len(given)}; a mapping such as "
-                f"{{{self.variables[0]!r}: {self.states[0][0]!r}}} may leave some out"
+                f"Give one state for each of {self._names()}, not {len(given)}. A mapping such as "
+                f"{{{self.variables[0]!r}: {self.states[0][0]!r}}} may leave some out."
                 if self.numbers
-                else f"a joint of no variables has no states, found {len(given)}"
+                else f"A joint of no variables takes no states, but got {len(given)}."
             )
         at = tuple(observations.state_number(self.structure, n, state) for n, state in enumerate(given))
         return float(self.values[at])
 
     def marginal(self, *variables: Variable) -> Joint:
-        """The joint of fewer variables: the others are summed out."""
+        """Return the joint of fewer variables: the others are summed out."""
         axes = [self._axis(variable) for variable in variables]
         _check_once(axes, variables)
         others = tuple(n for n in range(self.values.ndim) if n not in axes)
@@ -88,34 +89,34 @@ class Joint:
         return self._of_axes(axes, summed.transpose([left.index(n) for n in axes]))
 
     def given(self, states: Mapping[Any, Any]) -> Joint:
-        """The joint of the other variables given the states of some; `ModelError` where these have probability 0."""
+        """Return the joint of the other variables given states of some; `ModelError` if these have probability 0."""
         slices = self._slices(states)
         axes = [n for n, at in enumerate(slices) if isinstance(at, slice)]
         part = self.values[slices]
         total = part.sum()
         if not total > 0:
-            raise ModelError(f"{dict(states)} has probability 0: nothing is known given that")
+            raise ModelError(f"{dict(states)} has probability 0, so there is no distribution given these states.")
         return self._of_axes(axes, part / total)
 
     def mutual_information(self) -> float:
-        """How much two variables tell about each other, in nats; for more, what all tell beyond each alone.
+        """Return the mutual information of two variables in nats, or the total correlation of more than two.
 
-        It is the divergence of the joint from the product of its marginals, and 0 where these are independent.
+        It is the divergence of the joint from the product of its marginals, and 0 if the variables are independent.
         """
         ndim = self.values.ndim
         single = [self.values.sum(axis=tuple(m for m in range(ndim) if m != n)) for n in range(ndim)]
         return max(0.0, sum(map(entropy_of, single)) - entropy_of(self.values))
 
     def entropy(self) -> float:
-        """The entropy of the combination of states, in nats."""
+        """Return the entropy of the combination of states, in nats."""
         return entropy_of(self.values)
 
     def to_frame(self) -> DataFrame:
-        """A pandas data frame with a column for each variable, `probability` last, and a row per combination."""
+        """Return a pandas data frame with a column per variable, `probability` last, and a row per combination."""
         from equifactor.questions.frames import data_frame
 
         if "probability" in self.variables:
-            raise ModelError("a variable is called 'probability', as the column of the numbers is: use to_dict()")
+            raise ModelError("A variable is called 'probability', like the column of the numbers. Use to_dict().")
         where = np.unravel_index(np.arange(self.values.size), self.values.shape)
         columns = {
             str(v): [own[x] for x in at.tolist()] for v, own, at in zip(self.variables, self.states, where, strict=True)
@@ -123,7 +124,7 @@ class Joint:
         return data_frame({**columns, "probability": self.values.ravel()})
 
     def to_dict(self) -> dict[str, Any]:
-        """The joint as plain values for JSON."""
+        """Return the joint as plain values for JSON."""
         return {
             "variables": list(self.variables),
             "states": [list(own) for own in self.states],
@@ -143,13 +144,13 @@ class Joint:
         return self.table(_SHOWN_ROWS)
 
     def table(self, most: int | None = None) -> str:
-        """The combinations and their probabilities as aligned text; all, or the first so many rows of it."""
+        """Return the combinations and their probabilities as aligned text: all rows, or the first `most`."""
         count = self.values.size if most is None else min(most, self.values.size)
         text = aligned(self._cells(count), right=[len(self.numbers)], rule=True)
         return text if count == self.values.size else f"{text}\n.. and {self.values.size - count:,} more"
 
     def _cells(self, count: int) -> list[list[str]]:
-        """The titles, and the first so many combinations with their probabilities."""
+        """Return the titles, and the first `count` combinations with their probabilities."""
         at = np.stack(np.unravel_index(np.arange(count), self.values.shape), axis=1).tolist()
         states, p = self.states, self.values.ravel()[:count].tolist()
         rows = [[*(str(own[x]) for own, x in zip(states, row, strict=True)), shown(p[n])] for n, row in enumerate(at)]
@@ -165,13 +166,13 @@ class Joint:
         return ", ".join(map(str, self.variables))
 
     def _axis(self, variable: Variable) -> int:
-        """The axis of a variable, which is named as in its graph."""
+        """Return the axis of a variable, which is named as in its graph."""
         if isinstance(variable, str):
             return variable_number(variable, self.structure.index_of_name, len(self.numbers))
         if str(variable) in self.structure.index_of_name:
-            raise ModelError(f"variable {variable} can be read as a name or as a number; give the name as text")
+            raise ModelError(f"Variable {variable} can be read as a name or as a number. Give the name as text.")
         if variable not in self.numbers:
-            raise ModelError(f"there is no variable {variable} in this joint; it is over {self._names()}")
+            raise ModelError(f"There is no variable {variable} in this joint. It is over {self._names()}.")
         return self.numbers.index(variable)
 
     def _slices(self, states: Mapping[Any, Any]) -> tuple[int | slice, ...]:
@@ -188,7 +189,7 @@ class Joint:
 
 
 def part_of(structure: Structure, variables: list[int]) -> Structure:
-    """The structure of some variables, without any factors."""
+    """Return the structure of some variables, without any factors."""
     names, states = structure.variable_names, structure.state_names
     return Structure.build(
         structure.card[variables],
@@ -200,7 +201,7 @@ def part_of(structure: Structure, variables: list[int]) -> Structure:
 
 
 def entropy_of(p: FloatArray) -> float:
-    """The entropy of a distribution of any shape, in nats."""
+    """Return the entropy of a distribution of any shape, in nats."""
     positive = p[p > 0]
     return max(0.0, -float(positive @ np.log(positive)))
 
@@ -208,4 +209,4 @@ def entropy_of(p: FloatArray) -> float:
 def _check_once(axes: list[int], variables: tuple[Any, ...]) -> None:
     for n, axis in enumerate(axes):
         if axis in axes[:n]:
-            raise ModelError(f"variable {variables[n]!r} is named twice; give it once")
+            raise ModelError(f"Variable {variables[n]!r} is given twice. Give it once.")

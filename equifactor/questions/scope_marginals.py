@@ -1,4 +1,4 @@
-"""`result.factor_marginals`: the distribution of every factor's scope, found when it is first asked for."""
+"""`result.factor_marginals`: the distribution of every factor's scope, computed when it is first asked for."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
-from equifactor.errors import ModelError, brief
-from equifactor.factors.kinds import kind_name
+from equifactor.base.errors import ModelError, brief
+from equifactor.base.status import Status
 from equifactor.factors.lowering import small
+from equifactor.graph.kinds import kind_name
 from equifactor.questions import asking
 from equifactor.questions.bethe_beliefs import BetheBeliefs, has_messages
 from equifactor.questions.eliminated_tables import factor_tables
-from equifactor.result import Result, Status
+from equifactor.questions.result import Result
 
 if TYPE_CHECKING:
-    from equifactor.typing import BoolArray, FloatArray
+    from equifactor.base.typing import BoolArray, FloatArray
 
-MAX_LOG2_TABLE = 20  # log2 of the entries of a table that is made for a factor that is none
+MAX_LOG2_TABLE = 20  # log2 of the largest dense table that is built for a structured factor
 
 
 class ScopeMarginals(Sequence["FloatArray"]):
     """`m[3]` is p(x_a) for factor 3: an array with an axis for each variable of its scope, in order; sums to 1.
 
-    Exact results have exact ones, those of belief propagation and of the networks that extend it Bethe beliefs, and
-    other solvers are run again given the states of the scope. Observed variables have left the scopes.
+    Exact results have exact marginals. Belief propagation, and the networks that extend it, have Bethe beliefs. Other
+    solvers are run again given the states of the scope. Observed variables are no longer in the scopes.
     """
 
     def __init__(self, result: Result) -> None:
@@ -50,10 +51,10 @@ class ScopeMarginals(Sequence["FloatArray"]):
         try:
             a = operator.index(factor)
         except TypeError:
-            raise ModelError(f"a factor is given by its number, found {brief(factor)}") from None
+            raise ModelError(f"A factor is given by its number, not by {brief(factor)}.") from None
         a += len(self) if a < 0 else 0
         if not 0 <= a < len(self):
-            raise IndexError(f"factor {factor} is out of range; there are {len(self)} factors")
+            raise IndexError(f"Factor {factor} is out of range: there are {len(self)} factors.")
         scope = self._graph.structure.scope(a).tolist()
         if not scope:
             return np.ones(())
@@ -66,11 +67,11 @@ class ScopeMarginals(Sequence["FloatArray"]):
 
     @property
     def status(self) -> Status:
-        """How good they are: the status of the run that they came from."""
+        """The status of the run that they came from."""
         return self._bethe.status if self.is_bethe else self._result.status
 
     def smallest_with(self, variables: Sequence[int]) -> int | None:
-        """The factor with the smallest table that has all these variables in its scope; None where none has."""
+        """Return the factor with the smallest table whose scope has all these variables; None if there is none."""
         s = self._graph.structure
         count = np.bincount(s.factor_of_edge[np.isin(s.scope_vars, list(variables))], minlength=s.num_factors)
         bits = self._bits
@@ -83,13 +84,13 @@ class ScopeMarginals(Sequence["FloatArray"]):
 
     @cached_property
     def _bits(self) -> FloatArray:
-        """[F] log2 of the entries of each factor's table, whether or not it is given as one."""
+        """The log2 of the entries of each factor's table [F], whether or not it is given as one."""
         s = self._graph.structure
         return np.bincount(s.factor_of_edge, np.log2(s.card[s.scope_vars]), s.num_factors).astype(np.float64)
 
     @cached_property
     def _at_once(self) -> BoolArray:
-        """[F] factors that elimination multiplies as tables: one pass finds all of them."""
+        """The factors [F] that elimination multiplies as tables: one pass finds all of them."""
         s = self._graph.structure
         return (
             np.ones(s.num_factors, bool)
@@ -110,8 +111,8 @@ class ScopeMarginals(Sequence["FloatArray"]):
         kinds = self._graph.structure.kinds
         if kinds is not None and kinds.kind[a] and self._bits[a] > MAX_LOG2_TABLE:
             raise ModelError(
-                f"factor {a} is a {kind_name(int(kinds.kind[a]))} over {self._graph.structure.arity[a]} variables, "
-                f"whose table has 2^{self._bits[a]:.0f} entries, and at most 2^{MAX_LOG2_TABLE} are made; ask for the "
-                "joint of a few of its variables",
+                f"Factor {a} is a {kind_name(int(kinds.kind[a]))} over {self._graph.structure.arity[a]} variables. "
+                f"Its table has 2^{self._bits[a]:.0f} entries, and at most 2^{MAX_LOG2_TABLE} are possible. "
+                "Ask for the joint of a few of its variables.",
                 factor=a,
             )

@@ -1,4 +1,4 @@
-"""How a result was asked for: what is needed to ask the same solver again."""
+"""The settings of a result: the arguments that are needed to ask the same solver again."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from equifactor.solver import SolveContext, Solver
+    from equifactor.solving.solver import SolveContext, Solver
 
 
 @dataclass(frozen=True)
@@ -20,15 +20,15 @@ class SolveSettings:
     time_limit: float | None = None
 
     def method(self) -> Solver:
-        """The solver, from its text form where this comes out of a pickle."""
-        from equifactor.registry import parse_solver
+        """Return the solver, built from its text form after unpickling."""
+        from equifactor.solving.registry import parse_solver
 
         return parse_solver(self.solver)
 
     def context(self, time_limit: float | None = None) -> SolveContext:
-        """The circumstances of another run."""
-        from equifactor.clock import Clock
-        from equifactor.solver import SolveContext
+        """Return the context of another run."""
+        from equifactor.base.clock import Clock
+        from equifactor.solving.solver import SolveContext
 
         return SolveContext(clock=Clock(time_limit), seed=self.seed, device=self.device, dtype=self.dtype)
 

@@ -1,1 +1,1 @@
-"""The solvers, one folder per family; the table in `equifactor.registry` names them all."""
+"""The solvers, one folder per family; the table in `equifactor.solving.registry` names them all."""

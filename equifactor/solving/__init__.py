@@ -1,1 +1,1 @@
-"""The contract of solvers: what a solver is, what it returns, and the loops that run solvers."""
+"""The contract between questions and solvers: what a solver is, its answers, its loop and its name."""

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.errors import OptionError
+from equifactor.base.errors import OptionError
+from equifactor.base.progress import bar
+from equifactor.base.status import Task
 from equifactor.graph.factor_graph import as_graphs
-from equifactor.progress import bar
-from equifactor.registry import parse_solver
-from equifactor.result import Task
-from equifactor.solver import Progress, Solver, Symmetry
+from equifactor.solving.registry import parse_solver
+from equifactor.solving.solver import Progress, Solver, Symmetry
 from equifactor.symmetry.comparable_answers import Dtype, GraphFunction, ask
 from equifactor.symmetry.relabelled_graph import relabel
 from equifactor.symmetry.relabelling import KINDS, Relabelling, check_kinds

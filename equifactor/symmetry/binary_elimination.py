@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from equifactor.typing import BoolArray, IntArray
+    from equifactor.base.typing import BoolArray, IntArray
 
 
 def masks_of(row: IntArray, column: IntArray, num_rows: int, num_columns: int) -> tuple[list[int], IntArray]:

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.graph.pointers import place_in_row, row_of
+from equifactor.kernels.pointers import place_in_row, row_of
 from equifactor.symmetry.relabelled_graph import entry_slots
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FactorGraph
-    from equifactor.typing import FloatArray, IntArray
 
     HashArray = NDArray[np.uint64]
 

@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.errors import OptionError
-from equifactor.graph.pointers import ptr_of, row_of
+from equifactor.base.errors import OptionError
+from equifactor.kernels.pointers import ptr_of, row_of
 from equifactor.symmetry.relabelled_graph import entry_slots
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import BoolArray, IntArray
     from equifactor.graph import FactorGraph
     from equifactor.symmetry.colour_refinement import Colours, HashArray
-    from equifactor.typing import BoolArray, IntArray
 
 
 _SPLITTING = "fm"  # BLISS splits first a cell with many mixed neighbours

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from equifactor.errors import OptionError
+from equifactor.base.errors import OptionError
+from equifactor.base.status import Task
 from equifactor.graph.marginals import Marginals
-from equifactor.result import Task
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
-    from equifactor.solver import Solver
+    from equifactor.solving.solver import Solver
     from equifactor.symmetry.relabelling import Relabelling
 
 # A user's own method: it returns marginals, or one number that no relabelling should change, such as ln Z.
@@ -54,8 +54,8 @@ class Answer:
 
 def ask(solver: Solver | GraphFunction, graph: FactorGraph, task: Task | None, seed: int, dtype: Dtype) -> Answer:
     """The answer of a solver to a task, or of a function (task None)."""
-    from equifactor._solve import solve
-    from equifactor.solver import Solver
+    from equifactor.questions.solve import solve
+    from equifactor.solving.solver import Solver
 
     if not isinstance(solver, Solver):
         return read_answer(solver(graph), graph)

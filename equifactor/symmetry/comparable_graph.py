@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import ModelError
+from equifactor.base.errors import ModelError
 from equifactor.factors.count import Counting
-from equifactor.factors.factor_rows import merged
-from equifactor.factors.mixed_rows import with_states
 from equifactor.factors.noisy_or import NoisyOr
 from equifactor.factors.parity import Parity
-from equifactor.factors.sparse_table import SparseTable
-from equifactor.factors.structured_factor import TABLE
+from equifactor.factors.sparse import SparseTable
 from equifactor.graph.factor_graph import FactorGraph
-from equifactor.graph.pointers import place_in_row
+from equifactor.graph.factor_rows import merged
+from equifactor.graph.mixed_rows import with_states
 from equifactor.graph.structure import Structure
+from equifactor.graph.structured_factor import TABLE
+from equifactor.kernels.pointers import place_in_row
 from equifactor.symmetry.colour_refinement import bits, refine
 from equifactor.symmetry.compared_factors import (
     MARK,
@@ -35,9 +35,9 @@ from equifactor.symmetry.parity_systems import ParitySystem, parity_system
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from equifactor.factors.factor_rows import FactorRows
+    from equifactor.base.typing import BoolArray, IntArray
+    from equifactor.graph.factor_rows import FactorRows
     from equifactor.symmetry.relabelling import Relabelling
-    from equifactor.typing import BoolArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import ModelError, OptionError, SolveError
+from equifactor.base.errors import ModelError, OptionError, SolveError
 from equifactor.graph.factor_graph import FactorGraph, as_graphs
-from equifactor.graph.pointers import place_in_row
+from equifactor.kernels.pointers import place_in_row
 from equifactor.symmetry.canonical_forms import canonical_relabelling
 from equifactor.symmetry.colour_refinement import bits, refine
 from equifactor.symmetry.comparable_graph import comparable, first_states, with_swaps
@@ -18,11 +18,11 @@ from equifactor.symmetry.relabelled_graph import entry_places, relabel
 from equifactor.symmetry.relabelling import Relabelling
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray
     from equifactor.graph.structure import Structure
     from equifactor.symmetry.colour_refinement import HashArray
     from equifactor.symmetry.comparable_graph import ComparableGraph
     from equifactor.symmetry.parity_systems import ParitySystem
-    from equifactor.typing import FloatArray
 
 
 def isomorphism(g: FactorGraph, h: FactorGraph, tolerance: float = 0.0) -> Relabelling | None:

@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.factors.factor_rows import row_sums
 from equifactor.factors.lowering import by_shape
 from equifactor.factors.parity import Parity
-from equifactor.factors.structured_factor import TABLE
 from equifactor.graph.components import connected_components
-from equifactor.graph.pointers import picked, row_of
+from equifactor.graph.factor_rows import row_sums
 from equifactor.graph.structure import Structure
+from equifactor.graph.structured_factor import TABLE
+from equifactor.kernels.pointers import picked, row_of
 from equifactor.symmetry.binary_elimination import bits_of, dependencies, light_sums, masks_of, solve_rows
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import BoolArray, IntArray
     from equifactor.graph.factor_graph import FactorGraph
-    from equifactor.typing import BoolArray, IntArray
 
 _MAX_DEPENDENT = 10  # dependent parities of one component: the sets to look at are up to 2^10
 _MAX_PARITIES = 20_000  # of one component, whose elimination takes O(n^3 / 64)

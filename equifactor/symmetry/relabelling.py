@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from equifactor.errors import ModelError, OptionError
+from equifactor.base.errors import ModelError, OptionError
+from equifactor.base.options import choices
 from equifactor.graph.marginals import Marginals
-from equifactor.graph.pointers import place_in_row, ptr_of, row_of
-from equifactor.options import choices
-from equifactor.solver import ALL_SYMMETRIES, Symmetry
+from equifactor.kernels.pointers import place_in_row, ptr_of, row_of
+from equifactor.solving.solver import ALL_SYMMETRIES, Symmetry
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from equifactor.base.typing import IntArray
     from equifactor.graph import FactorGraph, FlatGraph
-    from equifactor.result import Result
-    from equifactor.typing import IntArray
+    from equifactor.questions.result import Result
 
 
 KINDS: tuple[Symmetry, ...] = ("global", "local variable", "variable assignment")  # in the order of the paper

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.graph.pointers import ptr_of
+from equifactor.kernels.pointers import ptr_of
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FactorGraph
     from equifactor.graph.structure import Structure
-    from equifactor.typing import FloatArray, IntArray
 
 _MOST_LAYERED = 150  # Layers of more variables take long to find and are too wide to read.
 _MOST_AS_TREE = 2000

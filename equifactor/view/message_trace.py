@@ -12,20 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor._solve import estimates_of
-from equifactor.errors import OptionError
+from equifactor.base.errors import OptionError
+from equifactor.base.status import Status, Task
 from equifactor.graph.marginals import Marginals
-from equifactor.graph.pointers import ptr_of
-from equifactor.registry import parse_solver
-from equifactor.result import Estimate, Status, Task
-from equifactor.solver import Ending, IterativeSolver, Progress, SolveContext, Solver
+from equifactor.kernels.pointers import ptr_of
+from equifactor.solving.estimate import Estimate
+from equifactor.solving.registry import parse_solver
+from equifactor.solving.running import estimates_of
+from equifactor.solving.solver import Ending, IterativeSolver, Progress, SolveContext, Solver
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from equifactor.clock import Clock
+    from equifactor.base.clock import Clock
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FactorGraph, FlatGraph
-    from equifactor.typing import FloatArray, IntArray
 
     Beliefs32 = NDArray[np.float32]
 

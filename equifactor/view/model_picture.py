@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.errors import OptionError, brief
-from equifactor.factors.kinds import kind_name
+from equifactor.base.errors import OptionError, brief
+from equifactor.formats.conditionals import children_of
+from equifactor.graph.kinds import kind_name
 from equifactor.graph.structure import numbered
-from equifactor.io.conditionals import children_of
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph

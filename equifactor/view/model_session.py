@@ -12,22 +12,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor._solve import solve
 from equifactor._version import __version__
-from equifactor.clock import Clock
-from equifactor.errors import ModelError, OptionError, SolveError, brief
+from equifactor.base.clock import Clock
+from equifactor.base.errors import ModelError, OptionError, SolveError, brief
+from equifactor.base.status import Status, Task
 from equifactor.graph import display
-from equifactor.graph.observations import StateNumbers
+from equifactor.graph.reading.observations import StateNumbers
 from equifactor.graph.structure import numbered
-from equifactor.registry import SOLVERS, parse_solver, solver_names
-from equifactor.result import Result, Status, Task
+from equifactor.questions.result import Result
+from equifactor.questions.solve import solve
 from equifactor.solvers.elimination.plan import Plan, plan
+from equifactor.solving.registry import SOLVERS, parse_solver, solver_names
 from equifactor.view.model_picture import Answer, ModelPicture
 from equifactor.view.plain_json import number
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
-    from equifactor.solver import Progress
+    from equifactor.solving.solver import Progress
     from equifactor.view.message_trace import IterationTrace
     from equifactor.view.orbits import Orbits
 

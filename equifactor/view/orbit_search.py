@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from equifactor.typing import IntArray
+    from equifactor.base.typing import IntArray
 
 
 def generators_within(seconds: float, colours: IntArray, edges: IntArray) -> IntArray | None:

@@ -18,8 +18,8 @@ from equifactor.symmetry.compared_factors import with_small_tables
 from equifactor.view.orbit_search import generators_within
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import IntArray
     from equifactor.graph import FactorGraph
-    from equifactor.typing import IntArray
 
 
 @dataclass(frozen=True)

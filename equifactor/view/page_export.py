@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from equifactor.clock import Clock
-from equifactor.errors import EquifactorError, FormatError
-from equifactor.io.files import check_writable, write_text
+from equifactor.base.clock import Clock
+from equifactor.base.errors import EquifactorError, FormatError
+from equifactor.base.files import check_writable, write_text
 from equifactor.view.model_picture import Answer
 from equifactor.view.model_session import ModelSession
 from equifactor.view.page_server import PAGE
@@ -18,7 +18,7 @@ from equifactor.view.plain_json import as_json
 from equifactor.view.results_page import ResultsFolder
 
 if TYPE_CHECKING:
-    from equifactor.solver import Progress
+    from equifactor.solving.solver import Progress
     from equifactor.view.viewer import Viewer
 
 _SECONDS = 20.0  # for all answers together

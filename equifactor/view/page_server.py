@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from equifactor.errors import EquifactorError, OptionError
+from equifactor.base.errors import EquifactorError, OptionError
 from equifactor.view.model_session import SupersededError
 from equifactor.view.plain_json import as_json
 from equifactor.view.viewer import UnknownQuestionError, Viewer
@@ -156,7 +156,7 @@ class _Handler(BaseHTTPRequestHandler):
         except MemoryError:
             return self._refuse(HTTPStatus.BAD_REQUEST, "the memory of this machine does not hold what this needs")
         except Exception as error:
-            from equifactor.plugins import blame
+            from equifactor.solving.plugins import blame
 
             bug = f"this is a bug, please report it: {type(error).__name__}: {error}"
             return self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, blame(error) or bug)

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from equifactor._version import __version__
-from equifactor.errors import EquifactorError, FormatError, OptionError, brief
+from equifactor.base.errors import EquifactorError, FormatError, OptionError, brief
+from equifactor.base.status import Task
 from equifactor.evaluation.row_store import ANSWER, ROWS, Row, decoded
 from equifactor.evaluation.summary import table_cells, table_title
-from equifactor.result import Task
 
 if TYPE_CHECKING:
     from equifactor.data import Instance

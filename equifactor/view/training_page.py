@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from equifactor._version import __version__
-from equifactor.errors import OptionError, brief
-from equifactor.training.training_log import TrainingLog
+from equifactor.base.errors import OptionError, brief
+from equifactor.learning.training.training_log import TrainingLog
 
 if TYPE_CHECKING:
     from equifactor.view.model_picture import Answer

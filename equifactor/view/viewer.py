@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from equifactor.errors import OptionError
+from equifactor.base.errors import OptionError
 from equifactor.view.model_picture import Answer
 from equifactor.view.model_session import ModelSession
 from equifactor.view.results_page import ResultsFolder
@@ -72,7 +72,7 @@ class Viewer:
 
 def model_of(instance: Instance) -> ModelSession:
     """The session of a model of a collection, with its evidence."""
-    from equifactor.io import read_evidence, read_graph
+    from equifactor.formats import read_evidence, read_graph
 
     graph = read_graph(instance.path).renamed(instance.key)
     evidence = {} if instance.evidence_path is None else read_evidence(instance.evidence_path, graph)

@@ -14,8 +14,8 @@ import pytest
 
 from equifactor import FactorGraph, Relabelling, read_graph, relabel
 from equifactor.cli import main
+from equifactor.formats import write_graph
 from equifactor.generators import ising_grid
-from equifactor.io import write_graph
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from equifactor import Clause, FactorGraph, SparseTable
-from equifactor.io import read_graph, write_graph
+from equifactor.formats import read_graph, write_graph
 
 
 @pytest.mark.parametrize("suffix", ["lg", "fg", "uai.gz", "lg.xz"])

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from equifactor import FactorGraph, read_graph
-from equifactor.io import write_graph
+from equifactor.formats import write_graph
 
 
 def test_classes_of_equal_models(command, other: FactorGraph, tmp_path: Path) -> None:

@@ -83,5 +83,7 @@ def test_a_gpu_that_torch_does_not_see(command, trial, tmp_path: Path, monkeypat
 
 
 def test_compiling_beforehand(command, trial, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("equifactor.registry.SOLVERS", {"brute": "equifactor.solvers.elimination.brute:BruteForce"})
+    monkeypatch.setattr(
+        "equifactor.solving.registry.SOLVERS", {"brute": "equifactor.solvers.elimination.brute:BruteForce"}
+    )
     assert command("doctor", "--compile").status == 0

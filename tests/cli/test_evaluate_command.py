@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from equifactor.formats import write_graph
 from equifactor.generators import ising_grid
-from equifactor.io import write_graph
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ def test_a_bug_is_one_sentence_too(command, grid: FactorGraph, monkeypatch: pyte
     def broken(*args: object, **options: object) -> None:
         raise ZeroDivisionError("oops")
 
-    # By name from sys.modules: `equifactor._solve` as an attribute is the function.
-    monkeypatch.setattr(sys.modules["equifactor._solve"], "solve", broken)
+    # By name from sys.modules: `equifactor.questions.solve` as an attribute is the function.
+    monkeypatch.setattr(sys.modules["equifactor.questions.solve"], "solve", broken)
     ran = command("solve", "grid.uai")
     assert ran.status == 70
     assert "please report it: ZeroDivisionError: oops" in ran.err
@@ -31,7 +31,7 @@ def test_other_endings(
     def fail(*args: object, **options: object) -> None:
         raise error
 
-    monkeypatch.setattr("equifactor.io.read_graph", fail)
+    monkeypatch.setattr("equifactor.formats.read_graph", fail)
     ran = command("solve", "grid.uai")
     assert (ran.status, ran.out) == (status, "")
     assert ran.err.count("\n") == 1

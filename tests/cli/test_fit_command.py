@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from equifactor import FactorGraph
-from equifactor.io import read_graph, write_graph
+from equifactor.formats import read_graph, write_graph
 
 DAYS = "rain,grass\nno,dry\nno,dry\nno,wet\nyes,wet\n"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from equifactor import FactorGraph
+from equifactor.formats import read_graph
 from equifactor.generators import ising_grid
-from equifactor.io import read_graph
 
 
 def test_it_is_the_generator(command, tmp_path: Path) -> None:

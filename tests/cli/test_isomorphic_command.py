@@ -10,7 +10,7 @@ import pytest
 
 from equifactor import FactorGraph, Relabelling, read_graph, relabel
 from equifactor.data import collection
-from equifactor.io import write_graph
+from equifactor.formats import write_graph
 from equifactor.testing import assert_same_graph
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from equifactor import FactorGraph, read_graph, solve
+from equifactor.base.errors import ModelError, OptionError
 from equifactor.cli.readable_answer import parse_evidence, parse_query, readable
-from equifactor.errors import ModelError, OptionError
 
 LAWN = Path(__file__).parents[2] / "examples" / "lawn.py"
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import equifactor as ef
+from equifactor.formats import write_graph
 from equifactor.generators import ising_grid
-from equifactor.io import write_graph
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 from equifactor import FactorGraph, solve
+from equifactor.formats import write_graph
+from equifactor.formats.results import read_map, read_mar, read_pr
 from equifactor.generators import ising_grid
-from equifactor.io import write_graph
-from equifactor.io.results import read_map, read_mar, read_pr
 
 KEYS = {
     "model", "task", "solver", "status", "log_z", "log_score", "lower_bound", "upper_bound", "assignment",

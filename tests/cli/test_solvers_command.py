@@ -7,7 +7,7 @@ import re
 
 def test_lists_each_and_its_options(command) -> None:
     from equifactor import solver_names
-    from equifactor.registry import solver_class
+    from equifactor.solving.registry import solver_class
 
     lines = command("solvers").out.splitlines()
     assert [line.split()[0] for line in lines] == ["NAME", *solver_names()]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from equifactor.cli import main
-from equifactor.training import training_loop as loop
+from equifactor.learning.training import training_loop as loop
 
 RUN = ["train", "fe-nbp", "--data", "ising(3x3, n=30)", "--epochs", "2", "--batch-size", "10", "--set", "steps=3"]
 

@@ -11,9 +11,9 @@ import pytest
 
 from equifactor import FormatError, OptionError, solve
 from equifactor.data import collection, collection_names
+from equifactor.formats import write_evidence, write_graph
+from equifactor.formats.results import write_mar, write_pr
 from equifactor.generators import ising_grid
-from equifactor.io import write_evidence, write_graph
-from equifactor.io.results import write_mar, write_pr
 
 DATA = os.environ.get("EQUIFACTOR_DATA")
 

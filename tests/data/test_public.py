@@ -15,9 +15,9 @@ import pytest
 from equifactor import FactorGraph, FormatError, OptionError, solve
 from equifactor.data import collection, download
 from equifactor.data.public import evidence_digest, manifest, marginals_digest
+from equifactor.formats import write_graph
+from equifactor.formats.results import write_mar
 from equifactor.generators import ising_grid
-from equifactor.io import write_graph
-from equifactor.io.results import write_mar
 
 DATA = os.environ.get("EQUIFACTOR_DATA")
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from equifactor.base.errors import FormatError, OptionError
 from equifactor.decoding import Decoder
 from equifactor.decoding.code_files import parse_alist, read_code
-from equifactor.errors import FormatError, OptionError
 
 H = np.array([[1, 1, 0, 1], [0, 1, 1, 1], [0, 0, 0, 1]])
 PADDED = "4 3\n3 3\n1 2 1 3\n3 3 1\n1 0 0\n1 2 0\n2 0 0\n1 2 3\n1 2 4\n2 3 4\n4 0 0\n"

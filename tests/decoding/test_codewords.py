@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import equifactor as ef
+from equifactor.base.errors import ModelError, OptionError
 from equifactor.decoding import BinarySymmetricChannel, ErasureChannel, WordDecoder, word_error_rates
-from equifactor.errors import ModelError, OptionError
 from equifactor.plot import plot_error_rates
 
 CODE = ef.generators.LdpcCode.random(24, 12, seed=1)

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import equifactor as ef
+from equifactor.base.errors import ModelError, OptionError
 from equifactor.decoding import METHODS, Decoder, ErrorModel
-from equifactor.errors import ModelError, OptionError
 
 REPETITION = np.eye(6, 7, dtype=int) + np.eye(6, 7, 1, dtype=int)  # a chain: belief propagation is exact on it
 ALL = sorted(set(METHODS) - {"optimal"})  # which test_optimal.py is about

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from equifactor.base.errors import FormatError
 from equifactor.decoding.dem_text import parse_dem
-from equifactor.errors import FormatError
 
 TEXT = """
 # a comment

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from equifactor.base.errors import OptionError
 from equifactor.decoding import Decoder, ErrorModel, ShotSampler
-from equifactor.errors import OptionError
 
 
 def test_errors_come_as_often_as_they_should() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from equifactor.base.errors import OptionError
 from equifactor.decoding import Decoder
 from equifactor.decoding.gpu_lanes import memories
 from equifactor.decoding.methods import parse_method
-from equifactor.errors import OptionError
 
 
 def has_gpu() -> bool:

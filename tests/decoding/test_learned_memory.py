@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from equifactor.base.errors import FormatError, OptionError
 from equifactor.decoding import Decoder, ErrorModel, MemoryNetwork, MemoryTraining, bicycle_code, train_memories
 from equifactor.decoding.gpu_lanes import draws
 from equifactor.decoding.learned_memory import FEATURES, SOFT
 from equifactor.decoding.methods import FENBPDecoding
-from equifactor.errors import FormatError, OptionError
 
 
 def loud_network(seed: int = 1) -> MemoryNetwork:

@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
+from equifactor.base.errors import OptionError
 from equifactor.decoding import Decoder, bicycle_code
-from equifactor.errors import OptionError
 
 
 def test_it_finds_what_enumeration_finds() -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from equifactor import solve
 from equifactor.data import Instance, collection
+from equifactor.formats import write_graph
 from equifactor.generators import ising_grid
-from equifactor.io import write_graph
 
 
 @pytest.fixture

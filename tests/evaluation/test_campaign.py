@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 
 from equifactor import solve
+from equifactor.base.files import write_text
+from equifactor.base.status import Task
 from equifactor.data import Instance
 from equifactor.evaluation import evaluate
 from equifactor.evaluation.provenance import code
 from equifactor.evaluation.summary import tables
 from equifactor.evaluation.worker_pool import Worker
-from equifactor.io.files import write_text
-from equifactor.io.results import write_mar
-from equifactor.result import Task
+from equifactor.formats.results import write_mar
 
 
 def test_no_score_where_the_right_answer_is_not_known(instances: list[Instance], tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+from equifactor.base.files import write_text
 from equifactor.data import Instance
 from equifactor.evaluation.contents import content_of, file_content
-from equifactor.io.files import write_text
 
 TEXT = "MARKOV\n1\n2\n1\n1 0\n2 1 2\n"
 

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from equifactor import OptionError
+from equifactor.base.status import Task
 from equifactor.data import Instance
 from equifactor.evaluation.jobs import Job, make_jobs
-from equifactor.result import Task
 
 
 def test_job_survives_the_way_to_the_worker(instances: list[Instance]) -> None:

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from equifactor import FactorGraph, solve
+from equifactor.base.status import Status, Task
 from equifactor.data import Instance
 from equifactor.evaluation import measure
 from equifactor.evaluation.kept_marginals import pack, unpack
 from equifactor.evaluation.measures import trivial_assignment, trivial_log_z
 from equifactor.generators import random_graph
 from equifactor.graph.marginals import Marginals
-from equifactor.result import Result, Status, Task
+from equifactor.questions.result import Result
 
 
 def instance(**record: object) -> Instance:

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from equifactor import OptionError, solve
+from equifactor.base.status import Task
 from equifactor.data import Instance
 from equifactor.evaluation import evaluate
 from equifactor.evaluation.summary import tables
 from equifactor.evaluation.worker_pool import Worker
+from equifactor.formats import write_graph
 from equifactor.generators import ising_grid
-from equifactor.io import write_graph
-from equifactor.result import Task
 
 
 @pytest.mark.slow

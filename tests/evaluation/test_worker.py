@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from equifactor.base.status import Task
 from equifactor.data import Instance
 from equifactor.evaluation.jobs import Job, make_jobs
 from equifactor.evaluation.worker import CHANGED, run_job
-from equifactor.result import Task
 
 
 def test_errors_become_rows(instances: list[Instance], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
+from equifactor.base.status import Task
 from equifactor.data import Instance
 from equifactor.evaluation.jobs import Job, make_jobs
 from equifactor.evaluation.worker_pool import Worker, run_jobs
-from equifactor.result import Task
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")

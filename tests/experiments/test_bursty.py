@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from equifactor import solve
-from equifactor.errors import OptionError
+from equifactor.base.errors import OptionError
 from equifactor.generators import BurstyChannel
 from equifactor.solvers.learned.network import build
 from experiments.bursty_comparison import BurstyComparison

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from equifactor import FormatError, OptionError, parse_solver
+from equifactor.learning.training.data_sources import read_source
 from equifactor.solvers.learned.network import build
-from equifactor.training.data_sources import read_source
 from experiments.experiment_config import MAP, MARGINAL, load, load_map, load_marginal
 from experiments.marginal_runs import final_runs, tuning_runs
 from experiments.run_store import RunStore

@@ -11,7 +11,7 @@ import pytest
 
 from equifactor import OptionError
 from equifactor.data import collection
-from equifactor.training.data_sources import read_source
+from equifactor.learning.training.data_sources import read_source
 from experiments.experiment_config import load_map
 from experiments.map_splits import splits_of
 from experiments.map_trainings import MapTraining, final_trainings, variant_trainings

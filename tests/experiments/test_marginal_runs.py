@@ -11,7 +11,7 @@ import pytest
 from dask_processes import Dask
 
 from equifactor import FormatError, OptionError, SolveError
-from equifactor.clock import Clock
+from equifactor.base.clock import Clock
 from experiments import marginal_runs
 from experiments.experiment_config import load_marginal
 from experiments.marginal_page import tuning_table
@@ -68,7 +68,7 @@ def test_an_interrupted_run_is_no_result(tmp_path, monkeypatch) -> None:
         return {}
 
     monkeypatch.setattr(Clock, "interrupts", 0)
-    monkeypatch.setattr("equifactor.training.train", interrupted)
+    monkeypatch.setattr("equifactor.learning.training.train", interrupted)
     monkeypatch.setattr(marginal_runs, "_judge_solver", interrupted)
     experiment, store = load_marginal("asymmetric").selected("BP,FE-NBP").quick(), RunStore(tmp_path)
     for run in (*final_runs(experiment, store), *tuning_runs(experiment)):
@@ -114,7 +114,7 @@ def test_a_rate_that_fails_only_loses(tmp_path, monkeypatch) -> None:
     def failing(*given: object, **more: object) -> object:
         raise SolveError("the loss is not finite")
 
-    monkeypatch.setattr("equifactor.training.train", failing)
+    monkeypatch.setattr("equifactor.learning.training.train", failing)
     (row,), trouble = run_all(list(tuning_runs(experiment)), store, Effort())
     assert not trouble
     assert row["validation_kl"] is None

@@ -7,13 +7,13 @@ from random_factors import all_states, as_tables, random_factor, random_mixture,
 import equifactor as ef
 from equifactor.factors.as_tables import with_tables
 from equifactor.factors.conditional_kernels import conditional_values, literals_held
-from equifactor.factors.noisy_or_expectation_kernels import presence_knots
+from equifactor.factors.noisy_or.noisy_or_expectation_kernels import presence_knots
 from equifactor.factors.structured_kernels import kind_rows_of
 from equifactor.graph.layout import SLOT, VAR, layout_of
 from equifactor.graph.reduction import without_impossible_states
+from equifactor.solvers.duals.ascent import FactorAscent, VariableAscent
 from equifactor.solvers.messages.meanfield import ProductField
 from equifactor.solvers.messages.trw import Reweighting
-from equifactor.solvers.optimise.ascent import FactorAscent, VariableAscent
 
 CASES = 50
 pytestmark = pytest.mark.slow  # The kernels take two minutes to compile.

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from equifactor.errors import OptionError
+from equifactor.base.errors import OptionError
 from equifactor.generators import GENERATORS, asymmetric_grid, ising_grid, potts_grid
 from equifactor.generators.grids import grid_edges
 from equifactor.graph import FactorGraph

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from equifactor import FactorGraph, Parity, lower, solve
-from equifactor.errors import ModelError, OptionError
+from equifactor.base.errors import ModelError, OptionError
 from equifactor.generators import BurstyChannel, LdpcCode, ldpc, ldpc_transmissions
 from equifactor.testing import assert_same_graph
 

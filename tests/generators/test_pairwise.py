@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from equifactor.errors import OptionError
+from equifactor.base.errors import OptionError
 from equifactor.generators import pairwise_field, random_graph
 from equifactor.testing import assert_same_graph
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equifactor.errors import OptionError
+from equifactor.base.errors import OptionError
 from equifactor.generators import LdpcCode
 from equifactor.generators.parity_checks import null_space
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from equifactor import Clause, solve
-from equifactor.errors import OptionError
+from equifactor.base.errors import OptionError
 from equifactor.generators import random_ksat
 
 

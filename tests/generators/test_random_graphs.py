@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equifactor.errors import EquifactorError, OptionError
+from equifactor.base.errors import EquifactorError, OptionError
 from equifactor.generators import random_graph
 from equifactor.testing import assert_same_graph
 

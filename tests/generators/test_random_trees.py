@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equifactor.errors import OptionError
+from equifactor.base.errors import OptionError
 from equifactor.generators import random_tree
 from equifactor.graph.components import count_components
 from equifactor.testing import assert_same_graph

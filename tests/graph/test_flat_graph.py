@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equifactor.errors import ModelError
+from equifactor.base.errors import ModelError
 from equifactor.generators import ising_grid, random_graph
 from equifactor.graph import FactorGraph, FlatGraph, compile
 from equifactor.graph.layout import layout_of

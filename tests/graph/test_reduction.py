@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from equifactor import FactorGraph, solve
+from equifactor.base.status import Status
 from equifactor.generators import random_graph
 from equifactor.graph import reduction
 from equifactor.graph.possible_states import possible_states
 from equifactor.graph.reduction import ReducedGraph, to_free_part, without_impossible_states, without_observed
-from equifactor.result import Estimate, Status
-from equifactor.solvers.optimise.toulbar2 import Toulbar2
+from equifactor.solvers.search.toulbar2 import Toulbar2
+from equifactor.solving.estimate import Estimate
 from equifactor.testing import contract_graphs
 
 EQUAL = [[1, 0], [0, 1]]

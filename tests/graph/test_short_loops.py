@@ -73,7 +73,7 @@ def test_without_loops(edges: list[tuple[int, int]]) -> None:
 
 
 def test_the_clock_stops_the_search() -> None:
-    from equifactor.clock import Clock
+    from equifactor.base.clock import Clock
 
     pairs = pairs_of([(0, 1), (1, 2), (0, 2)], [2, 2, 2])
     assert find_rings(pairs, Clock(0.0)) is None

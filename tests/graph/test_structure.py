@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equifactor.errors import ModelError
+from equifactor.base.errors import ModelError
 from equifactor.generators import random_graph
 from equifactor.graph import Structure
 

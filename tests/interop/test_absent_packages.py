@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import equifactor as ef
-from equifactor.optional_packages import needed
+from equifactor.base.optional_packages import needed
 
 COIN = ef.FactorGraph({"coin": ["heads", "tails"]}, [(["coin"], [0.5, 0.5])])
 

@@ -173,8 +173,8 @@ def test_elimination_by_one_plan_and_conditioning_agree() -> None:
 
 def test_an_interrupted_question_has_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     result = ef.solve(GRAPHS["loop"], "MAR", "trw")
-    monkeypatch.setattr("equifactor.clock.Clock.status", Status.INTERRUPTED)
-    monkeypatch.setattr("equifactor.clock.Clock.left", 0.0)
+    monkeypatch.setattr("equifactor.base.clock.Clock.status", Status.INTERRUPTED)
+    monkeypatch.setattr("equifactor.base.clock.Clock.left", 0.0)
     with pytest.raises(SolveError, match="interrupted: a part of the runs"):
         result.joint(0, 1)
 

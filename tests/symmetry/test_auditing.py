@@ -9,8 +9,8 @@ import pytest
 
 from equifactor import FactorGraph, OptionError, Relabelling, Status, Task, equivariance_error, relabel, solve
 from equifactor.graph.marginals import Marginals
-from equifactor.result import Estimate
-from equifactor.solver import GraphSolver
+from equifactor.solving.estimate import Estimate
+from equifactor.solving.solver import GraphSolver
 from equifactor.symmetry import KINDS, audit
 from equifactor.symmetry.auditing import Trials, rounding_error, violations
 from equifactor.testing import assert_equivariant, contract_graphs

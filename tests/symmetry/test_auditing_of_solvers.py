@@ -12,7 +12,7 @@ from typing import Literal
 import pytest
 
 from equifactor import Task, parse_solver, solver_names
-from equifactor.registry import solver_class
+from equifactor.solving.registry import solver_class
 from equifactor.symmetry import audit
 from equifactor.symmetry.auditing import TOLERANCE, Trials
 from equifactor.testing import contract_graphs

@@ -108,8 +108,8 @@ def test_evidence_moves_along() -> None:
 
 @pytest.mark.parametrize("name", ["loop", "ragged cardinalities", "hard zeros", "some evidence", "arity 5"])
 def test_messages_follow(name: str) -> None:
-    from equifactor.solver import SolveContext
     from equifactor.solvers.messages.bp_engine import BpSettings, new_engine
+    from equifactor.solving.solver import SolveContext
 
     graph = GRAPHS[name]
     r = Relabelling.random(graph, seed=3)

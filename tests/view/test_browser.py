@@ -15,7 +15,7 @@ from webdriver import Browser, missing
 
 import equifactor as ef
 from equifactor.cli import main
-from equifactor.io import write_graph
+from equifactor.formats import write_graph
 from equifactor.view.model_session import ModelSession
 from equifactor.view.page_export import export
 from equifactor.view.page_server import PageServer

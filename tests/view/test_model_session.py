@@ -10,7 +10,7 @@ import pytest
 from page_client import HOSTILE, Client
 
 import equifactor as ef
-import equifactor.registry
+import equifactor.solving.registry
 from equifactor import FactorGraph
 from equifactor.view.model_session import ModelSession
 from equifactor.view.viewer import Page
@@ -184,6 +184,6 @@ def test_names_that_are_no_unicode(serve: Serve) -> None:
 
 
 def test_solvers_of_the_user_are_offered(network: FactorGraph, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(equifactor.registry._REGISTRY, "mine", ef.parse_solver("bp").__class__)
+    monkeypatch.setitem(equifactor.solving.registry._REGISTRY, "mine", ef.parse_solver("bp").__class__)
     assert "mine" in ModelSession(network).solvers
     assert ModelSession(network, solver="bp(damping=0.3)").solvers[0] == "bp(damping=0.3)"

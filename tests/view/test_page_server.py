@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 from page_client import Client
 
-import equifactor.registry
+import equifactor.solving.registry
 from equifactor import Estimate, FactorGraph, GraphSolver, OptionError, SolveContext, Status, Task, open_view
 from equifactor.generators import ising_grid
 from equifactor.view.model_session import ModelSession
@@ -116,7 +116,7 @@ class Sleeper(GraphSolver):
 @pytest.fixture
 def asleep(client: Client, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tuple[int, dict[str, str]]]]:
     """Ask the sleeper from a thread; the list gets its answer."""
-    monkeypatch.setitem(equifactor.registry._REGISTRY, "sleeper", Sleeper)
+    monkeypatch.setitem(equifactor.solving.registry._REGISTRY, "sleeper", Sleeper)
 
     def ask(**asked: object) -> tuple[threading.Thread, list[tuple[int, dict[str, str]]]]:
         replies: list[tuple[int, dict[str, str]]] = []

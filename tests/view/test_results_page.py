@@ -11,8 +11,8 @@ import pytest
 from page_client import Client
 
 from equifactor import FormatError, solve, write_graph
+from equifactor.formats import write_evidence
 from equifactor.generators import ising_grid
-from equifactor.io import write_evidence
 from equifactor.view.page_export import export
 from equifactor.view.results_page import ResultsFolder
 from equifactor.view.viewer import Page, Viewer

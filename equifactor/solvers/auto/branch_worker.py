@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.graph import compile
+from equifactor.solvers.duals.ascent import VariableAscent
+from equifactor.solvers.duals.stall import Stall
 from equifactor.solvers.elimination.shrink import shrink
-from equifactor.solvers.optimise.ascent import VariableAscent
-from equifactor.solvers.optimise.branch import Branching
-from equifactor.solvers.optimise.stall import Stall
+from equifactor.solvers.search.branch import Branching
 
 if TYPE_CHECKING:
-    from equifactor.clock import Clock
+    from equifactor.base.clock import Clock
+    from equifactor.base.typing import IntArray
     from equifactor.graph import FactorGraph
-    from equifactor.typing import IntArray
 
 
 _TRIAL = 0.5  # The search has this many seconds to show that it closes the gap.

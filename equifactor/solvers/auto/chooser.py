@@ -6,19 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from equifactor.clock import Clock
-from equifactor.options import option
-from equifactor.registry import register
-from equifactor.result import Estimate, Status, Task
-from equifactor.solver import SolveContext, Solver
+from equifactor.base.clock import Clock
+from equifactor.base.options import option
+from equifactor.base.status import Status, Task
 from equifactor.solvers.auto.table_forms import completed, cost_in_words, has_kinds, table_forms
 from equifactor.solvers.elimination.brute import BruteForce
 from equifactor.solvers.elimination.exact import Exact
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
+from equifactor.solving.estimate import Estimate
+from equifactor.solving.registry import register
+from equifactor.solving.solver import SolveContext, Solver
 
 if TYPE_CHECKING:
+    from equifactor.factors.lowered_graph import LoweredGraph
     from equifactor.graph import FactorGraph
-    from equifactor.graph.lowered_graph import LoweredGraph
 
 _FEW_STATES = 2**14  # Up to this many joint states, enumeration answers before the kernels of elimination are loaded.
 _MOST = 0.75  # Exact is stopped after this share of the time left, whatever its estimate: someone must give an answer.

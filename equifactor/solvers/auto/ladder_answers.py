@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equifactor.base.status import Status
 from equifactor.graph.marginals import Marginals
-from equifactor.result import Estimate, Status
 from equifactor.solvers.sampling.chain_driver import R_HAT_LIMIT
+from equifactor.solving.estimate import Estimate
 
 if TYPE_CHECKING:
-    from equifactor.typing import FloatArray
+    from equifactor.base.typing import FloatArray
 
 _LEAST_SHARE = 0.1  # At least this share of its distance from a sampler is put down to an answer,
 _UNSURE = 0.5  # and this one where chains have not mixed, whose error is a guess, or where there is one number only.

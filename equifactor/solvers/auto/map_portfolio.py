@@ -6,22 +6,23 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from equifactor.base.status import Status
+from equifactor.factors.move_model import MoveModel
 from equifactor.graph import compile
-from equifactor.graph.move_model import MoveModel
-from equifactor.result import Estimate, Status
 from equifactor.solvers.auto.branch_worker import LEAST_FALL, PLAIN_STALL_SWEEPS, PLAIN_SWEEPS, BranchWorker
 from equifactor.solvers.auto.native_search import max_product
+from equifactor.solvers.duals.ascent import VariableAscent
+from equifactor.solvers.duals.cycle_ascent import CycleAscent
+from equifactor.solvers.duals.stall import Stall
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 from equifactor.solvers.elimination.shrink import ShrunkGraph, shrink
-from equifactor.solvers.optimise.ascent import VariableAscent
-from equifactor.solvers.optimise.cycle_ascent import CycleAscent
-from equifactor.solvers.optimise.local_search import LocalSearch
-from equifactor.solvers.optimise.stall import Stall
+from equifactor.solvers.search.local_search import LocalSearch
+from equifactor.solving.estimate import Estimate
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import IntArray
     from equifactor.graph import FactorGraph
-    from equifactor.solver import SolveContext
-    from equifactor.typing import IntArray
+    from equifactor.solving.solver import SolveContext
 
     Worker = Literal["search", "dual", "branching"]
 

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.clock import Clock
+from equifactor.base.clock import Clock
+from equifactor.base.status import Status, Task
 from equifactor.graph import compile
-from equifactor.result import Estimate, Status, Task
 from equifactor.solvers.messages.bp_engine import BpSettings, new_engine
 from equifactor.solvers.messages.sequential_decoding import sequential_states
+from equifactor.solving.estimate import Estimate
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FactorGraph, FlatGraph
-    from equifactor.solver import SolveContext
-    from equifactor.typing import FloatArray, IntArray
+    from equifactor.solving.solver import SolveContext
 
 # Search improves the assignment, dual ascent the bound; each has its share of the time that is left then.
 HELPERS = (("local-search", 0.6), ("mplp", 0.8))
@@ -46,7 +47,7 @@ def native_best(graph: FactorGraph, seconds: float, gap: float, context: SolveCo
         gap: the relative gap between bound and score that counts as none.
         context: the seed and the clock of the call.
     """
-    from equifactor.registry import parse_solver
+    from equifactor.solving.registry import parse_solver
 
     clock = Clock(seconds, whole=context.clock)
     flat = compile(graph)

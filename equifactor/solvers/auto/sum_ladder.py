@@ -10,16 +10,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from equifactor.clock import Clock
-from equifactor.registry import parse_solver
-from equifactor.result import Estimate, Status, Task
+from equifactor.base.clock import Clock
+from equifactor.base.status import Status, Task
 from equifactor.solvers.auto.ladder_answers import LadderRung, best_log_z, best_marginals
 from equifactor.solvers.auto.table_forms import run_any_kind
+from equifactor.solving.estimate import Estimate
+from equifactor.solving.registry import parse_solver
 
 if TYPE_CHECKING:
+    from equifactor.factors.lowered_graph import LoweredGraph
     from equifactor.graph import FactorGraph
-    from equifactor.graph.lowered_graph import LoweredGraph
-    from equifactor.solver import SolveContext
+    from equifactor.solving.solver import SolveContext
 
 _CONDITIONING_SHARE = 0.8  # A sum over a cutset may take this share of the time left, by its pace at the beginning.
 _HOPE = 4.0  # It is begun where the estimate is this many times as long: zeros may make it faster.

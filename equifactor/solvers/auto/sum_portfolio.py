@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.optional_packages import is_installed
-from equifactor.result import Estimate, Status, Task
+from equifactor.base.optional_packages import is_installed
+from equifactor.base.status import Status, Task
 from equifactor.solvers.auto.table_forms import has_kinds, run_any_kind, table_forms
+from equifactor.solving.estimate import Estimate
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
-    from equifactor.solver import SolveContext
+    from equifactor.solving.solver import SolveContext
 
 # The first is a good guess for a batch; a single graph is worth the others, since loopy graphs have several fixed
 # points and the one of highest Bethe ln Z is usually closest to the truth.
@@ -39,7 +40,7 @@ def estimates(graphs: Sequence[FactorGraph], task: Task, context: SolveContext) 
     is none, on strong couplings of both signs, or where beliefs vanish around near-certain loops, BP is certain and
     wrong, and the network's KL is about a tenth.
     """
-    from equifactor.registry import parse_solver
+    from equifactor.solving.registry import parse_solver
 
     learned = task is Task.MAR and is_installed("torch") and _fits(graphs, context)
     part = replace(context, clock=context.clock.part(_BP_SHARE)) if learned else context
@@ -64,7 +65,7 @@ def estimates(graphs: Sequence[FactorGraph], task: Task, context: SolveContext) 
 
 def _learned(graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
     """The answers of the network; `too-large` where it needs tables that do not fit."""
-    from equifactor.registry import parse_solver
+    from equifactor.solving.registry import parse_solver
 
     network = parse_solver(LEARNED)
     if not network.any_kind and any(map(has_kinds, graphs)):
@@ -89,7 +90,7 @@ def _failed(estimate: Estimate) -> bool:
 
 def best_of_runs(graph: FactorGraph, task: Task, context: SolveContext) -> tuple[Estimate, str]:
     """The best run of BP and its solver: sound and settled before others, then the highest Bethe ln Z."""
-    from equifactor.registry import parse_solver
+    from equifactor.solving.registry import parse_solver
 
     runs: list[tuple[Estimate, str]] = []
     residual = context.device == "cpu" and context.dtype == "float64"  # Only there are such schedules.

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import ModelError
+from equifactor.base.errors import ModelError
+from equifactor.base.status import Task
+from equifactor.factors.lowered_graph import LoweredGraph, lower_all
 from equifactor.graph.factor_graph import FactorGraph
-from equifactor.graph.lowered_graph import LoweredGraph, lower_all
 from equifactor.graph.slicing import slice_tables
-from equifactor.result import Estimate, Task
+from equifactor.solving.estimate import Estimate
 
 if TYPE_CHECKING:
-    from equifactor.solver import SolveContext, Solver
-    from equifactor.typing import IntArray, Semiring
+    from equifactor.base.typing import IntArray, Semiring
+    from equifactor.solving.solver import SolveContext, Solver
 
 _SMALL = 2.0**-4  # The best states of auxiliary variables are found with at most this many GiB.
 
@@ -52,7 +53,7 @@ def run_any_kind(solver: Solver, graphs: Sequence[FactorGraph], task: Task, cont
     """
     if solver.any_kind or not any(map(has_kinds, graphs)):
         return solver.run(graphs, task, context)
-    from equifactor._solve import estimates_of
+    from equifactor.solving.running import estimates_of
 
     return estimates_of(solver, list(graphs), task, context)
 

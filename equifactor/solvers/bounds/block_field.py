@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.graph.pointers import ptr_of
 from equifactor.graph.structure import Structure
+from equifactor.kernels.pointers import ptr_of
 from equifactor.solvers.bounds.factor_layers import Growth, OrderedScopes, OutOfTime
 
 if TYPE_CHECKING:
-    from equifactor.clock import Clock
+    from equifactor.base.clock import Clock
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray
     from equifactor.graph import FactorGraph
     from equifactor.solvers.elimination.program import Program
-    from equifactor.typing import BoolArray, FloatArray, IntArray
 
 _EPS = 2.0**-52
 _CERTAIN = 1e-6  # Variables of less entropy are not split.

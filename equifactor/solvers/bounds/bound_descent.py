@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from equifactor.clock import Clock
+    from equifactor.base.clock import Clock
+    from equifactor.base.typing import FloatArray
     from equifactor.solvers.bounds.weighted_bound import WeightedBound
-    from equifactor.typing import FloatArray
 
 _PAIRS = 20  # of steps and changes of the gradient that are kept, as long as there is memory
 _LEAST_PAIRS = 5

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from equifactor.graph.pointers import picked, ptr_of
 from equifactor.graph.structure import Structure
+from equifactor.kernels.pointers import picked, ptr_of
 from equifactor.solvers.bounds.factor_layers import Layer, OrderedScopes, OutOfTime
 
 if TYPE_CHECKING:
-    from equifactor.clock import Clock
+    from equifactor.base.clock import Clock
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray
     from equifactor.solvers.bounds.mini_bucket_kernels import Buckets
-    from equifactor.typing import BoolArray, FloatArray, IntArray
 
 LINK_BITS = 6.0  # Two clusters exchange a function of as many shared variables as have 64 joint states.
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import IntArray
     from equifactor.graph.structure import Structure
-    from equifactor.typing import IntArray
 
 _TRIES = 8  # orders of least fill to try
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from equifactor.numerics.jit import inlined, kernel
-from equifactor.typing import FloatArray, IntArray
+from equifactor.base.typing import FloatArray, IntArray
+from equifactor.kernels.jit import inlined, kernel
 
 
 class PlacedScopes(NamedTuple):

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from equifactor.base.budget import FLOAT_BYTES, Refusal, Seconds
-from equifactor.result import Task
-from equifactor.solver import SolveContext
+from equifactor.base.status import Task
 from equifactor.solvers.bounds.block_field import BlockField
 from equifactor.solvers.bounds.factor_layers import OrderedScopes, OutOfTime
 from equifactor.solvers.bounds.split_field import SplitField
 from equifactor.solvers.messages.meanfield import MeanField
 from equifactor.solving.ladder import Ladder, Step, Steps
+from equifactor.solving.solver import SolveContext
 
 if TYPE_CHECKING:
     from equifactor.base.budget import Budget
-    from equifactor.clock import Clock
+    from equifactor.base.clock import Clock
+    from equifactor.base.typing import FloatArray
     from equifactor.graph import FactorGraph
-    from equifactor.solvers.optimise.local_search import LocalSearch
-    from equifactor.typing import FloatArray
+    from equifactor.solvers.search.local_search import LocalSearch
 
 _FIRST_BITS = 8.0  # log2 of the cluster entries of the first blocks, or room for two variables. Chosen by hand.
 _BITS_MORE = 2.0  # log2 of the growth of clusters from one size to the next, or room for one more variable.
@@ -178,9 +178,9 @@ class LowerSide:
 
     def search(self, clock: Clock) -> None:
         """Look for a better assignment, whose score alone is a lower bound."""
+        from equifactor.factors.move_model import MoveModel
         from equifactor.graph import compile
-        from equifactor.graph.move_model import MoveModel
-        from equifactor.solvers.optimise.local_search import LocalSearch, run_phases
+        from equifactor.solvers.search.local_search import LocalSearch, run_phases
 
         if self._search is None:
             model = MoveModel(compile(self._graph))

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.base.budget import GIB, Budget, planning_work
-from equifactor.clock import Clock
+from equifactor.base.clock import Clock
+from equifactor.base.options import option
+from equifactor.base.status import Status, Task
 from equifactor.graph.reduction import to_free_part
-from equifactor.options import option
-from equifactor.registry import register
-from equifactor.result import Estimate, Status, Task, impossible
-from equifactor.solver import GraphSolver, SolveContext
 from equifactor.solvers.elimination.exact import Exact
 from equifactor.solvers.elimination.impossibility import proven_impossible
 from equifactor.solvers.elimination.plan import plan
+from equifactor.solving.estimate import Estimate, impossible
+from equifactor.solving.registry import register
+from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from equifactor.clock import Clock
+    from equifactor.base.clock import Clock
+    from equifactor.base.typing import BoolArray, FloatArray
     from equifactor.solvers.bounds.block_field import BlockField
-    from equifactor.typing import BoolArray, FloatArray
 
 _EPS = 2.0**-52
 

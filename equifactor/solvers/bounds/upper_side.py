@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from equifactor.base.budget import Refusal, Seconds, planning_work
-from equifactor.clock import Clock
-from equifactor.graph.pointers import place_in_row
+from equifactor.base.clock import Clock
+from equifactor.kernels.pointers import place_in_row
 from equifactor.solvers.bounds.bound_descent import Descent
 from equifactor.solvers.bounds.bucket_partition import partition, sizes_of
 from equifactor.solvers.bounds.elimination_orders import candidate_orders
@@ -21,8 +21,8 @@ from equifactor.solving.ladder import Ladder, Step, Steps
 
 if TYPE_CHECKING:
     from equifactor.base.budget import Budget
+    from equifactor.base.typing import FloatArray
     from equifactor.graph import FactorGraph
-    from equifactor.typing import FloatArray
 
 _FIRST_BITS = 6.0  # log2 of the cluster entries in the trial, or room for one variable beside the largest factor.
 _BITS_MORE = 2.0  # log2 of the growth of clusters from one size to the next, or room for one more variable.

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from equifactor.clock import Clock
+    from equifactor.base.clock import Clock
+    from equifactor.base.typing import FloatArray
     from equifactor.solvers.bounds.bucket_partition import Partition
-    from equifactor.typing import FloatArray
 
 _PART = 2**22  # entries that a pass works on between two looks at the clock
 _LEAST = 0.03  # probability that a state counts for in its curvature
@@ -19,7 +19,7 @@ class WeightedBound:
     """An upper bound on ln Z at any shifts and weights, and the gradient by both."""
 
     def __init__(self, part: Partition, log_phi: FloatArray, layers: int = 1) -> None:
-        from equifactor.numerics.jit import plain
+        from equifactor.kernels.jit import plain
         from equifactor.solvers.bounds.mini_bucket_kernels import HARD, LARGEST_BLOCK, Passing
 
         self.part = part

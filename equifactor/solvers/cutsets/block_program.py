@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from equifactor.base.typing import FloatArray, IntArray
 from equifactor.solvers.elimination.program import (
     Clusters,
     ClusterTables,
@@ -14,7 +15,6 @@ from equifactor.solvers.elimination.program import (
     Workspace,
     build_program,
 )
-from equifactor.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from equifactor.graph.structure import Structure

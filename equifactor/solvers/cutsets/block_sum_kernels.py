@@ -6,7 +6,7 @@ The arguments of a block are the records of `block_program.py` as plain tuples; 
 
 import math
 
-from equifactor.numerics.jit import fast_kernel
+from equifactor.kernels.jit import fast_kernel
 from equifactor.solvers.cutsets.block_program import Slicing
 from equifactor.solvers.elimination.cluster_tables import fill_groups, scale_log
 from equifactor.solvers.elimination.elimination_kernels import collect

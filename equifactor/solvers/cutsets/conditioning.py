@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.options import option
+from equifactor.base.status import Status, Task
 from equifactor.graph.reduction import ReducedGraph, to_free_part
-from equifactor.options import option
-from equifactor.registry import register
-from equifactor.result import Estimate, Status, Task, impossible
-from equifactor.solver import GraphSolver, SolveContext
 from equifactor.solvers.cutsets.block_program import build_block, shared_memory
 from equifactor.solvers.cutsets.cutset_levels import Nest, choose_states, level_arrays, nest
 from equifactor.solvers.cutsets.cutsets import Budget, cut_to_fit
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 from equifactor.solvers.elimination.plan import format_bytes
+from equifactor.solving.estimate import Estimate, impossible
+from equifactor.solving.registry import register
+from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FactorGraph
-    from equifactor.typing import FloatArray, IntArray
 
 _SECONDS_PER_ENTRY = 2e-9  # A pass upwards takes this long per table entry; measured on one core at 2.8 GHz.
 _SECONDS_PER_STATE = 2e-5  # Each state of the cutset takes this long apart from its tables.

@@ -6,7 +6,7 @@
 
 import math
 
-from equifactor.numerics.jit import fast_kernel, inlined
+from equifactor.kernels.jit import fast_kernel, inlined
 from equifactor.solvers.cutsets.block_sum_kernels import block_sum_from
 from equifactor.solvers.cutsets.cutset_levels import LevelArrays
 from equifactor.solvers.elimination.elimination_kernels import distribute

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from equifactor.graph.pointers import ptr_of
+from equifactor.kernels.pointers import ptr_of
 from equifactor.solvers.elimination.orders import Order
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray
     from equifactor.graph.structure import Structure
     from equifactor.solvers.cutsets.block_program import BlockProgram
     from equifactor.solvers.cutsets.cutsets import Cut
-    from equifactor.typing import BoolArray, FloatArray, IntArray
 
 NEGLIGIBLE = 1e-11  # States of the cutset that have this probability together make no difference.
 MOST_CUT = 60  # A cutset with more variables has too many states for any sum.

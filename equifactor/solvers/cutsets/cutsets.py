@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from equifactor.graph.pointers import ptr_of
 from equifactor.graph.structure import Structure
+from equifactor.kernels.pointers import ptr_of
 from equifactor.solvers.elimination.orders import Order, PlanningLimits, best_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from equifactor.typing import BoolArray, FloatArray, IntArray
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray
 
 _TRIES = 4  # Orders are compared again and again while the cutset grows, so that each time few are enough.
 _HARDLY = 1e-9  # A variable that was held fixed before is held fixed again only where nothing else helps.

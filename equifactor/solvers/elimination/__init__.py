@@ -1,1 +1,1 @@
-"""Exact inference by variable elimination: an order, a plan that prints its cost, two passes over its clusters."""
+"""Exact inference by variable elimination: an order, a plan that reports its cost, two passes over its clusters."""

@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.graph.pointers import place_in_row
+from equifactor.kernels.pointers import place_in_row
 from equifactor.solvers.elimination.eliminate import sum_up
 
 if TYPE_CHECKING:
-    from equifactor.solver import SolveContext
+    from equifactor.base.typing import IntArray
     from equifactor.solvers.elimination.plan import Plan
-    from equifactor.typing import IntArray
+    from equifactor.solving.solver import SolveContext
 
-_BURST = 2.0**22  # So many states, about 0.2 s, are drawn between two looks at the clock.
+_BURST = 2.0**22  # States drawn between two checks of the clock, about 0.2 s.
 
 
 def backward_draws(steps: Plan, count: int, context: SolveContext) -> IntArray | None:
-    """[n, V] states of the variables of the planned graph, auxiliary ones included; None where none is possible.
+    """Return states [n, V] of the variables of the planned graph, auxiliary ones included; None if Z = 0.
 
-    n is `count`, or less where the clock stopped. One upward pass, then O(v k) per sample for v variables in clusters
-    of k factors and messages.
+    n is `count`, or less if the clock stopped. Cost: one upward pass, then O(v k) per sample for v variables in
+    clusters of k factors and messages.
     """
     from equifactor.solvers.elimination.draw_kernels import draw_many
 

@@ -1,4 +1,4 @@
-"""Enumeration of all assignments: the oracle every other solver is measured against."""
+"""Enumeration of all assignments: the reference for every other solver."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.options import option
+from equifactor.base.status import Status, Task
 from equifactor.graph import compile
-from equifactor.options import option
-from equifactor.registry import register
-from equifactor.result import Estimate, Status, Task
-from equifactor.solver import GraphSolver, SolveContext
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
+from equifactor.solving.estimate import Estimate
+from equifactor.solving.registry import register
+from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray
     from equifactor.graph import FactorGraph
-    from equifactor.typing import FloatArray
 
 
 @register("brute")
 @dataclass(frozen=True, kw_only=True)
 class BruteForce(GraphSolver):
-    """Exact by summing over all joint states; refuses above 2^22 of them.
+    """Exact by summing over all joint states; refuses more than 2^22 of them.
 
-    It builds the joint log table factor by factor and reads every answer off it. Cost O(F prod_i |X_i|).
+    It builds the joint log table factor by factor and computes every answer from it. Cost O(F prod_i |X_i|).
     """
 
     exact_on = "all"
@@ -33,13 +34,13 @@ class BruteForce(GraphSolver):
     limit: int = option(2**22, "most joint states", low=1, high=2**28)
 
     def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
-        """All answers at once; at the deadline there is none, since a partial product means nothing."""
+        """Return all answers at once; at the deadline there is no answer, since a partial product is not a bound."""
         states = graph.num_joint_states
         if states > self.limit:
             return Estimate(
                 status=Status.TOO_LARGE,
-                message=f"enumeration needs {_power(states)} joint states and the limit is {_power(self.limit)}: "
-                "use exact or bp",
+                message=f"Enumeration needs {_power(states)} joint states, but the limit is {_power(self.limit)}. "
+                "Use exact or bp.",
             )
         joint = self._joint(graph, context)
         if joint is None:
@@ -67,7 +68,7 @@ class BruteForce(GraphSolver):
         )
 
     def _joint(self, graph: FactorGraph, context: SolveContext) -> FloatArray | None:
-        """Log table over the free variables, one axis each; None at the deadline."""
+        """Return the log table over the free variables, one axis each; None at the deadline."""
         axis_of_var = {v: n for n, v in enumerate(graph.free_vars.tolist())}
         joint = np.zeros(tuple(graph.card[graph.free_vars]))
         for a in range(graph.num_factors):

@@ -2,22 +2,22 @@
 """Work on one block of a cluster's table: the rows over the cluster's own variable for some of its separator's states.
 
 Rows are contiguous in every operand, so an operand needs one offset per row. The offsets of the fastest axes are
-tabulated once per cluster and shared by all its blocks. `buffer` holds one block, `rows` rows of `d` entries.
+computed once per cluster and shared by all its blocks. `buffer` holds one block, `rows` rows of `d` entries.
 
-These functions run once per block or cluster and take single arrays: a record of arrays, which the passes take, costs
-two counts of references per field and call, a fifth of the time of small models.
+These functions run once per block or cluster and take single arrays. A record of arrays, which the passes take, costs
+two reference counts per field and call, a fifth of the time of small models.
 """
 
 import math
 
-from equifactor.numerics.fastmath import MIN_EXP, exp_, get, put
-from equifactor.numerics.jit import fast_kernel, inlined, reordering_kernel
+from equifactor.kernels.fastmath import MIN_EXP, exp_, get, put
+from equifactor.kernels.jit import fast_kernel, inlined, reordering_kernel
 
 NEG_INF = -math.inf
-SAFE = 1e-280  # The smallest positive product that is trusted lies far from where numbers lose digits.
-BLOCK = 1024  # A block has at most this many entries: 8 KB stay in the first cache.
+SAFE = 1e-280  # the smallest positive product that is trusted, far above where numbers lose digits
+BLOCK = 1024  # most entries of a block: 8 KB stay in the first cache
 
-# The offsets of an operand within a block are arbitrary, those of the block itself, or all zero (a single row).
+# The offsets of an operand within a block: arbitrary, those of the block itself, or all zero (a single row).
 GENERAL, WHOLE, SINGLE = 0, 1, 2
 
 
@@ -25,9 +25,9 @@ GENERAL, WHOLE, SINGLE = 0, 1, 2
 def open_cluster(
     n, block, dim, sep_ptr, axis_dim, in_ptr, in_op, stride_ptr, strides, op_start, offsets, kind, base, digit
 ):  # fmt: skip
-    """Make the workspace ready for cluster n, from the given block on.
+    """Prepare the workspace for cluster n, from the given block on.
 
-    Tabulates the offsets of all operands within a block, and sets their places and the digits of the outer axes.
+    Computes the offsets of all operands within a block, and sets their places and the digits of the outer axes.
     Returns the rows of a block, the number of axes outside a block, and the number of blocks.
     """
     first, width, d = sep_ptr[n], sep_ptr[n + 1] - sep_ptr[n], dim[n]
@@ -44,7 +44,7 @@ def open_cluster(
         at = e * rows
         offsets[at] = 0
         filled = 1
-        for k in range(width - 1, split - 1, -1):  # Each axis repeats what the faster ones made.
+        for k in range(width - 1, split - 1, -1):  # each axis repeats the offsets of the faster axes
             for x in range(1, axis_dim[first + k]):
                 for j in range(filled):
                     offsets[at + x * filled + j] = offsets[at + j] + x * strides[s + k]
@@ -93,20 +93,20 @@ def advance(n, split, num_in, sep_ptr, axis_dim, stride_ptr, strides, base, digi
 
 @fast_kernel
 def multiply(num_in, rows, d, arena, offsets, kind, base, buffer):
-    """Linear product of the operands over one block, into buffer [rows * d]."""
+    """Fill buffer [rows * d] with the linear product of the operands over one block."""
     _combine(False, num_in, rows, d, arena, offsets, kind, base, buffer)
 
 
 @fast_kernel
 def add(num_in, rows, d, arena, offsets, kind, base, buffer):
-    """Sum of the operands, which are log tables, over one block, into buffer [rows * d]."""
+    """Fill buffer [rows * d] with the sum of the operands, which are log tables, over one block."""
     _combine(True, num_in, rows, d, arena, offsets, kind, base, buffer)
 
 
 @inlined
 def _combine(is_log, num_in, rows, d, arena, offsets, kind, base, buffer):
-    """Both of the above: `is_log` is a constant, and no branch of it is left in the machine code."""
-    for t in range(rows * d if num_in == 0 else 0):  # The variable has no factors.
+    """Do the work of `multiply` and `add`: `is_log` is a constant, so that the machine code has no branch for it."""
+    for t in range(rows * d if num_in == 0 else 0):  # the variable has no factors
         put(buffer, t, 0.0 if is_log else 1.0)
     if num_in > 0:
         _copy_rows(rows, d, arena, buffer, offsets, base[0], kind[0])
@@ -134,7 +134,7 @@ def _joined(is_log, before, factor):
 
 @inlined
 def _copy_rows(rows, d, arena, buffer, offsets, b, kind):
-    """The first operand over one block, into the buffer."""
+    """Copy the first operand over one block into the buffer."""
     if kind == WHOLE:
         for t in range(rows * d):
             put(buffer, t, get(arena, b + t))
@@ -182,7 +182,7 @@ def sum_rows(rows, d, buffer, arena, out):
 
 @fast_kernel
 def log_sum_rows(rows, d, buffer, arena, out):
-    """Log of the sum of each row of a block of logs, into the message."""
+    """Write the log of the sum of each row of a block of logs into the message."""
     for j in range(rows):
         top = NEG_INF
         for x in range(d):
@@ -196,7 +196,7 @@ def log_sum_rows(rows, d, buffer, arena, out):
 
 @fast_kernel
 def condition(rows, d, arena, above, buffer):
-    """Turn rows of products into probabilities: each row is scaled to the probability of its separator states."""
+    """Turn rows of products into probabilities: scale each row to the probability of its separator states."""
     if d == 2:
         for j in range(rows):
             total = get(buffer, 2 * j) + get(buffer, 2 * j + 1)

@@ -1,18 +1,18 @@
 # mypy: ignore-errors
-"""Tables of an elimination: filling them from factors, scaling them, moving them between the domains.
+"""Tables of an elimination: fills them from factors, scales them, converts them between the domains.
 
 The arguments `groups` and `tables` are the records of `program.py`; see `elimination_kernels.py`.
 """
 
 import math
 
-from equifactor.numerics.fastmath import bits_of, from_bits, get, put
-from equifactor.numerics.jit import fast_kernel
+from equifactor.kernels.fastmath import bits_of, from_bits, get, put
+from equifactor.kernels.jit import fast_kernel
 from equifactor.solvers.elimination.program import ClusterTables, FactorGroups
 
 NEG_INF = -math.inf
-WIDE = 600.0  # A table whose natural logs span more than this is kept in logs.
-_INFINITY = 0x7FF0000000000000  # These are the bits of the floating-point infinity.
+WIDE = 600.0  # nats: a table whose logs span more than this is kept in logs
+_INFINITY = 0x7FF0000000000000  # the bits of the floating-point infinity
 
 
 @fast_kernel
@@ -54,9 +54,9 @@ def fill_groups(log_phi, groups, op_start, arena, digit):
 
 @fast_kernel
 def scale_log(op, start, size, arena, is_log, low):
-    """Take the largest entry out of the log table of operand `op`, and make it linear if its range allows.
+    """Subtract the largest entry from the log table of operand `op`, and make it linear if its range allows.
 
-    Returns what was taken out.
+    Returns the number that was subtracted.
     """
     top, least = NEG_INF, 0.0
     for t in range(start, start + size):
@@ -78,7 +78,7 @@ def scale_log(op, start, size, arena, is_log, low):
 
 @fast_kernel
 def scale_groups(num_groups, tables):
-    """Make the tables of all groups ready for sums; what is taken out goes to scale[0]. False if one is all zero."""
+    """Prepare the tables of all groups for sums; add their scales to scale[0]. Return False if one is all zero."""
     tables = ClusterTables(*tables)
     start, size, arena, is_log, low = tables.start, tables.size, tables.arena, tables.is_log, tables.low
     total = 0.0
@@ -95,9 +95,9 @@ def scale_groups(num_groups, tables):
 def scale_linear(op, start, size, arena, is_log, low):
     """Divide the linear message of operand `op` by a power of two so that its largest entry is in [1/2, 1).
 
-    The division is exact. Returns the log of what was taken out.
+    The division is exact. Returns the log of the divisor.
     """
-    top, least = 0, _INFINITY  # Positive numbers are ordered like their bits, and integers are compared in lanes.
+    top, least = 0, _INFINITY  # positive numbers are ordered like their bits, and integers are compared in lanes
     for t in range(size):
         b = bits_of(get(arena, start + t))
         top = max(top, b)
@@ -122,7 +122,7 @@ def to_log(arena, start, size):
 
 @fast_kernel
 def normalise(state_start, dim, p):
-    """Scale the probabilities of every variable to sum 1 again: the way down has multiplied many of them."""
+    """Scale the probabilities of every variable to sum 1 again, since the downward pass has multiplied many of them."""
     for n in range(len(dim)):
         total = 0.0
         for x in range(state_start[n], state_start[n] + dim[n]):

@@ -1,14 +1,14 @@
 # mypy: ignore-errors
-"""Backward sampling: states drawn from the products of the clusters, after one upward pass for all draws.
+"""Backward sampling: draws states from the products of the clusters, after one upward pass for all draws.
 
 The arguments `clusters` and `tables` are the records of `program.py`, after `collect`; see `elimination_kernels.py`.
 """
 
 import math
 
-from equifactor.numerics.fastmath import MIN_EXP, exp_
-from equifactor.numerics.jit import fast_kernel
-from equifactor.numerics.randomness import random_unit
+from equifactor.kernels.fastmath import MIN_EXP, exp_
+from equifactor.kernels.jit import fast_kernel
+from equifactor.kernels.randomness import random_unit
 from equifactor.solvers.elimination.elimination_kernels import LOG
 from equifactor.solvers.elimination.program import Clusters, ClusterTables
 
@@ -19,8 +19,8 @@ NEG_INF = -math.inf
 def draw_states(x, rng, variables, separators, clusters, tables, row):
     """Draw the states of all clusters after an upward pass, the variable eliminated last first. Writes x.
 
-    x [.] holds a state for every variable; variables [v] says which of them each cluster eliminates, separators which
-    clusters eliminate those of its separator. row is scratch with room for the states of any variable.
+    x [.] holds a state for every variable. variables [v] says which variable each cluster eliminates, and separators
+    says which clusters eliminate those of its separator. row is scratch with room for the states of any variable.
     """
     clusters, tables = Clusters(*clusters), ClusterTables(*tables)
     dim, sep_ptr, in_ptr, in_op = clusters.dim, clusters.sep_ptr, clusters.in_ptr, clusters.in_op
@@ -59,14 +59,14 @@ def draw_states(x, rng, variables, separators, clusters, tables, row):
             if u < 0.0:
                 b = y
                 break
-        while b > 0 and row[b] == 0.0:  # Rounding may leave the last state, which may be a zero.
+        while b > 0 and row[b] == 0.0:  # rounding may leave the last state, which may be a zero
             b -= 1
         x[variables[n]] = b
 
 
 @fast_kernel
 def draw_many(x, rng, places, separators, clusters, tables, row, variables, state_of, state_start, states):
-    """Independent draws of all variables, one for each row of states [N, V].
+    """Draw all variables independently, once for each row of states [N, V].
 
     x and places [v] are by cluster. Cluster n eliminates variable variables[n] of the model, whose state there is
     state_of[state_start[n] + x]; other columns of `states` stay as they are.

@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from equifactor.graph.pointers import ptr_of
+from equifactor.kernels.pointers import ptr_of
 from equifactor.solvers.elimination.program import read_only
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from equifactor.clock import Clock
+    from equifactor.base.clock import Clock
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.solvers.elimination.program import ClusterTables, Program, Workspace
-    from equifactor.typing import FloatArray, IntArray
 
     Report = Callable[[int, int], None]
 
-_BUDGET = 2**25  # A pass makes this many operations, about 30 ms, between two looks at the clock.
+_BUDGET = 2**25  # Operations of a pass between two checks of the clock, about 30 ms.
 
 
 class Sums(NamedTuple):
-    """ln Z and, where they were asked for, the probabilities [x] of all states."""
+    """ln Z and, if they were asked for, the probabilities [x] of all states."""
 
     log_z: float
     p: FloatArray | None
@@ -45,9 +45,10 @@ def sum_out(
     report: Report | None = None,
     memory: tuple[ClusterTables, Workspace] | None = None,
 ) -> Sums | None:
-    """ln Z, and all marginals by a downward pass; None when the clock stopped the work.
+    """Return ln Z, and all marginals by a downward pass; None when the clock stopped the work.
 
-    Whoever runs a program many times hands over the same `memory`: its tables, with room for marginals, and workspace.
+    A caller that runs a program many times passes the same `memory`: its tables, with room for marginals, and
+    workspace.
     """
     from equifactor.solvers.elimination import elimination_kernels as kernels
     from equifactor.solvers.elimination.cluster_tables import normalise
@@ -75,7 +76,7 @@ def sum_out(
 
 
 def sum_up(program: Program, log_phi: FloatArray, clock: Clock) -> tuple[float, ClusterTables] | None:
-    """ln Z and the tables of the upward pass, every message in its place; None when the clock stopped the work."""
+    """Return ln Z and the tables of the upward pass, every message in its place; None when the clock stopped it."""
     tables = program.tables(reuse=False)
     log_z = _upward(program, log_phi, clock, tables, program.workspace(marginals=False))
     return None if log_z is None else (log_z, tables)
@@ -89,7 +90,7 @@ def _upward(
     work: Workspace,
     report: Callable[[int], None] | None = None,
 ) -> float | None:
-    """ln Z, by an upward pass that leaves factors and messages in the tables; None when the clock stopped the work."""
+    """Compute ln Z by an upward pass that leaves factors and messages in the tables; None when the clock stopped it."""
     from equifactor.solvers.elimination import elimination_kernels as kernels
     from equifactor.solvers.elimination.cluster_tables import fill_groups, scale_groups
 
@@ -117,7 +118,7 @@ def _upward(
 
 
 def maximise(program: Program, log_phi: FloatArray, clock: Clock, *, report: Report | None = None) -> Best | None:
-    """The best log score (`-inf` when all are) and an assignment that has it; None when the clock stopped the work."""
+    """Return the best log score (`-inf` if all are) and an assignment that has it; None when the clock stopped it."""
     from equifactor.solvers.elimination import elimination_kernels as kernels
     from equifactor.solvers.elimination.cluster_tables import fill_groups
 

@@ -2,22 +2,22 @@
 """The passes of an elimination over its clusters, block by block: a cluster table is never held as a whole.
 
 Every cluster multiplies its operands (see `program_kernels.py`) and removes its own variable. Sums are taken in the
-linear domain, every message scaled to a largest entry in [1/2, 1). Products of non-negative numbers lose nothing but
-range, so they are watched: where a positive product falls below `SAFE`, the cluster is counted again in the log domain,
-and its message stays there until its range allows otherwise. Both give the same digits.
+linear domain, with every message scaled to a largest entry in [1/2, 1). Products of non-negative numbers lose only
+range, so they are watched. If a positive product falls below `SAFE`, the cluster is computed again in the log domain,
+and its message stays there until its range allows otherwise. Both domains give the same digits.
 
-Each pass runs for about `budget` operations and returns where it got, so that the caller can look at the clock.
+Each pass runs for about `budget` operations and returns how far it got, so that the caller can check the clock.
 
-The arguments `clusters`, `groups`, `tables` and `work` are the records of `program.py`, handed over as plain
-tuples and each pass makes records again: Numba takes five times as long to recognise a NamedTuple. Fields that loops
-use are unpacked first, because every look at a field of a record counts references.
+The arguments `clusters`, `groups`, `tables` and `work` are the records of `program.py`, passed as plain tuples. Each
+pass makes records of them again: Numba takes five times as long to recognise a NamedTuple. Fields that loops use are
+unpacked first, because every access to a field of a record counts references.
 """
 
 import math
 
 import numpy as np
 
-from equifactor.numerics.jit import fast_kernel, inlined
+from equifactor.kernels.jit import fast_kernel, inlined
 from equifactor.solvers.elimination.cluster_block import (
     SAFE,
     add,
@@ -44,13 +44,13 @@ from equifactor.solvers.elimination.cluster_tables import (
 from equifactor.solvers.elimination.program import Clusters, ClusterTables, FactorGroups, Workspace
 
 NEG_INF = -math.inf
-LINEAR, WATCHED, LOG = 0, 1, 2  # These are the ways to count a cluster.
-_ALL = 2**62  # No pass uses up this budget.
+LINEAR, WATCHED, LOG = 0, 1, 2  # the ways to compute a cluster
+_ALL = 2**62  # a budget that no pass uses up
 
 
 @fast_kernel
 def collect(n, block, budget, clusters, tables, work):
-    """Upward pass from block `block` of cluster n: messages into the arena, what was divided out into scale [1+v].
+    """Run the upward pass from block `block` of cluster n: messages go to the arena, divisors to scale [1+v].
 
     Returns the next cluster and block, or (-1, 0) when the sum of all scores is zero.
     """
@@ -104,9 +104,9 @@ def collect(n, block, budget, clusters, tables, work):
 
 @fast_kernel
 def _choose_mode(n, in_ptr, in_op, start, size, arena, is_log, low, mode):
-    """Linear while no product can be lost, watched when one could, log when an operand is; then all operands become so.
+    """Choose linear while no product can be lost, watched when one could, log when an operand is in logs.
 
-    A cluster that was found to lose products stays in logs.
+    With log, all operands are converted to logs. A cluster that was found to lose products stays in logs.
     """
     first, last = in_ptr[n], in_ptr[n + 1]
     least = 1.0
@@ -124,10 +124,10 @@ def _choose_mode(n, in_ptr, in_op, start, size, arena, is_log, low, mode):
 
 @fast_kernel
 def distribute(n, block, budget, clusters, tables, work, p):
-    """Downward pass from block `block` of cluster n to cluster 0: probabilities of every state into p [x].
+    """Run the downward pass from block `block` of cluster n to cluster 0: probabilities of every state go to p [x].
 
-    A message slot is overwritten by the probabilities of its separator. With those, P(s), a cluster's own products give
-    P(s, x) = P(s) q(s, x) / sum_x q(s, x): nothing is divided by a message, and what underflows has no probability.
+    A message slot is overwritten by the probabilities of its separator, P(s). A cluster's own products then give P(s,
+    x) = P(s) q(s, x) / sum_x q(s, x): nothing is divided by a message, and products that underflow have no probability.
     """
     clusters, tables, work = Clusters(*clusters), ClusterTables(*tables), Workspace(*work)
     num_groups = len(tables.size) - len(clusters.dim)
@@ -179,7 +179,7 @@ def distribute(n, block, budget, clusters, tables, work, p):
 
 @inlined
 def _clear_scratch(first, last, in_op, num_groups, size, scratch, scratch_start):
-    """Zero the places where the probabilities of the separators below the operands in_op[first:last] are summed."""
+    """Set to zero where the probabilities of the separators below the operands in_op[first:last] are summed."""
     end = 0
     for r in range(first, last):
         scratch_start[r - first] = end
@@ -191,7 +191,7 @@ def _clear_scratch(first, last, in_op, num_groups, size, scratch, scratch_start)
 
 @fast_kernel
 def maximise_clusters(n, block, budget, clusters, work, start, arena, choice, choice_start):
-    """Upward pass for the best score, from block `block` of cluster n: the best state of each row into `choice`."""
+    """Run the upward pass for the best score from block `block` of cluster n; write best states of rows to `choice`."""
     clusters, work = Clusters(*clusters), Workspace(*work)
     num_vars = len(clusters.dim)
     num_groups = len(start) - num_vars
@@ -233,13 +233,14 @@ def trace_back(eliminated, scope_ptr, scope, choice_start, choice, card, states)
 
 @fast_kernel
 def run_batch(log_phi, with_p, p, log_z, probed, groups, clusters, tables, work):
-    """Eliminate many graphs of one structure, one after the other in the same memory.
+    """Eliminate many graphs of one structure, one after another in the same memory.
 
-    log_phi [N, t] becomes log_z [N] and, where asked for, probabilities p [N, x]; where log_z is -inf, p is zero.
-    `probed` is (slots [K], entry_of_slot [K], entries [N, T]): with probabilities, what the separators leave in the
-    arena at `slots` goes into the entries.
+    log_phi [N, t] becomes log_z [N] and, with `with_p`, probabilities p [N, x]; if log_z is -inf, p is zero. `probed`
+    is (slots [K], entry_of_slot [K], entries [N, T]): with probabilities, the numbers that the separators leave in the
+    arena at `slots` go into the entries.
     """
-    # The passes are called as from Python, with tuples and numbers that are no constants: they are compiled once.
+    # The passes are called as from Python, with tuples and numbers that are not constants, so that they are compiled
+    # once.
     slots, entry_of_slot, entries = probed
     constants, digit = FactorGroups(*groups).constants, Workspace(*work).digit
     own, room = Clusters(*clusters), ClusterTables(*tables)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.clock import Clock
-from equifactor.errors import ModelError, SolveError
-from equifactor.graph.lowered_graph import lower
-from equifactor.graph.pointers import ptr_of
-from equifactor.graph.state_rows import read_numbers
-from equifactor.result import Task
+from equifactor.base.clock import Clock
+from equifactor.base.errors import ModelError, SolveError
+from equifactor.base.status import Task
+from equifactor.factors.lowered_graph import lower
+from equifactor.graph.reading.state_rows import read_numbers
+from equifactor.kernels.pointers import ptr_of
 from equifactor.solvers.elimination.eliminate import sum_up
 from equifactor.solvers.elimination.exact_batch import plan_structure
 from equifactor.solvers.elimination.plan import Plan, format_bytes
@@ -22,29 +22,29 @@ from equifactor.solvers.elimination.row_records import RowAnswers, RowLanes, row
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray
     from equifactor.graph import FactorGraph
     from equifactor.solvers.elimination.program import ClusterTables
-    from equifactor.typing import BoolArray, FloatArray, IntArray
 
-_LANES = 16  # as in `numerics.lane_vectors`, which takes Numba to import
-_CHUNK_WORK = 2.0**27  # About this many cluster entries, 0.3 s, lie between two looks at the clock.
+_LANES = 16  # the number of lanes of `kernels.lane_vectors`, which needs Numba to import
+_CHUNK_WORK = 2.0**27  # Cluster entries between two checks of the clock, about 0.3 s.
 
 
 class EvidenceRows:
-    """One model, made ready for thousands of rows of evidence, any variables in each.
+    """One model, prepared for thousands of rows of evidence, on any variables in each row.
 
     A row holds a state for every variable of the graph, -1 where it is free. The elimination is planned once, without
-    evidence; what the model is without evidence is summed out once; a row then costs what evidence changes, a
-    microsecond on a network of 40 variables. A row that the model gives probability zero has ln Z = -inf and
+    evidence, and the model without evidence is summed out once. A row then costs only the work that its evidence
+    changes, a microsecond on a network of 40 variables. A row of probability zero has ln Z = -inf and
     probabilities of zero.
 
     Args:
-        graph: the model. Factors that are no tables are written in tables by `lower`.
+        graph: the model. Structured factors are written as tables by `lower`.
         memory_limit: GiB for all tables and messages.
 
     Raises:
-        SolveError: when the elimination without evidence does not fit the memory limit. Where much is observed,
-            `solve(graph.condition(row))` may fit nevertheless.
+        SolveError: if the elimination without evidence does not fit the memory limit. If much is observed,
+            `solve(graph.condition(row))` may still fit.
     """
 
     def __init__(self, graph: FactorGraph, memory_limit: float = 4.0) -> None:
@@ -54,30 +54,30 @@ class EvidenceRows:
         need = rows_memory(self.plan)
         if not need <= memory_limit * 2**30:
             raise SolveError(
-                f"rows of evidence need {self.plan.cost}, for {_LANES} rows at a time {format_bytes(need)}, and the "
-                f"limit is {format_bytes(memory_limit * 2**30)}: raise memory_limit, or solve the rows one by one"
+                f"Rows of evidence need {self.plan.cost}, for {_LANES} rows at a time {format_bytes(need)}, but the "
+                f"limit is {format_bytes(memory_limit * 2**30)}. Raise memory_limit, or solve the rows one by one."
             )
         self._fixed_columns = np.zeros(0, np.int64)
         self._lanes: RowLanes = row_lanes(self.plan.program, _LANES)
         self._sum_out(lowered.log_phi)
 
     def with_potentials(self, log_phi: ArrayLike) -> EvidenceRows:
-        """The same plan and memory for other log tables [T] of the graph's structure; one of the two at a time."""
+        """Return rows with the same plan and memory for other log tables [T]; use only one of the two at a time."""
         graph = self.graph.with_potentials(log_phi, log=True)
         other = copy.copy(self)
         other.graph = graph
         lowered = lower(graph).graph
         if len(lowered.log_phi) != self.plan.reduced.graph.structure.num_entries:
-            raise ModelError("the other tables are lowered to another structure: make new EvidenceRows for them")
+            raise ModelError("The new tables are lowered to a different structure. Create new EvidenceRows for them.")
         other._sum_out(lowered.log_phi)
         return other
 
     def log_z(self, states: ArrayLike, *, clock: Clock | None = None) -> FloatArray:
-        """ln P(e) up to the scale of the model, ln of the sum of all scores that agree with each row.
+        """Return ln P(e) up to the scale of the model: ln of the sum of all scores that agree with each row.
 
         Args:
             states: [B, V] states, -1 where free.
-            clock: where it stops, the answers [b] of the rows so far come back.
+            clock: if it stops, the answers [b] of the rows so far are returned.
         """
         rows = read_numbers(self.graph.structure, np.asarray(states), "evidence")
         return self._run(rows, self._answers(len(rows), []), clock)[0]
@@ -85,12 +85,12 @@ class EvidenceRows:
     def marginals(
         self, states: ArrayLike, targets: ArrayLike | None = None, *, clock: Clock | None = None
     ) -> tuple[FloatArray, FloatArray]:
-        """Probabilities [B, columns] given each row, and ln P(e) [B].
+        """Return the probabilities [B, columns] given each row, and ln P(e) [B].
 
         Args:
             states: [B, V] states, -1 where free.
-            targets: variables by number, whose states are the columns, one variable after the other; None for all.
-            clock: where it stops, the answers of the rows so far come back.
+            targets: variables by number, whose states are the columns, one variable after another; None for all.
+            clock: if it stops, the answers of the rows so far are returned.
         """
         wanted = np.arange(self.graph.num_vars) if targets is None else targets
         rows = read_numbers(self.graph.structure, np.asarray(states), "evidence")
@@ -101,30 +101,32 @@ class EvidenceRows:
     def expected_factors(
         self, states: ArrayLike, weights: ArrayLike | None = None, *, clock: Clock | None = None
     ) -> tuple[FloatArray, FloatArray]:
-        """Expected counts of every factor's configurations, summed over all rows; and ln P(e) [B].
+        """Return expected counts of every factor's configurations, summed over all rows, and ln P(e) [B].
 
-        Entry t of a factor's table becomes sum_b weight_b p(scope = t | row b): what the E step of EM needs, without
-        a table per row. Rows of probability zero add nothing.
+        Entry t of a factor's table becomes sum_b weight_b p(scope = t | row b), which the E step of EM needs, without a
+        table per row. Rows of probability zero add nothing.
 
         Args:
             states: [B, V] states, -1 where free.
             weights: [B] weight of each row, 1 by default.
-            clock: where it stops, the sums over the rows so far come back with their ln P(e).
+            clock: if it stops, the sums over the rows so far are returned with their ln P(e).
 
         Returns:
             counts [T], laid out as `graph.log_phi`, and log_z [B].
 
         Raises:
-            ModelError: for a graph with factors that are no tables, which have no entries to count.
+            ModelError: for a graph with structured factors, which have no entries to count.
         """
         from equifactor.solvers.elimination.row_kernels import unfold_groups
 
         if self.graph.structure.kinds is not None:
-            raise ModelError("expected counts are of tables: write factors of other kinds in tables, by lower(graph)")
+            raise ModelError("Expected counts need dense tables. Write structured factors as tables by lower(graph).")
         rows = read_numbers(self.graph.structure, np.asarray(states), "evidence")
         weight = np.ones(len(rows)) if weights is None else np.ascontiguousarray(weights, float)
         if weight.shape != (len(rows),):
-            raise ModelError(f"one weight for each of {len(rows)} rows is needed, found shape {weight.shape}")
+            raise ModelError(
+                f"weights must hold one weight for each of {len(rows)} rows, but have shape {weight.shape}."
+            )
         program = self.plan.program
         expected = np.zeros(int(program.size[: program.num_groups].sum()))
         answers = self._answers(len(rows), [])._replace(
@@ -143,7 +145,7 @@ class EvidenceRows:
     # ---- the work ---------------------------------------------------------------------------------------
 
     def _sum_out(self, log_phi: FloatArray) -> None:
-        """The upward pass without evidence, which all rows share."""
+        """Run the upward pass without evidence, which all rows share."""
         program = self.plan.program
         self._constant = float(log_phi[program.groups.constants].sum())
         found = sum_up(program, log_phi, Clock())
@@ -152,13 +154,13 @@ class EvidenceRows:
         self._shared: ClusterTables = found[1]
 
     def _answers(self, count: int, targets: ArrayLike) -> RowAnswers:
-        """Room for the answers of `count` rows about some variables."""
+        """Return room for the answers of `count` rows about some variables."""
         s, parent = self.graph.structure, self.plan.program.clusters.parent
         asked = np.asarray(targets, np.int64).reshape(-1)
         in_range = asked.min(initial=0) >= 0 and asked.max(initial=0) < s.num_vars
         if not in_range or len(set(asked.tolist())) < len(asked):
             raise ModelError(
-                f"targets are different variables by number, 0 to {s.num_vars - 1}; found {asked.tolist()}"
+                f"targets must be different variables by number, 0 to {s.num_vars - 1}, but are {asked.tolist()}."
             )
         first = ptr_of(s.card[asked])
         self._fixed_columns = self._columns_of_fixed(asked, first)
@@ -172,7 +174,7 @@ class EvidenceRows:
         return RowAnswers(np.empty(count), needed, p_start, np.zeros((count, int(first[-1]))), none, none)
 
     def _columns_of_fixed(self, asked: IntArray, first: IntArray) -> IntArray:
-        """The columns of the states in which the graph itself has observed some of the variables asked for."""
+        """Return the columns of the states in which the graph itself has observed some of the targets."""
         if self.graph.observed is None:
             return asked[:0]
         fixed = self.graph.observed[asked] >= 0
@@ -180,12 +182,12 @@ class EvidenceRows:
 
     @property
     def _variables(self) -> IntArray:
-        """[v] the variable of the graph that each cluster eliminates; auxiliary ones lie behind."""
+        """The variable of the graph that each cluster [v] eliminates; auxiliary variables come last."""
         kept, own = self.plan.reduced.variables, self.plan.program.variables
         return own if kept is None else kept[own]
 
     def _run(self, rows: IntArray, answers: RowAnswers, clock: Clock | None) -> tuple[FloatArray, FloatArray]:
-        """ln Z and probabilities of all rows, or of the first ones where the clock stops."""
+        """Return ln Z and probabilities of all rows, or of the first ones if the clock stops."""
         from equifactor.solvers.elimination.row_kernels import run_rows
 
         column = self._variables
@@ -205,13 +207,13 @@ class EvidenceRows:
             if self._possible:
                 run_rows(states, self._constant, *records, tuple(room))
             room.log_z[~agrees] = -math.inf
-            room.p[np.isneginf(room.log_z)] = 0.0  # Parts without a connection to the contradiction have others.
+            room.p[np.isneginf(room.log_z)] = 0.0  # parts that are not connected to the contradiction have others
             room.p[np.ix_(np.isfinite(room.log_z), self._fixed_columns)] = 1.0
             done = stop
         return answers.log_z[:done], answers.p[:done]
 
     def _agreeing(self, rows: IntArray) -> BoolArray:
-        """[b] rows that are possible by inspection: none contradicts what the graph itself has observed."""
+        """Return which rows [b] do not contradict what the graph itself has observed."""
         if not self._possible or self.graph.observed is None:
             return np.full(len(rows), self._possible)
         own = self.graph.observed
@@ -220,7 +222,7 @@ class EvidenceRows:
 
 
 def rows_memory(steps: Plan) -> float:
-    """Bytes for rows of evidence along a plan: its own, and messages up and down for every lane."""
+    """Return the bytes for rows of evidence along a plan: its own, and messages up and down for every lane."""
     if not steps.finished:
         return math.inf
     return steps.memory_for(Task.MAR) + 16.0 * _LANES * float(steps.program.message_sizes.sum())

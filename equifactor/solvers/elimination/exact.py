@@ -9,29 +9,31 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equifactor.base.budget import planning_work
-from equifactor.options import option
-from equifactor.registry import register
-from equifactor.result import Estimate, Status, Task, impossible
-from equifactor.solver import GraphSolver, SolveContext
+from equifactor.base.options import option
+from equifactor.base.status import Status, Task
 from equifactor.solvers.elimination.eliminate import Best, Sums, maximise, sum_out
 from equifactor.solvers.elimination.exact_batch import batch_sums, numba_sums, plan_structure, same_structure
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 from equifactor.solvers.elimination.orders import Hopeless
 from equifactor.solvers.elimination.plan import Plan, format_bytes, plan
 from equifactor.solvers.elimination.plan_cache import known_plan
+from equifactor.solving.estimate import Estimate, impossible
+from equifactor.solving.registry import register
+from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
     from equifactor.graph.reduction import ReducedGraph
 
-_SMALL = 2.0**17  # A plan with fewer entries, 1 ms, is run in one call, without looks at the clock in between.
-_HOPE = 3.0  # A plan is run although its estimate is this many times the time left: the estimate may be off.
+_SMALL = 2.0**17  # A plan with fewer entries, 1 ms, is run in one call, without checks of the clock.
+# A plan is run if its estimate is at most this many times the time left, since the estimate is rough. Chosen by hand.
+_HOPE = 3.0
 
 
 @register("exact")
 @dataclass(frozen=True, kw_only=True)
 class Exact(GraphSolver):
-    """Variable elimination along the best of many greedy orders; refuses when its plan is over the memory limit."""
+    """Variable elimination along the best of many greedy orders; refuses if its plan exceeds the memory limit."""
 
     exact_on = "all"
     finds_zeros = True
@@ -40,7 +42,7 @@ class Exact(GraphSolver):
     tries: int = option(256, "most elimination orders to try", low=1)
 
     def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
-        """Neighbouring graphs of one structure are planned once and run as a batch; others one by one."""
+        """Plan neighbouring graphs of one structure once and run them as a batch; run others one by one."""
         answers: list[Estimate] = []
         for group in _groups(graphs):
             answers += self._run_group(group, task, context)
@@ -49,13 +51,13 @@ class Exact(GraphSolver):
         return answers
 
     def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
-        """Plan, check the cost, run; connected components come out as separate roots."""
+        """Plan, check the cost, run; connected components become separate roots."""
         if context.clock.stopped:
             return Estimate(status=context.clock.status or Status.TIME_LIMIT)
         return self.run_plan(graph, self.plan(graph, task, context), task, context)
 
     def plan(self, graph: FactorGraph, task: Task, context: SolveContext) -> Plan:
-        """The plan that `run_one` makes, for those who want to look before they run."""
+        """Return the plan that `run_one` makes, to look at before a run."""
         known = known_plan(graph)
         if known is not None and known.fits(self.memory_limit, task):
             return known
@@ -65,7 +67,7 @@ class Exact(GraphSolver):
         )
 
     def run_plan(self, graph: FactorGraph, steps: Plan, task: Task, context: SolveContext) -> Estimate:
-        """Run a plan of this graph, unless it is over the memory limit or cannot end before the deadline."""
+        """Run a plan of this graph, unless it exceeds the memory limit or cannot end before the deadline."""
         if steps.impossible:
             return impossible()
         refusal = self._refusal(steps, task, context)
@@ -88,7 +90,7 @@ class Exact(GraphSolver):
         steps = (
             plan_structure(group[0], self.memory_limit, task) if len(group) > 1 and not context.clock.stopped else None
         )
-        # Zeros that only single graphs have may bring those below the limit: then each is planned by itself.
+        # Zeros that only single graphs have may bring those below the limit: then each graph is planned by itself.
         if steps is None or self._refusal(steps, task, context) is not None:
             return [self.run_one(graph, task, context) for graph in group]
         if task is Task.MAP:
@@ -116,15 +118,15 @@ class Exact(GraphSolver):
         if not steps.fits(self.memory_limit, task):
             return Estimate(
                 status=Status.TOO_LARGE,
-                message=f"elimination needs {steps.cost_of(task)} and the limit is "
-                f"{format_bytes(self.memory_limit * 2**30)}: raise memory_limit or use bp",
+                message=f"Elimination needs {steps.cost_of(task)}, but the limit is "
+                f"{format_bytes(self.memory_limit * 2**30)}. Raise memory_limit or use bp.",
                 stats=_stats(steps),
             )
         if context.device == "cpu" and steps.seconds(task) > _HOPE * context.clock.left:
             return Estimate(
                 status=Status.TIME_LIMIT,
-                message=f"elimination would take about {steps.seconds(task):.2g} s and {context.clock.left:.2g} s are "
-                "left: raise the time limit or use bp",
+                message=f"Elimination would take about {steps.seconds(task):.2g} s, but only "
+                f"{context.clock.left:.2g} s are left. Raise the time limit or use bp.",
                 stats=_stats(steps),
             )
         return None
@@ -163,7 +165,7 @@ def _best(reduced: ReducedGraph, steps: Plan, best: Best) -> Estimate:
     if np.isneginf(best.score):
         return zero_by_exclusion(reduced.original)
     assignment = reduced.assignment(best.states)
-    score = reduced.original.log_score(assignment)  # The sum is in the order of the model, as everywhere else.
+    score = reduced.original.log_score(assignment)  # the sum is in the order of the model, as everywhere else
     return Estimate(
         status=Status.OPTIMAL, assignment=assignment, lower_bound=score, upper_bound=score, stats=_stats(steps)
     )

@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from equifactor.clock import Clock
-from equifactor.errors import ModelError, SolveError
-from equifactor.graph.lowered_graph import lower_all
+from equifactor.base.clock import Clock
+from equifactor.base.errors import ModelError, SolveError
+from equifactor.base.status import Task
+from equifactor.base.torch_device import check_device
+from equifactor.factors.lowered_graph import lower_all
 from equifactor.graph.reduction import without_observed
-from equifactor.result import Task
 from equifactor.solvers.elimination.plan import Plan, format_bytes, plan
 from equifactor.solvers.elimination.program import read_only
-from equifactor.torch_device import check_device
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray
     from equifactor.graph import FactorGraph
-    from equifactor.typing import FloatArray
 
 
-_CHUNK_ENTRIES = 2**21  # The CPU copies this many table entries at a time: 16 MiB.
-_CHUNK_WORK = 2**25  # This many cluster entries, about 0.3 s, lie between two looks at the clock.
+_CHUNK_ENTRIES = 2**21  # Table entries that the CPU copies at a time: 16 MiB. Chosen by hand.
+_CHUNK_WORK = 2**25  # Cluster entries between two checks of the clock, about 0.3 s.
 
 
 def exact_marginals(
@@ -32,33 +32,33 @@ def exact_marginals(
     dtype: Literal["float32", "float64"] = "float64",
     memory_limit: float = 4.0,
 ) -> tuple[FloatArray, FloatArray]:
-    """Marginals and ln Z of many graphs of one structure, such as training data.
+    """Return marginals and ln Z of many graphs of one structure, such as training data.
 
     The graphs must share their `structure` object (those of one generator call do, and those of `with_potentials`) and
-    the set of observed variables. The elimination is planned once. On the CPU, Numba runs one graph after the other in
-    the same few kilobytes (100,000 4 x 4 grids: a few seconds); on a GPU, torch eliminates a whole chunk at a time.
+    the set of observed variables. The elimination is planned once. On the CPU, Numba runs one graph after another in
+    the same few kilobytes (100,000 4 x 4 grids: a few seconds). On a GPU, torch eliminates a whole chunk at a time.
 
     Args:
-        graphs: at least one.
+        graphs: at least one graph.
         device: "cpu" or "cuda".
-        dtype: of the tables on a GPU; the CPU always counts in float64.
+        dtype: float type of the tables on a GPU; the CPU always computes in float64.
         memory_limit: GiB for tables, of one graph on the CPU and of one chunk on a GPU.
 
     Returns:
-        probabilities [N, X] over the states of the free variables in order (`FlatGraph.marginals` puts them back onto
-        all variables), and log_z [N]. Where every assignment has probability zero, log_z is -inf and the row is zero.
+        probabilities [N, X] over the states of the free variables in order (`FlatGraph.marginals` extends them to all
+        variables), and log_z [N]. If every assignment has probability zero, log_z is -inf and the row is zero.
 
     Raises:
         ModelError: when the graphs differ in structure.
         SolveError: when the elimination does not fit the memory limit.
     """
     if not graphs:
-        raise ModelError("exact_marginals needs at least one graph")
+        raise ModelError("exact_marginals needs at least one graph.")
     for n, graph in enumerate(graphs):
         if not same_structure(graphs[0], graph):
             raise ModelError(
-                f"graph {n} does not share its structure with graph 0: build the graphs with `with_potentials`, or "
-                "call solve(graphs, solver='exact'), which takes any mixture"
+                f"Graph {n} does not share its structure with graph 0. Build the graphs with `with_potentials`, or "
+                "call solve(graphs, solver='exact'), which takes graphs of any structure."
             )
     if graphs[0].structure.kinds is not None:
         lowered = [g.graph for g in lower_all(graphs)]
@@ -67,14 +67,15 @@ def exact_marginals(
     steps = plan_structure(graphs[0], memory_limit)
     if not steps.fits(memory_limit):
         raise SolveError(
-            f"elimination needs {steps.cost} and the limit is {format_bytes(memory_limit * 2**30)}: raise memory_limit"
+            f"Elimination needs {steps.cost}, but the limit is {format_bytes(memory_limit * 2**30)}. "
+            "Raise memory_limit."
         )
     chunks = list(batch_sums(graphs, steps, device=device, dtype=dtype, memory_limit=memory_limit))
     return np.concatenate([p for p, _ in chunks]), np.concatenate([log_z for _, log_z in chunks])
 
 
 def same_structure(g: FactorGraph, h: FactorGraph) -> bool:
-    """Whether two graphs share their structure and the set of observed variables, and so a plan."""
+    """Return whether two graphs share their structure and the set of observed variables, and so a plan."""
     if g.structure is not h.structure or (g.observed is None) != (h.observed is None):
         return False
     return (
@@ -86,7 +87,7 @@ def same_structure(g: FactorGraph, h: FactorGraph) -> bool:
 
 
 def plan_structure(graph: FactorGraph, memory_limit: float | None = None, task: Task = Task.MAR) -> Plan:
-    """A plan that holds for any tables over the graph's structure: no zero is relied on."""
+    """Return a plan that holds for any tables over the graph's structure: it does not rely on zeros."""
     return plan(without_observed(graph), memory_limit=memory_limit, task=task)
 
 
@@ -100,7 +101,7 @@ def batch_sums(
     memory_limit: float = 4.0,
     clock: Clock | None = None,
 ) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Probabilities [n, X] (zero without `marginals`) and log_z [n], chunk after chunk; ends early at the deadline."""
+    """Return probabilities [n, X] (zero without `marginals`) and log_z [n], in chunks; ends early at the deadline."""
     clock = clock or Clock()
     if device != "cpu":
         check_device(device, "exact on a GPU")
@@ -121,12 +122,12 @@ def batch_sums(
 
 
 def _tables(graphs: Sequence[FactorGraph], steps: Plan) -> FloatArray:
-    """[n, t] tables of the graphs; `Exact` runs single graphs on a GPU too, along plans that rely on their zeros."""
+    """Return tables [n, t]; `Exact` also runs single graphs on a GPU, along plans that rely on their zeros."""
     return np.stack([steps.reduced.applied_to(g).graph.log_phi for g in graphs])
 
 
 def numba_sums(log_phi: FloatArray, steps: Plan, marginals: bool) -> tuple[FloatArray, FloatArray]:
-    """Probabilities [n, X] (zero without `marginals`) and log_z [n] of tables log_phi [n, t], in one call."""
+    """Return probabilities [n, X] (zero without `marginals`) and log_z [n] of tables log_phi [n, t], in one call."""
     from equifactor.solvers.elimination.elimination_kernels import run_batch
 
     program = steps.program

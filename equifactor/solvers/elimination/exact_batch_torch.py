@@ -1,7 +1,7 @@
-"""Elimination of a batch with torch: every table has the graphs as its last axis. For GPUs, and for second derivatives.
+"""Elimination of a batch with torch, for GPUs and for second derivatives; the last axis of tables is the graphs.
 
-In the log domain throughout: a GPU waits for memory, not for exponentials. Nothing here looks at a value, so that a GPU
-never waits for the host.
+All work is in the log domain: a GPU waits for memory, not for exponentials. No value is read on the host, so that the
+GPU never waits for it.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from equifactor.numerics.tensors.segments import finite, logsumexp
+from equifactor.kernels.segments import finite, logsumexp
 from equifactor.solvers.elimination.orders import Order
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray
     from equifactor.solvers.elimination.plan import Plan
-    from equifactor.typing import FloatArray
 
 
-_COPIES = 4.0  # This many tensors of a cluster's size are alive at once, beside the messages.
+_COPIES = 4.0  # Tensors of a cluster's size that are alive at once, beside the messages.
 
 
 class Tangents(NamedTuple):
@@ -32,7 +32,7 @@ class Tangents(NamedTuple):
 
 
 class TorchSums(NamedTuple):
-    """Answers for n graphs, or their derivatives; zero where no assignment is possible, but log_z, which is -inf."""
+    """Answers for n graphs, or their derivatives. If no assignment is possible, log_z is -inf and the rest is zero."""
 
     log_z: Float[Tensor, " n"]
     states: Float[Tensor, "x n"]  # probabilities of the states of all variables
@@ -47,7 +47,7 @@ class TorchBatch:
 
     def __init__(self, steps: Plan) -> None:
         if not isinstance(steps.found, Order):
-            raise ValueError("an unfinished plan cannot be run")
+            raise ValueError("An unfinished plan cannot be run. No elimination order within the limits was found.")
         self.steps = steps
         r, order = steps.reduced.graph.structure, steps.found
         self.card = r.card.tolist()
@@ -74,22 +74,22 @@ class TorchBatch:
                 self.constants.append(self.entries[a].start)
 
     def chunk(self, memory_limit: float, itemsize: int) -> int:
-        """How many graphs fit into the memory (GiB) at once."""
+        """Return how many graphs fit into the memory (GiB) at once."""
         entries = self.steps.memory / 8.0 + _COPIES * 2.0**self.steps.log2_largest
         return max(1, int(memory_limit * 2**30 / (itemsize * entries)))
 
     def sums(self, log_phi: FloatArray, device: str, dtype: str) -> tuple[FloatArray, FloatArray]:
-        """Probabilities [n, x] and log_z [n] of the graphs with tables [n, t], counted on a device."""
+        """Return probabilities [n, x] and log_z [n] of the graphs with tables [n, t], computed on a device."""
         phi = torch.as_tensor(log_phi, dtype=getattr(torch, dtype)).to(device).T.contiguous()
         answer = self.run(phi)
         return answer.states.T.double().cpu().numpy(), answer.log_z.double().cpu().numpy()
 
     def run(self, phi: Float[Tensor, "t n"], *, factors: bool = False, tangents: Tangents | None = None) -> TorchSums:
-        """ln Z and marginals; with `tangents` their derivatives in that direction instead.
+        """Return ln Z and marginals; with `tangents` return their derivatives in that direction instead.
 
         Args:
             phi: log tables of n graphs.
-            factors: whether the probabilities of table entries are wanted too; they are zero otherwise.
+            factors: whether to compute the probabilities of table entries too; they are zero otherwise.
             tangents: the direction.
         """
         messages, changes, total = self._way_up(phi, tangents)
@@ -104,7 +104,7 @@ class TorchBatch:
         return TorchSums(log_z, torch.where(possible, states, 0.0), torch.where(possible, entries, 0.0))
 
     def best(self, phi: Float[Tensor, "t n"]) -> tuple[Float[Tensor, " n"], Int[Tensor, "v n"]]:
-        """The best log score of each of n graphs, and the states of an assignment that has it."""
+        """Return the best log score of each of n graphs, and the states of an assignment that has it."""
         messages: list[Tensor] = []
         choices = []
         score = phi[self.constants].sum(0)
@@ -123,7 +123,7 @@ class TorchBatch:
         return score, states
 
     def _way_up(self, phi: Tensor, tangents: Tangents | None) -> tuple[list[Tensor], list[Tensor], tuple[Tensor, ...]]:
-        """All messages, their changes along the tangents, and the sums of those at the roots."""
+        """Return all messages, their changes along the tangents, and the sums of both at the roots."""
         messages: list[Tensor] = []
         changes: list[Tensor] = []
         total = change_of_total = phi.new_zeros(phi.shape[1])
@@ -131,7 +131,7 @@ class TorchBatch:
             table = self._table(phi, n, messages)
             messages.append(logsumexp(table, -2))
             if tangents is not None:
-                given = (table - finite(messages[n]).unsqueeze(-2)).exp()  # P(x | separator, what is below)
+                given = (table - finite(messages[n]).unsqueeze(-2)).exp()  # P(x | separator, subtree)
                 changes.append((given * self._change(tangents, n, changes)).sum(-2))
             if self.parent[n] < 0:
                 total = total + messages[n].reshape(-1)
@@ -141,9 +141,9 @@ class TorchBatch:
     def _way_down(
         self, phi: Tensor, messages: list[Tensor], changes: list[Tensor], tangents: Tangents | None, factors: bool
     ) -> tuple[Tensor, Tensor]:
-        """P(s, x) = P(s) q(s, x) / sum_x q(s, x), from the roots to the leaves; or its derivatives.
+        """Compute P(s, x) = P(s) q(s, x) / sum_x q(s, x) from the roots to the leaves, or its derivatives.
 
-        Tables are made again from the messages below them: time is cheaper than memory here.
+        Tables are computed again from the messages below them: time is cheaper than memory here.
         """
         states = phi.new_zeros(sum(self.card), phi.shape[1])
         entries = torch.zeros_like(phi)
@@ -161,7 +161,7 @@ class TorchBatch:
                 answer = joint * change + given * change_of_separator.unsqueeze(-2)
             cluster = self.clusters[n]
             p = answer.reshape(-1, *answer.shape[-2:]).sum(0)
-            total = p.sum(0)  # The way down has multiplied many probabilities.
+            total = p.sum(0)  # the downward pass has multiplied many probabilities
             states[self.states[cluster[-1]]] = p if tangents else p / torch.where(total > 0, total, 1.0)
             for a in self.factors_of[n] if factors else ():
                 scope = self.scopes[a]
@@ -174,7 +174,7 @@ class TorchBatch:
         return states, entries
 
     def _table(self, phi: Tensor, n: int, messages: list[Tensor]) -> Tensor:
-        """Log products of a cluster: its factors and the messages of its children."""
+        """Return the log products of a cluster: its factors and the messages of its children."""
         cluster = self.clusters[n]
         table = phi.new_zeros([1] * (len(cluster) - 1) + [self.card[cluster[-1]], phi.shape[1]])
         for a in self.factors_of[n]:
@@ -184,11 +184,11 @@ class TorchBatch:
         return table
 
     def _change(self, tangents: Tangents, n: int, changes: list[Tensor]) -> Tensor:
-        """The change of a cluster's log products along the tangents."""
+        """Return the change of a cluster's log products along the tangents."""
         return self._table(tangents.entries, n, changes) + tangents.states[self.states[self.order[n]]]
 
     def _factor(self, phi: Tensor, a: int, cluster: list[int]) -> Tensor:
-        """A factor's table with its axes in the order of the cluster, absent ones of length one."""
+        """Return a factor's table with its axes in the order of the cluster, absent ones of length one."""
         scope = self.scopes[a]
         table = phi[self.entries[a]].reshape([self.card[v] for v in scope] + [phi.shape[1]])
         by_place = sorted(range(len(scope)), key=lambda k: -self.place[scope[k]])
@@ -200,12 +200,12 @@ class TorchBatch:
 
 
 def _onto(table: Tensor, axes: list[int]) -> Tensor:
-    """The table summed over all axes but these, which rise, and the last, the graphs."""
+    """Return the table summed over all axes except the last, the graphs, and the given ones, which ascend."""
     others = [k for k in range(table.ndim - 1) if k not in axes]
     return table.sum(others) if others else table
 
 
 def _rank(scope: list[int], place: list[int]) -> list[int]:
-    """Where each variable of a scope stands among them, latest elimination first."""
+    """Return the rank of each variable of a scope, the variable eliminated last first."""
     latest_first = sorted(scope, key=lambda v: -place[v])
     return [latest_first.index(v) for v in scope]

@@ -1,7 +1,7 @@
 """ln Z and the marginals of all variables *and factors* for many potentials on one structure, by two passes.
 
-The derivative of ln Z in a log table is the marginal of the factor's variables, so this is also the gradient that
-`CRF` and the learning of potentials share.
+The derivative of ln Z with respect to a log table is the marginal of the factor's variables. This is therefore also the
+gradient that `CRF` and the learning of potentials share.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from equifactor.graph.pointers import picked
+from equifactor.kernels.pointers import picked
 from equifactor.solvers.elimination.orders import Order
 from equifactor.solvers.elimination.probes import Probes
 from equifactor.solvers.elimination.program import build_program, read_only
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.solvers.elimination.plan import Plan
-    from equifactor.typing import FloatArray, IntArray
 
 
 class FactorMarginals(NamedTuple):
-    """Answers for N potentials; where no assignment is possible log_z is -inf and the rows are zero."""
+    """Answers for N potentials; if no assignment is possible, log_z is -inf and the rows are zero."""
 
     log_z: FloatArray  # [N]
     states: FloatArray  # [N, X] probabilities of the states of all variables
@@ -31,12 +31,12 @@ class FactorMarginals(NamedTuple):
 class FactorSums:
     """The two passes of one plan for graphs of tables, made once and run for any potentials.
 
-    Every factor of two variables or more has a probe, and the others are known from the states.
+    Every factor of two variables or more has a probe. The marginals of the other factors follow from the states.
     """
 
     def __init__(self, steps: Plan) -> None:
         if not isinstance(steps.found, Order):
-            raise ValueError("an unfinished plan cannot be run")
+            raise ValueError("An unfinished plan cannot be run. No elimination order within the limits was found.")
         s = steps.reduced.graph.structure
         self.structure = s
         probed = np.flatnonzero(s.arity > 1)
@@ -49,7 +49,7 @@ class FactorSums:
         self._constants = s.table_ptr[np.flatnonzero(s.arity == 0)]
 
     def run(self, log_phi: FloatArray) -> FactorMarginals:
-        """The answers for log tables [N, T], any floating type; counted in float64."""
+        """Return the answers for log tables [N, T] of any floating type, computed in float64."""
         from equifactor.solvers.elimination.elimination_kernels import run_batch
 
         log_phi = np.ascontiguousarray(log_phi, np.float64)
@@ -68,7 +68,7 @@ class FactorSums:
         return FactorMarginals(log_z, states, entries)
 
     def _places(self, probes: Probes, probed: IntArray) -> tuple[IntArray, IntArray]:
-        """Where the probabilities of the probed factors' entries lie after a pass, and which entries these are."""
+        """Return where the probabilities of the probed factors' entries lie after a pass, and the entries' numbers."""
         s = self.structure
         slots, entries = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for a, start in zip(probed.tolist(), probes.starts(self._program).tolist(), strict=True):

@@ -1,9 +1,9 @@
 # mypy: ignore-errors
-"""What both greedy rules for elimination orders share: a queue of prices, the account of a component, growing lists.
+"""The parts that both greedy rules for elimination orders share: a queue of prices, costs per component, growing lists.
 
-Sizes are in bits: log2 of a number of states. A rule eliminates the cheapest variable again and again and accounts for
-every cluster; a component whose tables pass a limit is given up. It returns the number of list operations it made,
-about 5 ns each.
+Sizes are in bits: log2 of a number of states. A rule repeatedly eliminates the cheapest variable and adds up the cost
+of every cluster. A component whose tables exceed a limit is abandoned. A rule returns the number of list operations it
+made, about 5 ns each.
 """
 
 import math
@@ -11,28 +11,28 @@ from typing import NamedTuple
 
 import numpy as np
 
-from equifactor.numerics.heaps import settle
-from equifactor.numerics.jit import inlined, kernel
-from equifactor.typing import FloatArray, IntArray
+from equifactor.base.typing import FloatArray, IntArray
+from equifactor.kernels.heaps import settle
+from equifactor.kernels.jit import inlined, kernel
 
-MOST_BITS = 500.0  # Tables above are all equally hopeless; powers of two stay finite.
-SPREAD = 1e-7  # A random number times this decides between equal prices.
+MOST_BITS = 500.0  # bits: larger tables are all equally impossible, and powers of two stay finite
+SPREAD = 1e-7  # a random number times this decides between equal prices
 
 
 class TryLimits(NamedTuple):
-    """What one try may cost: where a limit is passed, the component is given up."""
+    """The limits of one try: a component that exceeds one is abandoned."""
 
     label: IntArray  # [V] connected component of each variable
     most_entries: FloatArray  # [C] entries of all cluster tables, those of the best try so far
     most_kept: float  # entries of all messages
     most_message: float  # entries of one message
-    most_work: float  # list operations, after which every component is given up
+    most_work: float  # list operations, after which every component is abandoned
 
 
 class TryOutcome(NamedTuple):
-    """What one try found, filled in by a rule."""
+    """The result of one try, filled in by a rule."""
 
-    entries: FloatArray  # [C] entries of all cluster tables, infinite where the component was given up
+    entries: FloatArray  # [C] entries of all cluster tables, infinite if the component was abandoned
     kept: FloatArray  # [C] entries of all messages
     largest: FloatArray  # [C] bits of the largest table
     place: IntArray  # [V] when each variable is eliminated
@@ -40,10 +40,10 @@ class TryOutcome(NamedTuple):
 
 @kernel
 def price_heap(price):
-    """The variables as a heap, the cheapest first: `key` [V], which falls with the price, `heap` and `where`."""
+    """Return the variables as a heap, the cheapest first: `key` [V], which falls with the price, `heap` and `where`."""
     key = -price
     heap, where = np.arange(len(key)), np.arange(len(key))
-    for n in range(len(key)):  # One after the other: `settle` needs all items before the new one in order.
+    for n in range(len(key)):  # one after another: `settle` needs all items before the new one in order
         settle(heap, where, key, n, n + 1)
     return key, heap, where
 
@@ -57,7 +57,7 @@ def set_price(u, price, key, heap, where, left):
 
 @kernel
 def next_variable(key, heap, where, left, work, limits, outcome):
-    """Take out the cheapest variable of a component that is not given up, and note its place; -1 when there is none.
+    """Take out the cheapest variable of a component that is not abandoned, and record its place; -1 if there is none.
 
     Returns the variable and how many are left in the heap.
     """
@@ -81,7 +81,7 @@ def next_variable(key, heap, where, left, work, limits, outcome):
 
 @kernel
 def begin(outcome):
-    """Set the account of every component to nothing."""
+    """Set the costs of every component to zero."""
     outcome.entries[:] = 0.0
     outcome.kept[:] = 0.0
     outcome.largest[:] = 0.0
@@ -89,7 +89,7 @@ def begin(outcome):
 
 @inlined
 def give_up(v, message_bits, own_bits, limits, outcome):
-    """Account for the cluster of variable v; whether its component is given up for it."""
+    """Add the cost of the cluster of variable v; return whether its component is abandoned."""
     entries, kept, largest = outcome.entries, outcome.kept, outcome.largest
     c = limits.label[v]
     message = 2.0 ** min(message_bits, MOST_BITS)
@@ -104,7 +104,7 @@ def give_up(v, message_bits, own_bits, limits, outcome):
 
 @kernel
 def longer(values, count, room):
-    """The first `count` numbers in a new array with space for `room`."""
+    """Return the first `count` numbers in a new array with space for `room`."""
     new = np.empty(room, np.int64)
     for n in range(count):
         new[n] = values[n]

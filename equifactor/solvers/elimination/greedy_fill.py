@@ -1,12 +1,13 @@
 # mypy: ignore-errors
-"""One try of an elimination order by fewest pairs to join (min-fill)."""
+"""One try of an elimination order by fewest missing edges among neighbours (min-fill)."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from equifactor.numerics.jit import inlined, kernel
-from equifactor.numerics.randomness import random_unit
+from equifactor.base.typing import BoolArray, FloatArray, IntArray
+from equifactor.kernels.jit import inlined, kernel
+from equifactor.kernels.randomness import random_unit
 from equifactor.solvers.elimination.greedy import (
     SPREAD,
     TryLimits,
@@ -18,9 +19,8 @@ from equifactor.solvers.elimination.greedy import (
     price_heap,
     set_price,
 )
-from equifactor.typing import BoolArray, FloatArray, IntArray
 
-_TIE = 1e-4  # This weight of the cluster's size decides between variables of equal fill.
+_TIE = 1e-4  # Weight of the cluster's size in the price, to decide between variables of equal fill. Chosen by hand.
 
 
 class FillGraph(NamedTuple):
@@ -29,7 +29,7 @@ class FillGraph(NamedTuple):
     ptr: IntArray  # [V+1] pointer to the neighbours of each variable
     adj: IntArray  # neighbours
     bits: FloatArray  # [V] log2 of the states of each variable
-    weight: FloatArray  # [V] what a variable counts for in pairs
+    weight: FloatArray  # [V] weight of a variable in pairs
 
 
 class _Lists(NamedTuple):
@@ -44,24 +44,24 @@ class _Lists(NamedTuple):
 
 
 class _Sums(NamedTuple):
-    """What the price of a variable is made of, kept up to date edge by edge."""
+    """The parts of the price of a variable, kept up to date edge by edge."""
 
-    fill: FloatArray  # [V] weight of the pairs of neighbours that are not joined
+    fill: FloatArray  # [V] weight of the pairs of neighbours that are not joined by an edge
     around: FloatArray  # [V] weight of the neighbours
     size: FloatArray  # [V] bits of the neighbours
 
 
 class _Marks(NamedTuple):
-    """Scratch: which variables have been met in the present walk, and which have a new price."""
+    """Scratch: which variables the present walk has met, and which have a new price."""
 
-    seen: IntArray  # [V] number of the walk that met the variable last
+    seen: IntArray  # [V] number of the last walk that met the variable
     dirty: BoolArray  # [V] variables in `touched`
     touched: IntArray  # [V] variables with a new price
 
 
 @kernel
 def by_fill(graph, noise, limits, outcome, rng):
-    """Always eliminate the variable whose neighbours lack the fewest edges among them, weighted by `weight`.
+    """Repeatedly eliminate the variable whose neighbours lack the fewest edges among them, weighted by `weight`.
 
     Args:
         graph: a `FillGraph`, as a plain tuple like the other records; see `elimination_kernels.py`.
@@ -110,7 +110,7 @@ def by_fill(graph, noise, limits, outcome, rng):
 
 @kernel
 def _new_lists(ptr, neighbours):
-    """Lists with room to grow, and where the free part of their array begins."""
+    """Return lists with room to grow, and where the free part of their array begins."""
     num_vars = len(ptr) - 1
     start, degree, room = np.empty(num_vars, np.int64), np.empty(num_vars, np.int64), np.empty(num_vars, np.int64)
     end = 0
@@ -128,9 +128,10 @@ def _new_lists(ptr, neighbours):
 
 @kernel
 def _first_sums(lists, adj, bits, weight):
-    """Open pairs, and weight and bits of the neighbours, of every variable at the beginning.
+    """Return the open pairs, and weight and bits of the neighbours, of every variable at the beginning.
 
-    Every triangle is met once, at its member of lowest degree: a variable with many neighbours is not walked for each.
+    Every triangle is met once, at its member of lowest degree, so that the list of a variable with many neighbours is
+    not walked for each of them.
     """
     start, degree = lists.start, lists.degree
     num_vars = len(degree)
@@ -164,9 +165,9 @@ def _first_sums(lists, adj, bits, weight):
 
 @kernel
 def _leave(v, stamp, lists, adj, sums, marks, bits, weight):
-    """Take v out of the lists of its neighbours, which lose the open pairs they had with it.
+    """Remove v from the lists of its neighbours, which lose the open pairs they had with it.
 
-    Returns how many variables have a new price, and the cost.
+    Returns the number of variables with a new price, and the cost.
     """
     start, degree = lists.start, lists.degree
     fill, around, size = sums.fill, sums.around, sums.size
@@ -200,9 +201,9 @@ def _leave(v, stamp, lists, adj, sums, marks, bits, weight):
 def _join(v, stamp, count, lists, adj, end, sums, marks, bits, weight):
     """Make the neighbours of v a clique.
 
-    A new edge (a, b) takes its weight from the fill of every common neighbour, and gives a (and b) the pairs of b (a)
-    with the neighbours of a (b) that do not know it. Returns the array of lists and its free part, the last stamp, how
-    many variables have a new price, and the cost.
+    A new edge (a, b) removes its weight from the fill of every common neighbour. It adds to a the pairs of b with the
+    neighbours of a that are not joined to b, and to b likewise. Returns the array of lists and its free part, the last
+    stamp, the number of variables with a new price, and the cost.
     """
     start, degree, room = lists.start, lists.degree, lists.room
     fill, around, size = sums.fill, sums.around, sums.size
@@ -250,7 +251,7 @@ def _join(v, stamp, count, lists, adj, end, sums, marks, bits, weight):
 
 @kernel
 def _with_room(a, b, start, degree, room, adj, end):
-    """Move the full ones of two lists to the free part, with twice the room; the array is replaced where it is full."""
+    """Move those of two lists that are full to the free part, with twice the room; replace the array if it is full."""
     need = 2 * (room[a] + room[b])
     if end + need > len(adj):
         adj = longer(adj, end, 2 * (end + need))

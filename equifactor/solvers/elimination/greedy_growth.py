@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from equifactor.numerics.jit import inlined, kernel
-from equifactor.numerics.randomness import random_unit
+from equifactor.base.typing import BoolArray, FloatArray, IntArray
+from equifactor.kernels.jit import inlined, kernel
+from equifactor.kernels.randomness import random_unit
 from equifactor.solvers.elimination.greedy import (
     MOST_BITS,
     SPREAD,
@@ -20,7 +21,6 @@ from equifactor.solvers.elimination.greedy import (
     price_heap,
     set_price,
 )
-from equifactor.typing import BoolArray, FloatArray, IntArray
 
 
 class GrowthGraph(NamedTuple):
@@ -55,14 +55,14 @@ class _Owners(NamedTuple):
 
 @kernel
 def by_growth(graph, balance, noise, limits, outcome, rng):
-    """Always eliminate the variable whose message has the fewest entries beyond `balance` times those it replaces.
+    """Repeatedly eliminate the variable whose message has the fewest entries beyond `balance` times those it replaces.
 
-    A table that is already large is then carried on and shrunk before another one is begun: a grid is swept from side
-    to side, where fill would cut it into regions that grow and meet (20 x 20: largest table 2^21 instead of 2^27).
+    A table that is already large is then extended and shrunk before another one is begun. A grid is swept from side to
+    side, where fill would cut it into regions that grow and meet (20 x 20: largest table 2^21 instead of 2^27).
 
     Args:
         graph: a `GrowthGraph`, as a plain tuple like the other records; see `elimination_kernels.py`.
-        balance: what an entry of the tables that a message replaces counts for.
+        balance: weight of an entry of the tables that a message replaces.
         noise: scale of a Gumbel number added to the log2 of the price.
         limits: a `TryLimits`.
         outcome: a `TryOutcome`, filled in.
@@ -108,7 +108,7 @@ def by_growth(graph, balance, noise, limits, outcome, rng):
 
 @kernel
 def _factor_tables(scope_ptr, scope_vars, bits):
-    """The factors as tables, with space for the messages; their scopes, and where the free part of those begins."""
+    """Return the factors as tables with space for the messages, their scopes, and where space for new scopes begins."""
     num_factors, end = len(scope_ptr) - 1, len(scope_vars)
     num_tables = num_factors + len(bits)
     first, last = np.empty(num_tables, np.int64), np.empty(num_tables, np.int64)
@@ -126,7 +126,7 @@ def _factor_tables(scope_ptr, scope_vars, bits):
 
 @kernel
 def _merge(v, new, stamp, tables, scopes, end, owners, bits, seen):
-    """Make the message `new` of v from all its tables, which are gone then.
+    """Make the message `new` of v from all its tables, which are marked as gone.
 
     Returns the array of scopes and its free part, the bits of the message, and the cost.
     """
@@ -157,7 +157,7 @@ def _merge(v, new, stamp, tables, scopes, end, owners, bits, seen):
 
 @kernel
 def _hand_over(new, scope, gone, owners):
-    """Replace the tables that are gone by the message `new`, in the lists of the variables of its scope; the cost."""
+    """Replace the tables that are gone by the message `new` in the lists of its variables; return the cost."""
     start, count, of_var = owners.start, owners.count, owners.tables
     cost = 0
     for e in range(len(scope)):
@@ -168,14 +168,14 @@ def _hand_over(new, scope, gone, owners):
                 of_var[end] = of_var[r]
                 end += 1
         cost += count[u]
-        of_var[end] = new  # There is room, because a table that held the eliminated variable is gone.
+        of_var[end] = new  # there is room, because a table that held the eliminated variable is gone
         count[u] = end - start[u] + 1
     return cost
 
 
 @inlined
 def _price(i, stamp, tables, scopes, owners, bits, seen, balance, noise, rng):
-    """Price of variable i, and what it cost to find out."""
+    """Return the price of variable i, and the cost of computing it."""
     first, last, table_bits = tables.first, tables.last, tables.bits
     begin, of_var = owners.start[i], owners.tables
     seen[i] = stamp
@@ -192,7 +192,7 @@ def _price(i, stamp, tables, scopes, owners, bits, seen, balance, noise, rng):
         cost += last[t] - first[t]
     growth = 2.0 ** min(message_bits, MOST_BITS) - balance * replaced
     price = math.log2(1.0 + abs(growth))
-    r = 1.0 - random_unit(rng)  # It lies in (0, 1].
+    r = 1.0 - random_unit(rng)  # in (0, 1]
     if noise > 0.0:
         price += noise * math.log(1e-9 - math.log(r)) * (1.0 if growth >= 0.0 else -1.0)
     return (price if growth >= 0.0 else -price) + SPREAD * r, cost

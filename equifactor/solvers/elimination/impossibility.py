@@ -1,7 +1,7 @@
-"""Whether a graph has no possible assignment at all: the one place that decides between a proof and a failure.
+"""The test of whether a graph has no possible assignment at all: it tells a proof from a numerical failure.
 
-A method that is left with nothing has either met the zeros of the tables or lost its numbers to the range of floating
-point, and cannot tell which. The status `zero-probability` is a proof, so it is asked for here.
+A method that has excluded every state has either met the zeros of the tables or lost its numbers to the range of
+floating point, and cannot tell which. The status `zero-probability` is a proof, so it is decided here.
 """
 
 from __future__ import annotations
@@ -10,30 +10,31 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.clock import Clock
-from equifactor.errors import ModelError
-from equifactor.graph.lowered_graph import lower
+from equifactor.base.clock import Clock
+from equifactor.base.errors import ModelError
+from equifactor.base.status import Status, Task
+from equifactor.factors.lowered_graph import lower
 from equifactor.graph.reduction import to_free_part
-from equifactor.result import Estimate, Status, Task, impossible
+from equifactor.solving.estimate import Estimate, impossible
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
 
 _SAFE_SUM = 1e37  # Sums of logs below this are finite in any float type, also when a few of them are added up.
-_MEMORY = 2.0**-6  # A proof by elimination may take this many GiB,
-_WORK = 5e6  # and this many operations of planning: together some tenths of a second.
+_MEMORY = 2.0**-6  # GiB that a proof by elimination may take. Chosen by hand.
+_WORK = 5e6  # List operations that planning of a proof may take; with _MEMORY some tenths of a second. Chosen by hand.
 _LOST = (
-    "Every state was lost to the range of floating point, which proves nothing: there may be possible assignments. "
+    "Every state was lost to the range of floating point. This proves nothing: there may be possible assignments. "
     "Use exact, branch or auto."
 )
 
 
 def zero_or_lost(graph: FactorGraph, clock: Clock | None = None) -> Estimate:
-    """The estimate of a method that has lost every state: `zero-probability` where that is proven, else `non-finite`.
+    """Return the estimate of a method that has lost every state: `zero-probability` if proven, else `non-finite`.
 
     Args:
         graph: the model.
-        clock: when it has stopped, no proof is looked for.
+        clock: if it has stopped, no proof is attempted.
     """
     if proven_impossible(graph, clock):
         return impossible()
@@ -41,9 +42,9 @@ def zero_or_lost(graph: FactorGraph, clock: Clock | None = None) -> Estimate:
 
 
 def zero_by_exclusion(graph: FactorGraph) -> Estimate:
-    """The estimate of a method that adds up logs of table entries, and has excluded all assignments or states by -inf.
+    """Return the estimate of a method that adds up logs of table entries, and has excluded all assignments by -inf.
 
-    Enumeration, elimination, search to its end and dual bounds are such methods. Their -inf comes from zeros of the
+    Enumeration, elimination, complete search and dual bounds are such methods. Their -inf comes from zeros of the
     tables, which is a proof, unless the logs are so large that sums of them overflow.
     """
     largest = np.abs(np.where(np.isneginf(graph.log_phi), 0.0, graph.log_phi)).max(initial=0.0)
@@ -51,11 +52,11 @@ def zero_by_exclusion(graph: FactorGraph) -> Estimate:
 
 
 def proven_impossible(graph: FactorGraph, clock: Clock | None = None) -> bool:
-    """Whether no assignment of a graph is possible; False also where a proof would take more than a moment.
+    """Return whether no assignment of a graph is possible; also False if a proof would take too long.
 
-    What counts is where the tables are zero: with all other entries at log 0 every sum is exact, and nothing can
-    overflow or vanish. States without support are struck out, cheap variables eliminated, tables merged; what is then
-    left is eliminated too where it is small.
+    Only the positions of the zeros count: with all other entries at log 0 every sum is exact, and nothing can overflow
+    or underflow. States without support are removed, cheap variables eliminated and tables merged. The remaining graph
+    is eliminated too if it is small.
     """
     from equifactor.solvers.elimination.eliminate import maximise
     from equifactor.solvers.elimination.plan import plan
@@ -66,10 +67,10 @@ def proven_impossible(graph: FactorGraph, clock: Clock | None = None) -> bool:
         return False
     try:
         graph = lower(graph).graph
-    except ModelError:  # The tables would be too large, and a proof with them.
+    except ModelError:  # the tables, and a proof with them, would be too large
         return False
     zeros_alone = np.where(np.isneginf(graph.log_phi), -np.inf, 0.0)
-    zeros_alone.flags.writeable = False  # Numba compiles anew for a writeable array among read-only ones.
+    zeros_alone.flags.writeable = False  # Numba would compile again for a writeable array among read-only ones
     shrunk = shrink(type(graph).trusted(graph.structure, zeros_alone, graph.observed, graph.name))
     free_part = None if shrunk is None else to_free_part(shrunk.graph)
     if free_part is None:

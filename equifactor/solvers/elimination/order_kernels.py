@@ -6,13 +6,13 @@ Adjacency lies in compressed rows (`ptr`, `adj`), without loops or repeats.
 
 import numpy as np
 
-from equifactor.numerics.jit import kernel
+from equifactor.kernels.jit import kernel
 from equifactor.solvers.elimination.greedy import longer
 
 
 @kernel
 def adjacency(num_vars, scope_ptr, scope_vars):
-    """Rows of the graph that joins variables sharing a factor. O(pairs), whatever repeats."""
+    """Return the rows of the graph that joins variables sharing a factor. Cost O(pairs), with repeats."""
     ptr = np.zeros(num_vars + 1, np.int64)
     for a in range(len(scope_ptr) - 1):
         for e in range(scope_ptr[a], scope_ptr[a + 1]):
@@ -31,7 +31,7 @@ def adjacency(num_vars, scope_ptr, scope_vars):
     seen = np.full(num_vars, -1, np.int64)
     kept = 0
     first = 0
-    for i in range(num_vars):  # This closes the gaps that repeats leave.
+    for i in range(num_vars):  # close the gaps that repeats leave
         last = ptr[i + 1]
         ptr[i] = kept
         for r in range(first, last):
@@ -46,7 +46,7 @@ def adjacency(num_vars, scope_ptr, scope_vars):
 
 @kernel
 def components(ptr, adj):
-    """[V] component of each variable, numbered by their first variable; and how many there are."""
+    """Return the component of each variable [V], numbered by their first variable, and the number of components."""
     num_vars = len(ptr) - 1
     label = np.full(num_vars, -1, np.int64)
     stack = np.empty(num_vars, np.int64)
@@ -71,7 +71,7 @@ def components(ptr, adj):
 
 @kernel
 def clusters(order, ptr, adj):
-    """Separators of an elimination order as places in it, latest first, and the parent of each cluster (-1 at a root).
+    """Return the separators of an order as places in it, latest first, and the parent of each cluster (-1 at a root).
 
     Cost: the sum of the separators' sizes.
     """
@@ -79,7 +79,7 @@ def clusters(order, ptr, adj):
     place = np.empty(num_vars, np.int64)
     for n in range(num_vars):
         place[order[n]] = n
-    child = np.full(num_vars, -1, np.int64)  # These are the first child, and the next child of the same parent.
+    child = np.full(num_vars, -1, np.int64)  # the first child, and the next child of the same parent
     sibling = np.full(num_vars, -1, np.int64)
     parent = np.full(num_vars, -1, np.int64)
     seen = np.full(num_vars, -1, np.int64)
@@ -112,7 +112,7 @@ def clusters(order, ptr, adj):
                     sep[end] = p
                     end += 1
             c = sibling[c]
-        for r in range(first + 1, end):  # Insertion is fast: separators are short, and mostly merged from sorted ones.
+        for r in range(first + 1, end):  # insertion is fast: separators are short, and usually merged from sorted ones
             p = sep[r]
             at = r
             while at > first and sep[at - 1] < p:
@@ -130,7 +130,7 @@ def clusters(order, ptr, adj):
 
 @kernel
 def post_order(parent):
-    """Places of the clusters such that every subtree is one run: fewest messages wait at the same time."""
+    """Return places of the clusters such that every subtree is one run: then the fewest messages are alive at once."""
     count = len(parent)
     child = np.full(count, -1, np.int64)
     sibling = np.full(count, -1, np.int64)
@@ -141,7 +141,7 @@ def post_order(parent):
     places = np.empty(count, np.int64)
     stack = np.empty(count, np.int64)
     at = count
-    for root in range(count - 1, -1, -1):  # It is filled from the back: a parent comes after all its subtree.
+    for root in range(count - 1, -1, -1):  # filled from the back: a parent comes after its whole subtree
         if parent[root] >= 0:
             continue
         stack[0] = root

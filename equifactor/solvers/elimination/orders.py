@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from equifactor.graph.pointers import ptr_of
+from equifactor.kernels.pointers import ptr_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from equifactor.base.typing import IntArray
     from equifactor.graph.structure import Structure
-    from equifactor.typing import IntArray
 
 
 _GRAIN = 8.0  # Fill weights are multiples of 1/8: their sums are exact, so a zero stays a zero.
 
-# These are the rule and the noise of the first tries, by fill or by growth with a balance; see the kernels. Later tries
-# return every other time to the setting that has won so far.
+# The rule and the noise of the first tries, by fill or by growth with a balance; see the kernels. Every second later
+# try uses the best setting so far. Chosen by hand.
 _SETTINGS: tuple[tuple[Literal["fill", "weighted fill"] | float, float], ...] = (
     ("fill", 0.0), (2.0, 0.0), (4.0, 0.0), ("weighted fill", 0.0), ("fill", 0.1), (2.0, 0.3), ("fill", 0.0), (4.0, 0.3),
 )  # fmt: skip
@@ -38,19 +38,19 @@ class Order(NamedTuple):
 class Hopeless(NamedTuple):
     """The tries found no order within the limits."""
 
-    bits: float  # least bits of a table that the tries met before they were given up
+    bits: float  # least bits of a table that the tries met before they were abandoned
     tries: int  # number of orders that were tried
-    out_of_work: bool  # the reason was not memory, but the work allowed for planning
+    out_of_work: bool  # whether the limit on the work of planning was the reason, not memory
 
 
 class PlanningLimits(NamedTuple):
-    """What planning may cost, and what the order that it finds may cost."""
+    """The limits on the cost of planning, and on the cost of the order that it finds."""
 
     tries: int = 256  # most orders to try
-    effort: float = 1.0  # list operations of planning per table entry of the best orders: no more than it can save
-    kept: float = math.inf  # entries of all messages of a component, above which a try of it is given up
-    message: float = math.inf  # entries of one message, above which a try of its component is given up
-    work: float = math.inf  # list operations, about 1e8 per second, after which planning ends whatever has been found
+    effort: float = 1.0  # list operations of planning per table entry of the best orders: at most what it can save
+    kept: float = math.inf  # entries of all messages of a component, above which a try of it is abandoned
+    message: float = math.inf  # entries of one message, above which a try of its component is abandoned
+    work: float = math.inf  # list operations, about 1e8 per second, after which planning ends in any case
 
 
 def best_order(
@@ -58,11 +58,11 @@ def best_order(
     limits: PlanningLimits = PlanningLimits(),  # noqa: B008 - it is frozen
     seed: int = 0,
 ) -> Order | Hopeless:
-    """The cheapest of many randomised greedy orders, by total table entries, component by component.
+    """Return the cheapest of many randomised greedy orders, by total table entries, component by component.
 
     Tries alternate between min-fill, weighted min-fill and least growth of the tables. They end when planning has cost
-    about as much as running the best order found, so that small models are planned in a fraction of a millisecond, and
-    when every rule has failed to stay within the limits. The same arguments give the same order.
+    about as much as running the best order found, so that small models are planned in a fraction of a millisecond. They
+    also end when every rule has failed to stay within the limits. The same arguments give the same order.
 
     Cost O(fill edges x degree) per try: 1 ms for a 20 x 20 grid, 0.1 s for 13,000 sparse variables.
     """
@@ -83,7 +83,7 @@ def best_order(
 
 
 class _Tries:
-    """The best of all tries so far. Each component keeps its own: good in one and bad in another is not lost."""
+    """The best of all tries so far, kept per component: a try may be good in one component and bad in another."""
 
     def __init__(self, structure: Structure, ptr: IntArray, adj: IntArray, label: IntArray, count: int) -> None:
         from equifactor.solvers.elimination.greedy_fill import FillGraph
@@ -102,12 +102,12 @@ class _Tries:
         self._growth = tuple(GrowthGraph(s.scope_ptr, s.scope_vars, var_ptr, var_factors, bits))
         self.label = label
         self.best = np.full(count, np.inf)  # table entries of each component's best order
-        self.largest = np.full(count, np.inf)  # bits of its largest table, or of what the tries met before they failed
+        self.largest = np.full(count, np.inf)  # bits of its largest table, or of the table at which the tries failed
         self.place = np.zeros(len(label), np.int64)  # place of each variable in the order of its component
         self.work = 0.0
 
     def run(self, limits: PlanningLimits, seed: int) -> int:
-        """Try until it no longer pays; how many tries were made."""
+        """Try until it no longer pays; return the number of tries."""
         winner = 0
         rng = random_state(seed)
         for n in range(limits.tries):
@@ -121,7 +121,7 @@ class _Tries:
         return limits.tries
 
     def _try(self, number: int, limits: PlanningLimits, rng: NDArray[np.uint64]) -> bool:
-        """One try; whether it was the best of some component."""
+        """Make one try; return whether it was the best of some component."""
         from equifactor.solvers.elimination.greedy import TryLimits, TryOutcome
         from equifactor.solvers.elimination.greedy_fill import by_fill
         from equifactor.solvers.elimination.greedy_growth import by_growth
@@ -144,7 +144,7 @@ class _Tries:
 
 
 def random_state(seed: int) -> NDArray[np.uint64]:
-    """[1] a state for the generator of the kernels, well mixed: neighbouring seeds have nothing in common."""
+    """Return a state [1] for the generator of the kernels, mixed so that neighbouring seeds are unrelated."""
     mask = 2**64 - 1
     x = (seed + 1) * 0x9E3779B97F4A7C15 & mask
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 & mask

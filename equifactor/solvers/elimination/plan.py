@@ -1,4 +1,4 @@
-"""What exact inference will cost, known before it runs."""
+"""The cost of exact inference, known before it runs."""
 
 from __future__ import annotations
 
@@ -11,67 +11,68 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.base.budget import Seconds
+from equifactor.base.status import Task
+from equifactor.factors.lowered_graph import lower
 from equifactor.graph import display
-from equifactor.graph.lowered_graph import lower
 from equifactor.graph.reduction import ReducedGraph, to_free_part, without_observed
-from equifactor.result import Task
 from equifactor.solvers.elimination.orders import Hopeless, Order, PlanningLimits, best_order
 from equifactor.solvers.elimination.program import Program, build_program
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FactorGraph
-    from equifactor.typing import FloatArray, IntArray
 
-_BYTES = 8  # A float64 takes this many.
-_KEPT_BYTES = {Task.MAR: 8, Task.PR: 0, Task.MAP: 1}  # Per message entry this stays: itself, nothing, the best state.
+_BYTES = 8  # bytes of a float64
+# Bytes per message entry that stay: the entry, nothing, the best state.
+_KEPT_BYTES = {Task.MAR: 8, Task.PR: 0, Task.MAP: 1}
 _SECONDS_PER_ENTRY = {Task.MAR: Seconds.UP_AND_DOWN, Task.PR: Seconds.UP, Task.MAP: Seconds.UP_MAX}
-_MOST_BITS = 1000.0  # Powers of two stay finite below.
+_MOST_BITS = 1000.0  # bits: powers of two stay finite below
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
     """An elimination order with its clusters. Variables are numbered as in the graph.
 
-    Cluster n holds `order[n]`, eliminated there, and its separator: the neighbours it still has. The message over the
-    separator goes to `parent[n]`, the cluster of the separator variable that is eliminated first. Variables that are
-    observed, or that zeros leave one state, have no cluster, and states that zeros rule out are not counted.
+    Cluster n holds `order[n]`, which is eliminated there, and its separator: the neighbours it still has. The message
+    over the separator goes to `parent[n]`, the cluster of the separator variable that is eliminated first. Variables
+    that are observed, or that zeros leave one state, have no cluster, and states that zeros rule out are not counted.
 
-    A plan made under a memory limit may be unfinished: then no order within the limit was found, the clusters are
-    missing, and width and sizes are what the most hopeful try had met when it was given up.
+    A plan made under a memory limit may be unfinished: then no order within the limit was found and the clusters are
+    missing. Width and sizes are those that the best try had reached when it was abandoned.
     """
 
-    reduced: ReducedGraph = field(repr=False)  # the graph that is eliminated, and the way back to the one given
+    reduced: ReducedGraph = field(repr=False)  # the graph that is eliminated, and the mapping back to the given one
     found: Order | Hopeless = field(repr=False)
-    impossible: bool = False  # the zeros leave no assignment, and the order is that of a graph without answers
-    num_auxiliary: int = 0  # variables that were added to write factors of other kinds in tables; behind the graph's
-    num_lowered_entries: int = 0  # entries of all tables then, 0 where the graph had tables alone
+    impossible: bool = False  # the zeros leave no assignment; the order is that of a graph without answers
+    num_auxiliary: int = 0  # variables added to write structured factors as tables; numbered after the graph's own
+    num_lowered_entries: int = 0  # entries of all tables then, 0 if the graph had only tables
 
     @property
     def finished(self) -> bool:
-        """Whether there is an order to run."""
+        """Whether the plan has an order to run."""
         return isinstance(self.found, Order)
 
     @property
     def _card(self) -> IntArray:
-        """[v] states of the variables that are eliminated."""
+        """The number of states of the variables [v] that are eliminated."""
         return self.reduced.graph.card
 
     @cached_property
     def _variables(self) -> IntArray:
-        """[v] their numbers in the graph."""
+        """The numbers [v] of the eliminated variables in the graph."""
         kept = self.reduced.variables
         return np.arange(len(self._card)) if kept is None else kept
 
     @cached_property
     def order(self) -> tuple[int, ...]:
-        """Variables in the order of elimination."""
+        """The variables in the order of elimination."""
         return tuple(self._variables[self.found.variables].tolist()) if isinstance(self.found, Order) else ()
 
     @cached_property
     def clusters(self) -> tuple[tuple[int, ...], ...]:
-        """Variables of each cluster: its separator, latest elimination first; then the variable itself."""
+        """The variables of each cluster: its separator, latest elimination first; then the variable itself."""
         if not isinstance(self.found, Order):
             return ()
         separators = self._variables[self.found.variables[self.found.separators]].tolist()
@@ -80,7 +81,7 @@ class Plan:
 
     @cached_property
     def parent(self) -> tuple[int, ...]:
-        """Cluster that receives each cluster's message; -1 at a root, one per connected component."""
+        """The cluster that receives each cluster's message; -1 at a root, one per connected component."""
         return tuple(self.found.parent.tolist()) if isinstance(self.found, Order) else ()
 
     @cached_property
@@ -100,7 +101,7 @@ class Plan:
 
     @cached_property
     def width(self) -> int:
-        """Most variables in a separator: the induced width of this order."""
+        """The largest number of variables in a separator: the induced width of this order."""
         if isinstance(self.found, Hopeless):
             return math.ceil(self.found.bits / math.log2(self._card.max())) - 1
         return int(np.diff(self.found.sep_ptr).max(initial=0))
@@ -112,18 +113,18 @@ class Plan:
 
     @cached_property
     def entries(self) -> float:
-        """Entries of all cluster tables together: the work of one pass (at most 2^1000)."""
+        """The entries of all cluster tables together: the work of one pass (at most 2^1000)."""
         if not self.finished:
             return 2.0 ** min(self.log2_largest, _MOST_BITS)
         return float(np.exp2(np.minimum(self.log2_sizes, _MOST_BITS)).sum()) if self.log2_sizes else 0.0
 
     @property
     def memory(self) -> float:
-        """Bytes for all marginals: every message is kept for the way back, beside those that one cluster receives."""
+        """The bytes for all marginals: all messages, kept for the downward pass, and the input of one cluster."""
         return self.memory_for(Task.MAR)
 
     def memory_for(self, task: Task) -> float:
-        """Bytes for one task; ln Z alone and MAP overwrite messages that have been read."""
+        """Return the bytes for one task; ln Z alone and MAP overwrite messages that have been read."""
         if task not in self._memory:
             self._memory[task] = self._count_memory(task)
         return self._memory[task]
@@ -137,7 +138,8 @@ class Plan:
             return _BYTES * 2.0 ** min(self.log2_largest - math.log2(self._card.max()), _MOST_BITS)
         message = np.exp2(np.minimum(self._bits[1], _MOST_BITS))
         tables = 2.0 * float(self.reduced.graph.structure.num_entries)
-        if task is Task.MAR or self.log2_largest > 40:  # Above, no task can run, and the finer sum is not needed.
+        # larger tables cannot be run for any task, so the finer sum is not needed
+        if task is Task.MAR or self.log2_largest > 40:
             parent = self.found.parent
             received = np.bincount(parent[parent >= 0], message[parent >= 0])
             return _BYTES * (float(message.sum()) + float(received.max(initial=0.0)) + tables)
@@ -145,34 +147,34 @@ class Plan:
         return _BYTES * (self.program.starts(reuse=True)[1] + tables) + kept
 
     def fits(self, gib: float, task: Task = Task.MAR) -> bool:
-        """Whether there is an order and its memory for the task stays below `gib` GiB."""
+        """Return whether there is an order and its memory for the task is at most `gib` GiB."""
         return self.finished and self.memory_for(task) <= gib * 2**30
 
     def seconds(self, task: Task = Task.MAR) -> float:
-        """Time on one core, within a factor of two or three."""
+        """Return the time on one core, within a factor of two or three."""
         return self.entries * _SECONDS_PER_ENTRY[task]
 
     @cached_property
     def program(self) -> Program:
-        """Index arrays for the kernels; made once."""
+        """The index arrays for the kernels; made once."""
         if not isinstance(self.found, Order):
-            raise ValueError("an unfinished plan cannot be run")
+            raise ValueError("An unfinished plan cannot be run. No elimination order within the limits was found.")
         return build_program(self.reduced.graph.structure, self.found)
 
     @property
     def lowering(self) -> str:
-        """What writing factors of other kinds in tables costs, in words; empty where all are tables."""
+        """The cost of writing structured factors as tables, in words; empty if all factors are tables."""
         if not self.num_lowered_entries:
             return ""
         return f"{self.num_auxiliary:,} auxiliary variables, {self.num_lowered_entries:,} table entries"
 
     @property
     def cost(self) -> str:
-        """Width, largest table and memory for all marginals, in words."""
+        """The width, largest table and memory for all marginals, in words."""
         return self.cost_of(Task.MAR)
 
     def cost_of(self, task: Task) -> str:
-        """Width, largest table and memory for any task, in words."""
+        """Return the width, largest table and memory for any task, in words."""
         at_least = "" if self.finished else "at least "
         return (
             f"{at_least}width {self.width}, largest table 2^{self.log2_largest:.1f}, "
@@ -185,7 +187,7 @@ class Plan:
         return f"elimination of {count} variables{lowered}: {self.cost}, {2 * self.entries:.3g} entries of work"
 
     def facts(self) -> list[tuple[str, str]]:
-        """Labels and texts: what a summary shows."""
+        """Return the labels and texts that a summary shows."""
         at_least = "" if self.finished else "at least "
         return [
             ("variables", f"{len(self._variables):,}"),
@@ -216,13 +218,13 @@ def plan(
     most_work: float = math.inf,
     seed: int = 0,
 ) -> Plan:
-    """Plan the elimination of all free variables of a graph, after `lower` where it has factors that are no tables.
+    """Plan the elimination of all free variables of a graph, after `lower` if it has structured factors.
 
     Args:
         graph: the model, with its evidence; or a reduction of it that has left out the observed variables.
         memory_limit: GiB above which planning stops: a large loopy graph is refused after a few cheap tries.
-        task: what the memory is needed for.
-        tries: most orders to try; by default 32, or 256 where a memory limit keeps out the hopeless ones.
+        task: the task that needs the memory.
+        tries: most orders to try; by default 32, or 256 with a memory limit, which ends bad tries early.
         most_work: list operations after which planning ends, about 1e8 per second.
         seed: seed of the random choices. The same graph and arguments give the same plan.
     """
@@ -248,7 +250,7 @@ def plan(
 
 
 def format_bytes(n: float) -> str:
-    """`3.4 GiB`; very large numbers as powers of two."""
+    """Return `3.4 GiB`; very large numbers as powers of two."""
     if n >= 2**70:
         return f"2^{np.log2(n):.0f} bytes"
     for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):

@@ -1,4 +1,4 @@
-"""Plans that are kept: a question about variables that were asked about before begins without planning."""
+"""A cache of plans: a repeated question about the same variables needs no planning."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from equifactor.solvers.elimination.plan import Plan, plan
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
 
-_MOST_ENTRIES = 2**20  # The tables of a model whose plan is kept have no more entries in all.
-_CHEAP, _TIMES = 2.0**15, 8.0  # A plan with no more entries, or no more than so many times those of the tables, is used
-# as it is: the search for impossible states would take longer than what it saves.
-_LIMIT, _WORK = 2.0**-4, 1e6  # GiB of messages, and list operations: the planner gives up early, in 10 ms, on others.
-_KEPT = 256  # So many plans are kept, those asked for last.
+_MOST_ENTRIES = 2**20  # Most entries of all tables of a model whose plan is kept. Chosen by hand.
+# A plan with at most _CHEAP entries, or at most _TIMES those of the tables, is used as it is: the search for impossible
+# states would take longer than the time it saves. Chosen by hand.
+_CHEAP, _TIMES = 2.0**15, 8.0
+_LIMIT, _WORK = 2.0**-4, 1e6  # GiB of messages, and list operations: on larger models the planner stops within 10 ms.
+_KEPT = 256  # Number of plans that are kept, the most recently used. Chosen by hand.
 
 _known: OrderedDict[Any, Plan | None] = OrderedDict()
 
 
 def known_plan(graph: FactorGraph) -> Plan | None:
-    """A cheap plan that relies on no zeros, from memory where an equal structure was planned before; None for others.
+    """Return a cheap plan that relies on no zeros, from the cache if an equal structure was planned before; else None.
 
-    Its graphs are without tables: `ReducedGraph.applied_to` gives the reduction of the graph at hand. The seed of the
-    plan is fixed, so that what was asked before does not change an answer.
+    The graphs of the plan are without tables: `ReducedGraph.applied_to` gives the reduction of a given graph. The seed
+    of the plan is fixed, so that earlier questions do not change an answer.
     """
     s = graph.structure
     if s.kinds is not None or s.num_entries > _MOST_ENTRIES:

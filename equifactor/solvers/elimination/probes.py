@@ -1,8 +1,8 @@
-"""Probes: how the two passes over a plan come to tell the probabilities of whole scopes.
+"""Probes: variables that make the two passes over a plan return the probabilities of whole scopes.
 
-A probe is one more variable of a factor, of one state, eliminated just before the first of the factor's own. The
-separator of its cluster is the factor's scope, and the way down overwrites every message by the probabilities of its
-separator: the kernels of elimination give factor marginals as they are.
+A probe is one more variable of a factor, with one state, eliminated just before the first of the factor's own
+variables. The separator of its cluster is the factor's scope, and the downward pass overwrites every message by the
+probabilities of its separator. The kernels of elimination therefore give factor marginals without a change.
 """
 
 from __future__ import annotations
@@ -12,36 +12,37 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.graph.pointers import ptr_of
 from equifactor.graph.structure import Structure
+from equifactor.kernels.pointers import ptr_of
 from equifactor.solvers.elimination.orders import Order
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import IntArray
     from equifactor.solvers.elimination.program import Program
-    from equifactor.typing import IntArray
 
 
 class Probes:
     """A structure and an order of it, with a probe in each of some factors; factors keep their tables and numbers."""
 
     def __init__(self, structure: Structure, order: Order, factors: IntArray) -> None:
-        self._place = np.argsort(order.variables)  # of the variables that are no probes, before these came
+        # place of the variables other than probes, before the probes were added
+        self._place = np.argsort(order.variables)
         home = np.array([self._place[structure.scope(a)].min() for a in factors.tolist()], np.int64)
         self._at = np.argsort(np.argsort(home, kind="stable")) + home  # [n] the cluster of each probe
         self.structure = _with_variables(structure, factors)
         self.order = _with_clusters(structure, order, factors, self._place, home)
 
     def starts(self, program: Program) -> IntArray:
-        """[n] where the tables of the probed factors lie after both passes of a program that reuses no memory."""
+        """Return where the tables [n] of the probed factors lie after both passes of a program without memory reuse."""
         return program.starts(reuse=False)[0][program.num_groups + self._at]
 
     def axes(self, variables: Sequence[int] | IntArray) -> IntArray:
-        """How such a table has its axes: places among the variables of the scope, the last to be eliminated first."""
+        """Return the order of the axes of such a table: places in the scope, the variable eliminated last first."""
         return np.argsort(-self._place[np.asarray(variables)], kind="stable")
 
 
 def _with_variables(s: Structure, factors: IntArray) -> Structure:
-    """The structure in which these factors have one more variable, of one state."""
+    """Return the structure in which these factors have one more variable, of one state."""
     is_probed = np.zeros(s.num_factors, np.int64)
     is_probed[factors] = 1
     return Structure.trusted(
@@ -53,7 +54,7 @@ def _with_variables(s: Structure, factors: IntArray) -> Structure:
 
 
 def _with_clusters(s: Structure, order: Order, factors: IntArray, place: IntArray, home: IntArray) -> Order:
-    """The order with a cluster for each probe before the cluster `home` of the first variable beside it."""
+    """Return the order with a cluster for each probe before the cluster `home` of the first variable beside it."""
     before = np.cumsum(np.bincount(home, minlength=s.num_vars))  # probes up to and including those of each cluster
     moved = np.arange(s.num_vars) + before  # new place of each cluster
     variables = np.empty(s.num_vars + len(factors), np.int64)

@@ -1,4 +1,4 @@
-"""A plan as index arrays for the kernels: what every cluster multiplies, and where each table lies in memory."""
+"""A plan as index arrays for the kernels: the tables that every cluster multiplies, and where each lies in memory."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from equifactor.graph.pointers import ptr_of
-from equifactor.typing import BoolArray, FloatArray, IntArray
+from equifactor.base.typing import BoolArray, FloatArray, IntArray
+from equifactor.kernels.pointers import ptr_of
 
 if TYPE_CHECKING:
     from equifactor.graph.structure import Structure
     from equifactor.solvers.elimination.orders import Order
 
 
-_FIRST_FIT = 4096  # Messages with fewer entries are not worth a place that is used twice.
+_FIRST_FIT = 4096  # Messages with fewer entries get their own place instead of a reused one. Chosen by hand.
 
 
 class Clusters(NamedTuple):
-    """The clusters of an order and what each multiplies; made by `program_kernels.lay_out`.
+    """The clusters of an order and the operands that each multiplies; made by `program_kernels.lay_out`.
 
     v clusters, one per variable, are numbered by place in the order. Operand g < G is group g of factors, operand
     G + n the message of cluster n.
@@ -38,7 +38,7 @@ class Clusters(NamedTuple):
 
 
 class FactorGroups(NamedTuple):
-    """How factors fill the tables that are multiplied beforehand; made by `program_kernels.factor_steps`."""
+    """How factors fill the tables that are multiplied in advance; made by `program_kernels.factor_steps`."""
 
     table_ptr: IntArray  # [F+1] pointer to the entries of each factor
     members: IntArray  # [M] factors, group by group
@@ -58,8 +58,8 @@ class ClusterTables(NamedTuple):
     arena: FloatArray
     is_log: BoolArray  # [G+v] operands that are in the log domain
     low: FloatArray  # [G+v] smallest positive entry of each linear operand
-    mode: IntArray  # [v] how each cluster is counted
-    scale: FloatArray  # [1+v] logs of what was divided out of all groups, and of each message
+    mode: IntArray  # [v] how each cluster is computed
+    scale: FloatArray  # [1+v] logs of the divisors of all groups, and of each message
 
 
 class Workspace(NamedTuple):
@@ -67,7 +67,7 @@ class Workspace(NamedTuple):
 
     buffer: FloatArray  # one block of a cluster's table
     offsets: IntArray  # offset of each row of a block within each operand
-    kind: IntArray  # [operands of a cluster] what the offsets look like
+    kind: IntArray  # [operands of a cluster] GENERAL, WHOLE or SINGLE offsets
     base: IntArray  # [operands of a cluster] place of the present block in the arena
     digit: IntArray  # [axes of a cluster] states of the outer axes
     scratch: FloatArray  # probabilities of the separators below a cluster
@@ -95,7 +95,7 @@ class Program:
         return self.size[self.num_groups :]
 
     def starts(self, reuse: bool) -> tuple[IntArray, int]:
-        """Offset of each operand in one block of memory, and its length.
+        """Return the offset of each operand in one block of memory, and the length of the block.
 
         Messages keep their own place for a downward pass; with `reuse` they may be overwritten once they are read.
         """
@@ -113,7 +113,7 @@ class Program:
         return running[:-1], int(running[-1])
 
     def tables(self, reuse: bool) -> ClusterTables:
-        """Memory for one pass up, and for the way down unless messages are overwritten."""
+        """Return memory for one upward pass, and for the downward pass unless messages are overwritten."""
         start, length = self.starts(reuse)
         operands, count = len(start), len(self.variables)
         return ClusterTables(
@@ -122,7 +122,7 @@ class Program:
         )  # fmt: skip
 
     def workspace(self, marginals: bool) -> Workspace:
-        """Scratch memory for a pass; for a downward pass too where marginals are wanted."""
+        """Return scratch memory for an upward pass, and for a downward pass if marginals are wanted."""
         buffer, offsets, operands, axes, scratch = self._workspace_sizes
         return Workspace(
             buffer=np.empty(buffer), offsets=np.empty(offsets, np.int64), kind=np.empty(operands, np.int64),
@@ -137,7 +137,7 @@ class Program:
 
         dim, parent = self.clusters.dim, self.clusters.parent
         num_operands = np.diff(self.clusters.in_ptr)
-        # A cluster with many operands may be small: its rows count, not the largest block.
+        # A cluster with many operands may be small, so its rows count, not the largest block.
         rows = np.minimum(self.message_sizes, np.maximum(1, BLOCK // dim))
         received = np.bincount(parent[parent >= 0], self.message_sizes[parent >= 0])
         return (
@@ -150,19 +150,19 @@ class Program:
 
 
 def read_only(array: FloatArray) -> FloatArray:
-    """A view of numbers that a kernel reads: it is compiled anew for arrays that could be written to."""
+    """Return a read-only view for a kernel, which would be compiled again for arrays that can be written to."""
     view = array.view()
     view.flags.writeable = False
     return view
 
 
 def build_program(structure: Structure, order: Order, stride: IntArray | None = None) -> Program:
-    """Index arrays of an elimination along `order`. Cost: the sum of the cluster sizes times their operands.
+    """Return the index arrays of an elimination along `order`. Cost: the cluster sizes times their operands.
 
     Args:
-        structure: of the graph.
-        order: of all its variables.
-        stride: [E] of each variable in the table of its factor, where tables are slices of larger ones.
+        structure: the structure of the graph.
+        order: an order of all its variables.
+        stride: [E] of each variable in the table of its factor, if tables are slices of larger ones.
     """
     from equifactor.solvers.elimination import program_kernels as kernels
 
@@ -188,7 +188,7 @@ def build_program(structure: Structure, order: Order, stride: IntArray | None = 
     group_size = np.multiply.reduceat(group_dim, axis_ptr[:-1]) if len(cluster_of) else axis_ptr[:-1]
     axis_dim = dim[order.separators]
     message_size = np.ones(len(dim), np.int64)
-    inner = np.flatnonzero(np.diff(order.sep_ptr))  # These are all clusters but the roots.
+    inner = np.flatnonzero(np.diff(order.sep_ptr))  # all clusters except the roots
     if len(inner):
         message_size[inner] = np.multiply.reduceat(axis_dim, order.sep_ptr[inner])
     return Program(

@@ -8,20 +8,20 @@ row over it is contiguous everywhere.
 
 import numpy as np
 
-from equifactor.numerics.jit import kernel
+from equifactor.kernels.jit import kernel
 
-_SMALL = 64.0  # Tables with fewer entries are always merged.
-_LARGE = 2.0**14  # Tables with more entries are never merged.
+_SMALL = 64.0  # Tables with fewer entries are always merged. Chosen by hand.
+_LARGE = 2.0**14  # Tables with more entries are never merged. Chosen by hand.
 
 
 @kernel
 def group_factors(home_ptr, home_factors, scope_ptr, scope_place, dim, sep_ptr, sep):
-    """Factors of a cluster that are multiplied into one table beforehand.
+    """Group the factors of each cluster that are multiplied into one table in advance.
 
-    A factor joins a table whose scope holds its own, and any other while the union stays small against the cluster: a
-    pass over the cluster per table costs more than the union. home_factors must be sorted by falling size within a
-    cluster. Returns the group of each factor [F] (numbered cluster after cluster, -1 without scope), the cluster of
-    each group, and per group and cluster axis (own variable last) whether the group has it.
+    A factor joins a table whose scope holds its own. It also joins any other table while the union stays small against
+    the cluster, since a pass over the cluster per table costs more than the union. home_factors must be sorted by
+    falling size within a cluster. Returns the group of each factor [F] (numbered cluster after cluster, -1 without
+    scope), the cluster of each group, and per group and cluster axis (own variable last) whether the group has it.
     """
     num_vars = len(dim)
     group = np.full(len(scope_ptr) - 1, -1, np.int64)
@@ -71,10 +71,10 @@ def group_factors(home_ptr, home_factors, scope_ptr, scope_place, dim, sep_ptr, 
 
 @kernel
 def lay_out(dim, sep_ptr, sep, parent, cluster_of, has_ptr, has):
-    """Operands of every cluster (its groups, then its children's messages) and their strides along its separator.
+    """Return the operands of every cluster (its groups, then its children's messages) and their strides.
 
     Operand g < G is group g, operand G + n the message of cluster n. Returns in_ptr [v+1], in_op, stride_ptr [v+1] and
-    strides: those of the k-th operand of cluster n begin at stride_ptr[n] + k * width of n.
+    strides along the separator: those of the k-th operand of cluster n begin at stride_ptr[n] + k * width of n.
     """
     num_vars, num_groups = len(dim), len(cluster_of)
     in_ptr = np.zeros(num_vars + 1, np.int64)
@@ -111,7 +111,7 @@ def lay_out(dim, sep_ptr, sep, parent, cluster_of, has_ptr, has):
         used[n] += 1
         step = dim[n]
         k = width - 1
-        for r in range(sep_ptr[c + 1] - 2, sep_ptr[c] - 1, -1):  # The last axis of the message is n itself.
+        for r in range(sep_ptr[c + 1] - 2, sep_ptr[c] - 1, -1):  # the last axis of the message is n itself
             while sep[sep_ptr[n] + k] != sep[r]:
                 k -= 1
             strides[base + k] = step
@@ -121,10 +121,10 @@ def lay_out(dim, sep_ptr, sep, parent, cluster_of, has_ptr, has):
 
 @kernel
 def factor_steps(group, cluster_of, has_ptr, has, scope_ptr, scope_place, factor_stride, dim, sep_ptr, sep):
-    """How the factors fill the groups: axes of each group, and strides of each factor along them.
+    """Return how the factors fill the groups: axes of each group, and strides of each factor along them.
 
     Returns axis_ptr [G+1], axis_dim (own variable last), member_ptr [G+1], members (factors by group), step_ptr [M+1]
-    and steps: what the factor's own table moves by along each axis of its group, 0 where it lacks the axis.
+    and steps: the stride of the factor's own table along each axis of its group, 0 if it lacks the axis.
     """
     num_groups = len(cluster_of)
     axis_ptr = np.zeros(num_groups + 1, np.int64)
@@ -170,13 +170,13 @@ def factor_steps(group, cluster_of, has_ptr, has, scope_ptr, scope_place, factor
 
 @kernel
 def place_messages(size, parent, small):
-    """Offsets of the messages when each may be overwritten after its parent has read it; and their total.
+    """Return offsets of the messages if each may be overwritten after its parent has read it, and their total.
 
-    First fit among the large ones (at least `small` entries); the small ones simply lie one after the other.
+    First fit among the large ones (at least `small` entries); the small ones lie one after another.
     """
     count = len(size)
     offset = np.zeros(count, np.int64)
-    start = np.empty(count + 1, np.int64)  # These are the live large messages, by offset.
+    start = np.empty(count + 1, np.int64)  # the live large messages, by offset
     owner = np.empty(count + 1, np.int64)
     live = 0
     top = 0
@@ -196,7 +196,7 @@ def place_messages(size, parent, small):
             offset[n] = at
             top = max(top, at + size[n])
         kept = 0
-        for k in range(live):  # What n has read is free from the next message on.
+        for k in range(live):  # the messages that n has read are free from the next message on
             if parent[owner[k]] != n:
                 start[kept], owner[kept] = start[k], owner[k]
                 kept += 1
@@ -210,7 +210,7 @@ def place_messages(size, parent, small):
 
 @kernel
 def table_strides(scope_ptr, scope_vars, card):
-    """[E] step in a factor's table (C order) when a variable of its scope moves by one state."""
+    """Return the stride [E] in a factor's table (C order) of each variable of its scope."""
     stride = np.ones(len(scope_vars), np.int64)
     for a in range(len(scope_ptr) - 1):
         for e in range(scope_ptr[a + 1] - 2, scope_ptr[a] - 1, -1):

@@ -2,19 +2,19 @@
 """The passes of an elimination for many rows of evidence on one model, `LANES` rows side by side.
 
 The model was summed out once without evidence: `shared` holds its factors and messages, one number per entry. A message
-that evidence below it changes is *touched* and holds one number per entry and lane, [entries, LANES]. So a cluster
-multiplies numbers that all rows share, one row of the cluster at a time, and lanes; evidence on its own variable is a
-mask of zeros and ones. What a row of evidence costs is then a few vector instructions per entry of touched clusters.
+that evidence below it changes is *touched* and holds one number per entry and lane, [entries, LANES]. A cluster
+multiplies numbers that all rows share, one row of the cluster at a time, with lanes. Evidence on its own variable is a
+mask of zeros and ones. A row of evidence then costs a few vector instructions per entry of touched clusters.
 
-Sums are linear and scaled lane by lane, as in `elimination_kernels.py`; where products could be lost, a cluster counts
+Sums are linear and scaled lane by lane, as in `elimination_kernels.py`. If products could be lost, a cluster computes
 in logs. A row without support ends with ln Z = -inf and probabilities of zero.
 """
 
 import math
 
-from equifactor.numerics.fastmath import bits_of, from_bits, get, put
-from equifactor.numerics.jit import fast_kernel, inlined
-from equifactor.numerics.lane_vectors import (
+from equifactor.kernels.fastmath import bits_of, from_bits, get, put
+from equifactor.kernels.jit import fast_kernel, inlined
+from equifactor.kernels.lane_vectors import (
     LANES,
     add_lanes,
     dot_lanes,
@@ -36,7 +36,7 @@ _LN2 = math.log(2.0)
 
 @fast_kernel
 def run_rows(states, constant, clusters, shared, lanes, answers):
-    """Rows of evidence, states [B, v] by cluster and -1 where free: ln Z [B], and what else `answers` has room for.
+    """Compute ln Z [B] for rows of evidence, states [B, v] by cluster and -1 where free, and the rest of `answers`.
 
     constant is added to every ln Z.
     """
@@ -54,14 +54,14 @@ def run_rows(states, constant, clusters, shared, lanes, answers):
         _collect_rows(constant, clusters, shared, lanes)
         for k in range(count):
             answers.log_z[first + k] = ln_z[k]
-            if ln_z[k] == NEG_INF:  # Its probabilities are zero, and its weight must not turn 0 * inf into a NaN.
+            if ln_z[k] == NEG_INF:  # its probabilities are zero, and its weight must not turn 0 * inf into a NaN
                 lanes.weight[k] = 0.0
         _distribute_rows(first, count, clusters, shared, lanes, answers)
 
 
 @fast_kernel
 def _touch(clusters, lanes):
-    """Which clusters have evidence on their own variable, and which messages evidence changes."""
+    """Mark the clusters with evidence on their own variable, and the messages that evidence changes."""
     parent, seen, observed, touched = clusters.parent, lanes.seen, lanes.observed, lanes.touched
     touched[:] = False
     for n in range(len(parent)):
@@ -76,7 +76,7 @@ def _touch(clusters, lanes):
 
 @fast_kernel
 def _collect_rows(constant, clusters, shared, lanes):
-    """Upward pass through the touched clusters; ln Z of every lane into lanes.ln_z."""
+    """Run the upward pass through the touched clusters; ln Z of every lane goes to lanes.ln_z."""
     dim, parent = clusters.dim, clusters.parent
     num_groups = len(shared.size) - len(dim)
     in_ptr, in_op, sep_ptr, axis_dim = clusters.in_ptr, clusters.in_op, clusters.sep_ptr, clusters.axis_dim
@@ -130,7 +130,7 @@ def _collect_rows(constant, clusters, shared, lanes):
 
 @fast_kernel
 def _mode_of_rows(n, num_groups, clusters, shared, lanes):
-    """LOG where an operand is in logs or a product could be lost in some lane; then all touched operands become so."""
+    """Return LOG if an operand is in logs or a product could be lost in a lane; then convert all touched operands."""
     in_op, first, last = clusters.in_op, clusters.in_ptr[n], clusters.in_ptr[n + 1]
     top, low = lanes.top, lanes.low
     in_logs = False
@@ -155,7 +155,7 @@ def _mode_of_rows(n, num_groups, clusters, shared, lanes):
 
 @fast_kernel
 def _open_rows(n, d, width, num_in, in_logs, lanes):
-    """Go to the first row of cluster n, and make the mask of the evidence on its variable."""
+    """Go to the first row of cluster n, and build the mask of the evidence on its variable."""
     lanes.base[:num_in] = 0
     lanes.digit[:width] = 0
     seen, mask = lanes.seen, lanes.mask
@@ -170,7 +170,7 @@ def _multiply_row(
     d, first, last, num_groups, in_logs, masked, in_op, arena, op_start, is_log, touched, row, base, up, start, mask,
     buffer,
 ):  # fmt: skip
-    """The product of the operands in_op[first:last] and the mask in one row of a cluster, into buffer [d, LANES]."""
+    """Fill buffer [d, LANES] with the product of operands in_op[first:last] and the mask in one row of a cluster."""
     for x in range(d):
         put(row, x, 0.0 if in_logs else 1.0)
     for r in range(first, last):
@@ -213,7 +213,7 @@ def _multiply_row(
 
 @fast_kernel
 def _log_sum_row(d, buffer, up, out):
-    """Log of the sum over the states, lane by lane, into the message."""
+    """Write the log of the sum over the states, lane by lane, into the message."""
     for k in range(LANES):
         top, total = NEG_INF, 0.0
         for x in range(d):
@@ -245,7 +245,7 @@ def _scale_rows(n, first, size, up, low, ln_z, top):
 
 @fast_kernel
 def _scale_log_rows(n, first, size, lanes):
-    """Take the largest entry out of every lane of a log message, which becomes linear if the range of all allows."""
+    """Subtract the largest entry from every lane of a log message; make it linear if the range of all lanes allows."""
     up, low, ln_z, top = lanes.up, lanes.low, lanes.ln_z, lanes.top
     widest = 0.0
     for k in range(LANES):
@@ -268,7 +268,7 @@ def _scale_log_rows(n, first, size, lanes):
 
 @fast_kernel
 def _distribute_rows(first, count, clusters, shared, lanes, answers):
-    """Downward pass through the clusters that lead to something wanted: probabilities, and expected factors.
+    """Run the downward pass through the clusters that lead to wanted probabilities and expected factors.
 
     As in `distribute`, the probabilities P(s) of a separator and a cluster's own products give P(s, x).
     """
@@ -344,7 +344,7 @@ def _exp_row(d, buffer):
 
 @inlined
 def _write_rows(first, count, to, d, p_lanes, p):
-    """The probabilities of one variable, scaled to sum 1 again, into p[first:first+count, to:to+d]."""
+    """Write the probabilities of one variable, scaled to sum 1 again, into p[first:first+count, to:to+d]."""
     for k in range(count):
         total = 0.0
         for x in range(d):
@@ -355,7 +355,7 @@ def _write_rows(first, count, to, d, p_lanes, p):
 
 @fast_kernel
 def unfold_groups(table, member_ptr, members, steps, step_ptr, table_ptr, axis_ptr, axis_dim, start, digit, expected):
-    """Sum the numbers of each group's table into those of its factors: `fill_groups` the other way round."""
+    """Sum the numbers of each group's table into those of its factors, the inverse of `fill_groups`."""
     for g in range(len(member_ptr) - 1):
         first, num_axes = axis_ptr[g], axis_ptr[g + 1] - axis_ptr[g]
         size = 1

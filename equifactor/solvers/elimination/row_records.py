@@ -1,4 +1,4 @@
-"""The numbers that a pass over rows of evidence works on, and where its answers go; see `row_kernels.py`."""
+"""The numbers that a pass over rows of evidence works on, and room for its answers; see `row_kernels.py`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from equifactor.typing import BoolArray, FloatArray, IntArray
+from equifactor.base.typing import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from equifactor.solvers.elimination.program import Program
@@ -20,26 +20,26 @@ class RowLanes(NamedTuple):
     down: FloatArray  # [M L] probabilities of the separators
     low: FloatArray  # [v L] smallest positive entry of each message that is linear
     ln_z: FloatArray  # [L]
-    weight: FloatArray  # [L] of each row in the expected factors
+    weight: FloatArray  # [L] weight of each row in the expected factors
     buffer: FloatArray  # [d L] one row of a cluster
     mask: FloatArray  # [d L] evidence on the variable of a cluster
     p: FloatArray  # [d L] probabilities of the variable of a cluster
     top: FloatArray  # [2 L]
-    row: FloatArray  # [d] what all lanes share of one row
+    row: FloatArray  # [d] the part of one row that all lanes share
     seen: IntArray  # [v L] evidence, -1 where free
     observed: BoolArray  # [v] whether some lane has evidence on the variable
     touched: BoolArray  # [v] whether some lane has evidence below the message
     is_log: BoolArray  # [v] touched messages that are in the log domain
-    mode: IntArray  # [v] how each touched cluster is counted
+    mode: IntArray  # [v] how each touched cluster is computed
     base: IntArray  # [operands of a cluster] place of the present row in each operand
     digit: IntArray  # [axes of a cluster] states of the separator
 
 
 class RowAnswers(NamedTuple):
-    """What is asked for. Arrays without entries are not."""
+    """Room for the answers. An array without entries was not asked for."""
 
     log_z: FloatArray  # [B]
-    needed: BoolArray  # [v] clusters that the way down visits
+    needed: BoolArray  # [v] clusters that the downward pass visits
     p_start: IntArray  # [v] column of the probabilities of each cluster's variable, -1 where they are not wanted
     p: FloatArray  # [B, columns]
     weight: FloatArray  # [B] or []
@@ -47,7 +47,7 @@ class RowAnswers(NamedTuple):
 
 
 def row_lanes(program: Program, lanes: int) -> RowLanes:
-    """Memory for a pass of this program."""
+    """Return memory for a pass of this program."""
     sizes, dim = program.message_sizes, program.clusters.dim
     count, most = len(dim), int(dim.max(initial=1))
     messages = int(sizes.sum()) * lanes

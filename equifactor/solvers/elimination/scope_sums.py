@@ -1,6 +1,6 @@
 """Exact probabilities of chosen sets of variables, all of them by one elimination.
 
-Every set of two or more has a probe: in a factor over just these variables, or in one more that says nothing.
+Every set of two or more variables has a probe: in a factor over exactly these variables, or in an added factor of ones.
 """
 
 from __future__ import annotations
@@ -12,39 +12,39 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import SolveError
+from equifactor.base.errors import SolveError
+from equifactor.base.status import Status, Task
 from equifactor.graph.factor_graph import FactorGraph
-from equifactor.graph.pointers import ptr_of
 from equifactor.graph.reduction import ReducedGraph, to_free_part
 from equifactor.graph.structure import Structure
-from equifactor.result import Status, Task
+from equifactor.kernels.pointers import ptr_of
 from equifactor.solvers.elimination.eliminate import sum_out
 from equifactor.solvers.elimination.orders import Order
 from equifactor.solvers.elimination.plan import Plan, plan
 from equifactor.solvers.elimination.probes import Probes
 
 if TYPE_CHECKING:
-    from equifactor.clock import Clock
-    from equifactor.typing import FloatArray, IntArray
+    from equifactor.base.clock import Clock
+    from equifactor.base.typing import FloatArray, IntArray
 
     Scope = tuple[int, ...]
 
-MAX_BITS = 30.0  # A table of 2^30 entries takes 8 GiB: nothing larger is begun.
+MAX_BITS = 30.0  # bits: a table of 2^30 entries takes 8 GiB, and no larger one is begun
 
 
 @dataclass(frozen=True, eq=False)
 class ScopePlan:
-    """How the probabilities of some scopes will be found, and what that costs; `run` does it."""
+    """A plan for the probabilities of some scopes, with its cost; `run` runs it."""
 
-    steps: Plan  # of the free part, with the probes; unfinished where none fits
+    steps: Plan  # plan of the free part, with the probes; unfinished if no order fits
     reduced: ReducedGraph
     scopes: tuple[Scope, ...]  # as asked for, in the numbers of the graph
     watched: tuple[Scope, ...]  # their free variables, in those of the free part
-    probes: Probes | None = None  # None where the plan is unfinished or too large
-    number: dict[frozenset[int], int] | None = None  # of the probe for each set of variables
+    probes: Probes | None = None  # None if the plan is unfinished or too large
+    number: dict[frozenset[int], int] | None = None  # number of the probe for each set of variables
 
     def run(self, clock: Clock) -> list[FloatArray] | None:
-        """One array per scope, of the shape of its states, that sums to 1; None when the clock stopped the work."""
+        """Return one array per scope, of the shape of its states, that sums to 1; None when the clock stopped it."""
         assert self.probes is not None  # since it fits
         assert self.number is not None
         program = self.steps.program
@@ -77,10 +77,10 @@ def plan_scopes(
     tries: int = 256,
     most_work: float = math.inf,
 ) -> ScopePlan | None:
-    """Plan the probabilities of several scopes at once; None where every assignment has probability zero.
+    """Plan the probabilities of several scopes at once; return None if every assignment has probability zero.
 
     Args:
-        graph: of tables alone, with its evidence.
+        graph: a graph that has only tables, with its evidence.
         scopes: variables of the graph, observed ones included.
         memory_limit: GiB above which planning stops.
         tries: most elimination orders to try.
@@ -110,7 +110,7 @@ def plan_scopes(
 
 
 def too_large(steps: ScopePlan, memory_limit: float) -> str:
-    """What the plan would cost, in words, where that is over the limit; empty where it fits."""
+    """Return the cost of the plan in words if it exceeds the limit; empty if it fits."""
     bits = max((_bits(scope, steps.reduced.graph.card) for scope in steps.watched), default=0.0)
     if bits >= MAX_BITS:
         return f"a table of 2^{bits:.0f} entries"
@@ -122,7 +122,7 @@ def _bits(scope: Sequence[int], card: IntArray) -> float:
 
 
 def _with_factors(s: Structure, scopes: list[Scope], *, tables: bool) -> Structure:
-    """The structure with one more factor for each scope; without tables, which may be too large to be made."""
+    """Return the structure with one more factor for each scope; without tables, which may be too large to build."""
     sizes = [int(np.prod(s.card[list(scope)])) if tables else 0 for scope in scopes]
     return Structure.trusted(
         s.card,

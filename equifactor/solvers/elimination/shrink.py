@@ -7,24 +7,25 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from equifactor.base.status import Status
+from equifactor.base.typing import FloatArray, IntArray
 from equifactor.graph import FactorGraph
-from equifactor.graph.pointers import ptr_of
 from equifactor.graph.reduction import ReducedGraph, to_free_part
 from equifactor.graph.structure import Structure
-from equifactor.result import Estimate, Status
+from equifactor.kernels.pointers import ptr_of
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
-from equifactor.typing import FloatArray, IntArray
+from equifactor.solving.estimate import Estimate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from equifactor.graph.marginals import Marginals
 
-MOST_ENTRIES = 64  # One elimination joins tables of at most this many entries: six variables of two states.
+MOST_ENTRIES = 64  # Most entries of the joint table of one elimination: six variables of two states. Chosen by hand.
 
 
 class FactorPool(NamedTuple):
-    """Factors that are alive, dead or made by elimination, with room for those to come, and lists of those around.
+    """Factors that are alive, dead or made by elimination, with room for new ones, and the factors around variables.
 
     The scope of factor a is scope[start[a]:start[a]+arity[a]], ascending, and its table, in C order, begins at
     table[first[a]]. The factors around a variable are a linked list, head[i] into node_factor and node_next.
@@ -43,7 +44,7 @@ class FactorPool(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """Which variables were eliminated, what each depended on, and its best state for every state of those."""
+    """The variables that were eliminated, those each depended on, and its best state for every state of those."""
 
     eliminated: IntArray  # [n] variables in the order of elimination
     scope_ptr: IntArray  # [n+1] pointer to the variables that each depends on
@@ -54,17 +55,17 @@ class Trace(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ShrunkGraph(ReducedGraph):
-    """A graph without cheap variables; the way back puts them into the states that are best for the others.
+    """A graph without cheap variables; `assignment` puts them into the states that are best for the others.
 
-    It has the best score of the original, and no marginals.
+    It has the best score of the original, but no marginals.
     """
 
-    free_part: ReducedGraph = field(kw_only=True, repr=False)  # what the variables were eliminated from
+    free_part: ReducedGraph = field(kw_only=True, repr=False)  # the graph from which the variables were eliminated
     kept: IntArray = field(kw_only=True, repr=False)  # [v] number of each variable in the free part
     trace: Trace = field(kw_only=True, repr=False)
 
     def assignment(self, states: IntArray) -> IntArray:
-        """[V] assignment of the original from states [v] of what is left: the eliminated variables at their best."""
+        """Return the assignment [V] of the original for states [v] of the kept variables: the others at their best."""
         from equifactor.solvers.elimination.elimination_kernels import trace_back
 
         card = self.free_part.graph.card
@@ -74,15 +75,15 @@ class ShrunkGraph(ReducedGraph):
         return self.free_part.assignment(full)
 
     def states(self, assignment: IntArray) -> IntArray:
-        """[v] states of what is left in an assignment [V] of the original that has positive probability."""
+        """Return the states [v] of the kept variables in an assignment [V] of the original of positive probability."""
         return self.free_part.states(assignment)[self.kept]
 
     def marginals(self, values: FloatArray) -> Marginals:
-        """Marginals of eliminated variables are not known."""
-        raise ValueError("variables were eliminated for their best states: there is no way back for marginals")
+        """Raise: marginals of eliminated variables are not known."""
+        raise ValueError("A shrunk graph has no marginals: variables were eliminated at their best states.")
 
     def optimum(self) -> Estimate:
-        """The optimum of a graph of which nothing is left."""
+        """Return the optimum of a graph without remaining variables."""
         assignment = self.assignment(np.zeros(0, np.int64))
         score = self.original.log_score(assignment)
         if np.isneginf(score):
@@ -91,15 +92,15 @@ class ShrunkGraph(ReducedGraph):
 
 
 def shrink(graph: FactorGraph, most_entries: int = MOST_ENTRIES, widest: int = MOST_ENTRIES) -> ShrunkGraph | None:
-    """Leave out what zeros decide, eliminate cheap variables, merge factors into those that hold their scope.
+    """Remove what zeros decide, eliminate cheap variables, and merge factors into those that hold their scope.
 
     Merged factors and eliminated variables both tighten the relaxation that dual bounds solve, and every search has
-    fewer variables to look at. None when the zeros leave no assignment. Cost O(V most_entries + T), a few ms.
+    fewer variables. Returns None if the zeros leave no assignment. Cost O(V most_entries + T), a few ms.
 
     Args:
         graph: the model, observed variables included.
-        most_entries: most entries of the joint table of a variable's factors, for it to be eliminated.
-        widest: most other variables that share those factors; 2 keeps a graph of pairs one of pairs.
+        most_entries: a variable is eliminated only if the joint table of its factors has at most this many entries.
+        widest: most other variables that share those factors; 2 keeps a graph of pairs a graph of pairs.
     """
     from equifactor.solvers.elimination import shrink_kernels as kernels
 
@@ -114,19 +115,19 @@ def shrink(graph: FactorGraph, most_entries: int = MOST_ENTRIES, widest: int = M
     kept = np.setdiff1d(np.arange(len(pool.card)), eliminated)
     rest = _pack(pool, kept)
     if np.isneginf(np.maximum.reduceat(rest.log_phi, rest.structure.table_ptr[:-1])).any():
-        return None  # Tables that contradict each other have met in one.
+        return None  # contradicting tables were merged
     return ShrunkGraph(rest, graph, free_part=free_part, kept=kept, trace=trace._replace(eliminated=eliminated))
 
 
 def _new_pool(graph: FactorGraph, most_entries: int) -> FactorPool:
-    """The factors of a graph, and room for one more factor of at most `most_entries` entries per variable."""
+    """Return the factors of a graph, and room for one more factor of at most `most_entries` entries per variable."""
     from equifactor.solvers.elimination import shrink_kernels as kernels
 
     s = graph.structure
     v, width = s.num_vars, most_entries.bit_length()
     scopes, tables = kernels.sort_scopes(s.card, s.scope_ptr, s.scope_vars, s.table_ptr, graph.log_phi)
     later = np.zeros(v, np.int64)
-    table = np.empty(len(tables) + v * most_entries)  # Not zeros: what nobody writes takes no memory.
+    table = np.empty(len(tables) + v * most_entries)  # not zeros: pages that are never written take no memory
     table[: len(tables)] = tables
     node_factor, node_next = np.empty((2, s.num_edges + v * width), np.int64)
     head = np.full(v, -1)
@@ -156,10 +157,10 @@ def _new_trace(num_vars: int, most_entries: int) -> Trace:
 
 
 def _pack(pool: FactorPool, kept: IntArray) -> FactorGraph:
-    """The factors that are alive as a graph over the variables `kept`."""
+    """Return the live factors as a graph over the variables `kept`."""
     arity, first = pool.arity[: pool.ends[3]], pool.first[: pool.ends[3]]
     constants = np.flatnonzero(arity == 0)
-    if len(constants):  # One is enough.
+    if len(constants):  # one is enough
         pool.table[first[constants[0]]] = pool.table[first[constants]].sum()
         arity[constants[1:]] = -1
     alive = np.flatnonzero(arity >= 0)

@@ -1,30 +1,30 @@
 # mypy: ignore-errors
-"""Elimination of the variables that cost little, for MAP: what is left is a smaller graph with the same best score.
+"""Elimination of cheap variables for MAP, which leaves a smaller graph with the same best score.
 
-The arguments `pool` and `trace` are the records of `shrink.py`, handed over as plain tuples; see
-`elimination_kernels.py`. Dead factors are dropped from the list of a variable when it is walked.
+The arguments `pool` and `trace` are the records of `shrink.py`, passed as plain tuples; see `elimination_kernels.py`.
+Dead factors are dropped from the list of a variable when it is walked.
 """
 
 import numpy as np
 
-from equifactor.numerics.jit import fast_kernel, kernel
+from equifactor.kernels.jit import fast_kernel, kernel
 from equifactor.solvers.elimination.shrink import FactorPool, Trace
 
-DEAD = -1  # This is the arity of a factor that is no more.
-_SCOPE, _TABLE, _NODE, _FACTOR = range(4)  # These are the columns of `ends`.
+DEAD = -1  # the arity of a removed factor
+_SCOPE, _TABLE, _NODE, _FACTOR = range(4)  # the columns of `ends`
 
 
 @kernel
 def eliminate_cheap(most, widest, pool, trace):
     """Eliminate variables, the cheapest first, while their joint table has at most `most` entries.
 
-    Nor may an elimination leave a factor of more than `widest` variables. The trace says which variables were
-    eliminated, and how they depend on others; returns how many.
+    Also, an elimination must not leave a factor of more than `widest` variables. The trace records which variables were
+    eliminated, and how they depend on others. Returns the number of eliminated variables.
     """
     pool, trace = FactorPool(*pool), Trace(*trace)
     num_vars = len(pool.card)
     gone, seen = np.zeros(num_vars, np.bool_), np.zeros(num_vars, np.bool_)
-    fresh = np.ones(num_vars, np.bool_)  # The neighbourhood has changed since the variable was last looked at.
+    fresh = np.ones(num_vars, np.bool_)  # whether the neighbourhood has changed since the variable was last looked at
     union, around = np.empty(num_vars + 1, np.int64), np.empty(len(pool.start), np.int64)
     step, digit = np.empty(num_vars + 2, np.int64), np.empty(num_vars + 2, np.int64)
     joint = np.empty(most)
@@ -43,7 +43,7 @@ def eliminate_cheap(most, widest, pool, trace):
                 if entries > cap or width > widest:
                     continue
                 again = True
-                union[width] = i  # Its axis is the last one, so that its states are neighbours in memory.
+                union[width] = i  # its axis is the last one, so that its states are neighbours in memory
                 _join_tables(around[:near], union[: width + 1], pool, joint[: int(entries)], step, digit)
                 _maximise_out(i, count, union[:width], joint[: int(entries)], pool, trace)
                 for k in range(width):
@@ -56,10 +56,10 @@ def eliminate_cheap(most, widest, pool, trace):
 
 @kernel
 def _neighbourhood(i, cap, pool, seen, union, around):
-    """The live factors of variable i into `around`, the other variables of their scopes into `union`, ascending.
+    """Collect the live factors of variable i in `around`, the other variables of their scopes in `union`, ascending.
 
-    Returns how many of each, and the entries of the joint table; above `cap` it stops and the rest is unfinished. The
-    array seen [v] is scratch, all false before and after.
+    Returns how many of each there are, and the entries of the joint table; above `cap` it stops early with incomplete
+    lists. The array seen [v] is scratch, all false before and after.
     """
     card, start, arity, scope = pool.card, pool.start, pool.arity, pool.scope
     head, node_factor, node_next = pool.head, pool.node_factor, pool.node_next
@@ -89,7 +89,7 @@ def _neighbourhood(i, cap, pool, seen, union, around):
     for k in range(width):
         seen[union[k]] = False
     if entries <= cap:
-        for k in range(1, width):  # Insertion is fast, because there are few.
+        for k in range(1, width):  # insertion is fast, because there are few
             j = union[k]
             n = k
             while n > 0 and union[n - 1] > j:
@@ -101,7 +101,7 @@ def _neighbourhood(i, cap, pool, seen, union, around):
 
 @kernel
 def _join_tables(factors, axes, pool, joint, step, digit):
-    """Add the tables of factors, which are dead then, into `joint`, a table over `axes`."""
+    """Add the tables of factors, which are dead afterwards, into `joint`, a table over `axes`."""
     card, start, arity, scope, table = pool.card, pool.start, pool.arity, pool.scope, pool.table
     joint[:] = 0.0
     for a in factors:
@@ -112,7 +112,7 @@ def _join_tables(factors, axes, pool, joint, step, digit):
 
 @kernel
 def _maximise_out(i, count, others, joint, pool, trace):
-    """Make the best of variable i, the last axis of `joint`, a new factor over `others`, and note its best states."""
+    """Maximise over variable i, the last axis of `joint`: make a factor over `others`, and record the best states."""
     scope, table, ends = pool.scope, pool.table, pool.ends
     head, node_factor, node_next = pool.head, pool.node_factor, pool.node_next
     choice, choice_start = trace.choice, trace.choice_start
@@ -144,7 +144,7 @@ def _maximise_out(i, count, others, joint, pool, trace):
 
 @kernel
 def merge_nested(pool):
-    """Add every factor to one whose scope holds its own; a unary factor to another of its variable only."""
+    """Add every factor to one whose scope holds its own; add a unary factor only to another of its variable."""
     pool = FactorPool(*pool)
     card, start, arity, first, scope, table = pool.card, pool.start, pool.arity, pool.first, pool.scope, pool.table
     head, node_factor, node_next = pool.head, pool.node_factor, pool.node_next
@@ -169,7 +169,7 @@ def merge_nested(pool):
 
 @kernel
 def _is_inside(scope, other):
-    """Whether all variables of a scope are in another one; both ascend."""
+    """Return whether all variables of a scope are in another one; both are ascending."""
     s = inside = 0
     for r in range(len(scope)):
         while s < len(other) and other[s] < scope[r]:
@@ -209,7 +209,7 @@ def add_table(axes, width, card, scope, first, last, table, entry, out, at, step
 
 @kernel
 def sort_scopes(card, scope_ptr, scope_vars, table_ptr, log_phi):
-    """Scopes in ascending order, and the tables with their axes in that order."""
+    """Return scopes in ascending order, and the tables with their axes in that order."""
     scope = scope_vars.copy()
     table = np.zeros(len(log_phi))
     most = 0
@@ -234,7 +234,7 @@ def sort_scopes(card, scope_ptr, scope_vars, table_ptr, log_phi):
 
 @kernel
 def link(scope_ptr, scope_vars, head, node_factor, node_next):
-    """Make the lists of the factors around each variable; returns how many nodes they take."""
+    """Make the lists of the factors around each variable; return the number of nodes."""
     count = 0
     for a in range(len(scope_ptr) - 1):
         for e in range(scope_ptr[a], scope_ptr[a + 1]):

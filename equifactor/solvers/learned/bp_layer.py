@@ -20,10 +20,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from equifactor.errors import ModelError, OptionError
-from equifactor.factors.kinds import kind_name
-from equifactor.numerics import tensors
-from equifactor.numerics.tensors.segments import (
+from equifactor.base.errors import ModelError, OptionError
+from equifactor.base.typing import Semiring
+from equifactor.factors import tensors
+from equifactor.graph.kinds import kind_name
+from equifactor.kernels.segments import (
     finite,
     logsumexp,
     safe_log,
@@ -32,7 +33,6 @@ from equifactor.numerics.tensors.segments import (
     segment_sum,
 )
 from equifactor.solvers.learned.wiring import Flat, Wiring, wire
-from equifactor.typing import Semiring
 
 Gradient = Literal["unrolled", "implicit"]
 

@@ -9,12 +9,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from equifactor.options import option
-from equifactor.registry import register
+from equifactor.base.options import option
 from equifactor.solvers.learned.layers import logit, mlp, squash, zero_
 from equifactor.solvers.learned.learned_solver import NeuralSolver
 from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState, check_cardinality
 from equifactor.solvers.learned.wiring import Flat, Wiring
+from equifactor.solving.registry import register
 
 _CLAMP = 99.0  # H sees larger log differences as this one, as in the published code.
 

@@ -8,15 +8,15 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from equifactor.numerics import tensors
-from equifactor.numerics.tensors.segments import segment_sum
-from equifactor.options import option
-from equifactor.registry import register
-from equifactor.result import Task
+from equifactor.base.options import option
+from equifactor.base.status import Task
+from equifactor.factors import tensors
+from equifactor.kernels.segments import segment_sum
 from equifactor.solvers.learned.layers import mlp, settling, squash
 from equifactor.solvers.learned.learned_solver import NeuralSolver
 from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState, check_cardinality
 from equifactor.solvers.learned.wiring import Flat, Wiring, others
+from equifactor.solving.registry import register
 
 _CLAMP = 30.0  # Larger log messages are seen as this one.
 

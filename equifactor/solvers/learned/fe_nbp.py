@@ -9,13 +9,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from equifactor.errors import OptionError
-from equifactor.options import choices, option
-from equifactor.registry import register
+from equifactor.base.errors import OptionError
+from equifactor.base.options import choices, option
 from equifactor.solvers.learned.layers import GraphNorm, logit, mlp, settling, squash, zero_
 from equifactor.solvers.learned.learned_solver import NeuralBP
 from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState
 from equifactor.solvers.learned.wiring import Wiring
+from equifactor.solving.registry import register
 
 FEATURES = ("old", "new", "variable", "factor-sum", "factor-max")
 _LEAST = 1e-6  # It is added to changes and variances, so that their logarithms stay finite.

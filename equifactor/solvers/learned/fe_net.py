@@ -8,14 +8,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from equifactor.numerics.tensors.segments import segment_logsumexp
-from equifactor.options import option
-from equifactor.registry import register
+from equifactor.base.options import option
+from equifactor.kernels.segments import segment_logsumexp
 from equifactor.solvers.learned.layers import logit, mlp, settling, spread, squash, zero_
 from equifactor.solvers.learned.learned_solver import NeuralBP
 from equifactor.solvers.learned.loop_corrections import loops_of
 from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState
 from equifactor.solvers.learned.wiring import Wiring
+from equifactor.solving.registry import register
 
 _LOWEST = -1e3  # The number that features show for a true zero.
 _NOTHING = -1e8  # What channels through a factor are held above.

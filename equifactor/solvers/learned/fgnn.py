@@ -9,12 +9,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from equifactor.errors import OptionError
-from equifactor.numerics.tensors.segments import segment_sum
-from equifactor.options import option
-from equifactor.registry import register
-from equifactor.result import Task
-from equifactor.solver import Symmetry
+from equifactor.base.errors import OptionError
+from equifactor.base.options import option
+from equifactor.base.status import Task
+from equifactor.kernels.segments import segment_sum
 from equifactor.solvers.learned.layers import mlp
 from equifactor.solvers.learned.learned_solver import NeuralSolver
 from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState, check_cardinality
@@ -29,6 +27,8 @@ from equifactor.solvers.learned.table_features import (
     with_support,
 )
 from equifactor.solvers.learned.wiring import Flat, Wiring
+from equifactor.solving.registry import register
+from equifactor.solving.solver import Symmetry
 
 Aggregate = Literal["max", "lse", "sum"]
 _SHARPNESS = 3.0  # The aggregator lse is (1/3) ln sum exp 3x.

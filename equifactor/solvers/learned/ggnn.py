@@ -9,11 +9,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from equifactor.numerics.tensors.segments import segment_sum
-from equifactor.options import option
-from equifactor.registry import register
-from equifactor.result import Task
-from equifactor.solver import Symmetry
+from equifactor.base.options import option
+from equifactor.base.status import Task
+from equifactor.kernels.segments import segment_sum
 from equifactor.solvers.learned.layers import mlp
 from equifactor.solvers.learned.learned_solver import NeuralSolver
 from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState, check_cardinality
@@ -27,6 +25,8 @@ from equifactor.solvers.learned.table_features import (
     with_support,
 )
 from equifactor.solvers.learned.wiring import Flat, Wiring
+from equifactor.solving.registry import register
+from equifactor.solving.solver import Symmetry
 
 
 @dataclass(frozen=True, kw_only=True)

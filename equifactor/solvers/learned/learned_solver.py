@@ -15,20 +15,21 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import numpy as np
 import torch
 
-from equifactor.errors import OptionError
-from equifactor.options import option
-from equifactor.result import Estimate, Status, Task
-from equifactor.solver import Ending, IterativeSolver, SolveContext
+from equifactor.base.errors import OptionError
+from equifactor.base.options import option
+from equifactor.base.status import Status, Task
+from equifactor.base.torch_device import check_device, torch_batch_size
 from equifactor.solvers.elimination.impossibility import zero_or_lost
 from equifactor.solvers.learned.model_card import WEIGHTS, card_of_file
 from equifactor.solvers.learned.model_files import load_network
 from equifactor.solvers.learned.network import Network, NetworkConfig, build
 from equifactor.solvers.learned.network_run import NetworkRun
-from equifactor.torch_device import check_device, torch_batch_size
+from equifactor.solving.estimate import Estimate
+from equifactor.solving.solver import Ending, IterativeSolver, SolveContext
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FactorGraph, FlatGraph
-    from equifactor.typing import FloatArray, IntArray
 
 # Edges and table entries of graphs that run together on a CPU. Larger ones alone pay for the calls of torch, and means
 # over one graph are cheaper than over several: with two 10 x 10 grids, fe-nbp takes 1.4 times as long as one by one.

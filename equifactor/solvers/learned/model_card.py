@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from equifactor._version import __version__
-from equifactor.errors import FormatError
-from equifactor.io.files import PathLike
-from equifactor.registry import is_solver
-from equifactor.result import Task
+from equifactor.base.errors import FormatError
+from equifactor.base.files import PathLike
+from equifactor.base.status import Task
 from equifactor.solvers.learned.model_header import parse_object, read_header, shown
+from equifactor.solving.registry import is_solver
 
 if TYPE_CHECKING:
     from equifactor.solvers.learned.network import Network

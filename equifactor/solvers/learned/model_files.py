@@ -9,8 +9,8 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from equifactor.errors import EquifactorError, FormatError, ModelError
-from equifactor.io.files import PathLike, reason, write_bytes
+from equifactor.base.errors import EquifactorError, FormatError, ModelError
+from equifactor.base.files import PathLike, reason, write_bytes
 from equifactor.solvers.learned.model_card import KEY, ModelCard, read_card
 from equifactor.solvers.learned.model_header import read_header, shown
 from equifactor.solvers.learned.network import Network, build, find_network, network_kinds

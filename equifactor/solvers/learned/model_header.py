@@ -12,9 +12,9 @@ import os
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from equifactor.errors import FormatError
-from equifactor.io.files import PathLike, reason
-from equifactor.io.sources import open_source
+from equifactor.base.errors import FormatError
+from equifactor.base.files import PathLike, reason
+from equifactor.base.sources import open_source
 
 _MAX_HEADER = 10**8  # The largest header in bytes, which is the limit of safetensors itself.
 _BYTES_OF = {

@@ -8,15 +8,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from equifactor.numerics import tensors
-from equifactor.numerics.tensors.segments import logsumexp, segment_sum
-from equifactor.options import option
-from equifactor.registry import register
+from equifactor.base.options import option
+from equifactor.factors import tensors
+from equifactor.kernels.segments import logsumexp, segment_sum
 from equifactor.solvers.learned.layers import mlp, squash
 from equifactor.solvers.learned.learned_solver import NeuralSolver
 from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState, check_cardinality
 from equifactor.solvers.learned.table_features import unary_features
 from equifactor.solvers.learned.wiring import Flat, Wiring
+from equifactor.solving.registry import register
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,16 +12,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from equifactor.errors import ModelError, OptionError
-from equifactor.options import check_options, choices, option
-from equifactor.registry import is_solver, solver_class, solver_names
+from equifactor.base.errors import ModelError, OptionError
+from equifactor.base.options import check_options, choices, option
+from equifactor.base.typing import Semiring
 from equifactor.solvers.learned.wiring import Flat, Wiring, wire
-from equifactor.typing import Semiring
+from equifactor.solving.registry import is_solver, solver_class, solver_names
 
 if TYPE_CHECKING:
-    from equifactor.clock import Clock
-    from equifactor.solver import Symmetry
+    from equifactor.base.clock import Clock
     from equifactor.solvers.learned.learned_solver import NeuralSolver
+    from equifactor.solving.solver import Symmetry
 
 
 HiddenAxis = Literal[

@@ -10,15 +10,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from equifactor.numerics import tensors
-from equifactor.numerics.tensors.segments import segment_max
-from equifactor.result import Task
+from equifactor.base.status import Task
+from equifactor.factors import tensors
+from equifactor.kernels.segments import segment_max
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray
     from equifactor.graph import FlatGraph
-    from equifactor.solver import SolveContext
     from equifactor.solvers.learned.network import HiddenAxis, Network, NetworkState
-    from equifactor.typing import BoolArray, FloatArray, IntArray
+    from equifactor.solving.solver import SolveContext
 
 
 class NetworkRun:
@@ -158,13 +158,13 @@ class NetworkRun:
 
     def upper_bound(self, passes: int = 0) -> FloatArray:
         """[G] an upper bound on the best log score; passes of dual ascent lower it, as many as time allows."""
-        from equifactor.solvers.optimise.map_bounds import upper_bound_of
+        from equifactor.solvers.duals.map_bounds import upper_bound_of
 
         messages = self.messages()
         bound = _numpy(upper_bound_of(self._exact(), messages))
         if passes == 0:
             return bound
-        from equifactor.solvers.optimise.ascent import VariableAscent
+        from equifactor.solvers.duals.ascent import VariableAscent
 
         if self.compiled.structured:  # Dual ascent takes tables only.
             return bound

@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from equifactor.base.typing import Semiring
 from equifactor.solvers.learned.network import Network
 from equifactor.solvers.learned.wiring import Flat, wire
-from equifactor.typing import Semiring
 
 
 class Replay:

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from equifactor.errors import ModelError
+from equifactor.base.errors import ModelError
 from equifactor.solvers.learned.wiring import Flat, Wiring
 
 _FLOOR = -30.0  # Log values further below the largest of their table, true zeros too, are seen as this far below.

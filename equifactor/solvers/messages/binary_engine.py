@@ -1,7 +1,7 @@
 """The fast path: parallel and residual belief propagation on binary pairwise models, one log ratio per message.
 
-In the gauge used here a message is `(1, e^lam)`, so a unary factor adds its own log ratio to its variable and the
-constant `log f(0)` to ln Z and to every score; what is left are the pair factors.
+In the gauge used here a message is `(1, e^lam)`. A unary factor therefore adds its own log ratio to its variable, and
+the constant `log f(0)` to ln Z and to every score. Only the pair factors send messages.
 """
 
 from __future__ import annotations
@@ -11,30 +11,31 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.graph.layout import LINEAR_RANGE
-from equifactor.numerics.jit import plain
+from equifactor.kernels.jit import plain
 from equifactor.solvers.messages.binary_kernels import BinaryPairs, log_pair_sums, sweep_binary, sweep_binary_residual
 from equifactor.solvers.messages.bp_engine import BpAnswers, BpPart, BpSettings
 from equifactor.solvers.messages.schedule_kernels import residual_queue
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FlatGraph
-    from equifactor.typing import FloatArray, IntArray
 
 
 def applies_to(flat: FlatGraph[np.ndarray]) -> bool:
-    """Whether all variables are binary, all arities at most 2, and all tables without zeros and of moderate range."""
+    """Return whether variables are binary, arities at most 2, and tables free of zeros and of moderate range."""
     shapes = {g.shape for g in flat.groups}
     if flat.structured or (2, 2) not in shapes or not shapes <= {(), (2,), (2, 2)} or flat.has_zeros:
         return False
-    if np.any(np.diff(flat.var_ptr) != 2):  # a variable of more states in no factor at all
+    if np.any(np.diff(flat.var_ptr) != 2):  # a variable with more states may be in no factor at all
         return False
     pairs = next(g for g in flat.groups if g.shape == (2, 2))
-    columns = np.ascontiguousarray(flat.log_phi[pairs.entries].reshape(-1, 4).T)  # short rows have a price per row
+    # columns, since numpy has a cost per row
+    columns = np.ascontiguousarray(flat.log_phi[pairs.entries].reshape(-1, 4).T)
     return bool((np.maximum.reduce(columns) - np.minimum.reduce(columns)).max() <= LINEAR_RANGE)
 
 
 class BinaryEngine:
-    """Log ratios of all pair messages, slot 0 of every factor, then slot 1."""
+    """Holds the log ratios of all pair messages: slot 0 of every factor, then slot 1."""
 
     def __init__(self, flat: FlatGraph[np.ndarray], settings: BpSettings) -> None:
         self.flat = flat
@@ -61,7 +62,7 @@ class BinaryEngine:
         )
 
     def sweep(self, count: int) -> FloatArray:
-        """Update every message `count` times, or as many messages with the most urgent first."""
+        """Update every message `count` times, or update the same number of messages, largest residual first."""
         s, pairs, change = self.settings, plain(self.pairs), np.zeros(self.flat.num_graphs)
         if self.queue is not None:
             queue = plain(self.queue)
@@ -72,7 +73,7 @@ class BinaryEngine:
         return change if check else np.full_like(change, np.inf)
 
     def messages(self) -> FloatArray:
-        """[S] log ratios as log messages `(0, lam)`; unary factors send their tables."""
+        """Return the log ratios as log messages `(0, lam)` [S]; unary factors send their tables."""
         msg = np.zeros(self.flat.num_edge_states)
         for group in self.flat.groups:
             if group.shape == (2,):
@@ -82,7 +83,7 @@ class BinaryEngine:
         return msg
 
     def take(self, graphs: IntArray) -> BpPart:
-        """A copy of what it holds of some graphs."""
+        """Return a copy of the messages of some graphs."""
         return BpPart(self.messages()[self.flat.edge_states_of(graphs)], 0)
 
     def put(self, graphs: IntArray, part: BpPart) -> None:
@@ -94,10 +95,10 @@ class BinaryEngine:
         self.pairs.lam[:] = pairs[:, 1] - pairs[:, 0]
 
     def rest(self, graphs: IntArray) -> None:
-        """Nothing: they cost the same whatever they hold."""
+        """Do nothing: a graph costs the same whatever its messages are."""
 
     def answers(self) -> BpAnswers:
-        """Beliefs, ln Z, states and bound: the formulae of `tensors` and `map_bounds` in log ratios."""
+        """Return beliefs, ln Z, states and bound: the formulae of `tensors` and `map_bounds` in log ratios."""
         num_vars, pairs = self.flat.num_vars, self.pairs
         total = pairs.unary + np.bincount(pairs.var_of_edge, pairs.lam, num_vars)
         p = np.empty((num_vars, 2))
@@ -110,28 +111,28 @@ class BinaryEngine:
         return BpAnswers(p.ravel(), (total > 0).astype(np.int64), log_z, bound)
 
     def _bethe_log_z(self, total: FloatArray) -> FloatArray:
-        """[G] Bethe estimate from the log ratios [V] of the beliefs."""
+        """Return the Bethe estimate [G] from the log ratios [V] of the beliefs."""
         degree = np.bincount(self.pairs.var_of_edge, minlength=self.flat.num_vars).astype(np.float64)
         log_z_a = np.empty(self.group.num_factors)
         log_pair_sums(self.pairs.lam, total, self.pairs.var_of_edge, self.log_tables, log_z_a)
         return self._sum_up(log_z_a, (1 - degree) * np.logaddexp(0.0, total))
 
     def _upper_bound(self, total: FloatArray) -> FloatArray:
-        """[G] upper bound on the best log score from the log ratios [V] of the beliefs."""
+        """Return the upper bound [G] on the best log score from the log ratios [V] of the beliefs."""
         lam_0, lam_1 = self.pairs.lam.reshape(2, -1)
         t00, t01, t10, t11 = self.log_tables
         best_a = np.maximum(np.maximum(t00, t01 - lam_1), np.maximum(t10 - lam_0, t11 - lam_0 - lam_1))
         return self._sum_up(best_a, np.maximum(total, 0.0))
 
     def _sum_up(self, of_pairs: FloatArray, of_vars: FloatArray) -> FloatArray:
-        """[G] sums over the pair factors and variables of each graph, and what the other factors add."""
+        """Return the sums [G] over pair factors and variables of each graph, plus the constant of its other factors."""
         flat = self.flat
         sum_of_pairs = flat.sum_per_graph(flat.graph_of_factor[self.group.factors], of_pairs)
         return self.constant + sum_of_pairs + flat.sum_per_graph(flat.graph_of_var, of_vars)
 
 
 def unary_factors(flat: FlatGraph[np.ndarray]) -> tuple[FloatArray, FloatArray]:
-    """[G] what tables of at most one binary variable add to every score of a graph, and [V] their log ratios."""
+    """Return the constant [G] that tables of at most one binary variable add to scores, and their log ratios [V]."""
     constant, ratio = np.zeros(flat.num_graphs), np.zeros(flat.num_vars)
     for group in flat.groups:
         if len(group.shape) < 2:

@@ -1,10 +1,11 @@
 # mypy: ignore-errors
-"""Belief propagation on binary pairwise models, parallel and largest change first: one number per message; no zeros.
+"""Belief propagation on binary pairwise models without zeros, parallel or largest residual first.
 
-A message is its log ratio `lam = ln m(1) - ln m(0)`. Messages of all factors lie side by side (slot 0, then slot 1),
-so the parts of a parallel update are plain loops over contiguous memory that the compiler vectorises: less than 6 ns
-per message on one 2.8 GHz core, a third of what the general kernel takes. A residual update is the work of one factor:
-two messages from two sums that are kept up to date, so its cost is the neighbours whose priority grows.
+A message is one number, its log ratio `lam = ln m(1) - ln m(0)`. The messages of all factors lie side by side (slot 0,
+then slot 1), so a parallel update consists of plain loops over contiguous memory that the compiler vectorises. It takes
+less than 6 ns per message on one 2.8 GHz core, a third of the time of the general kernel. A residual update renews the
+two messages of one factor from two sums that are kept up to date; its cost is that of the neighbours whose priority
+grows.
 """
 
 from typing import NamedTuple
@@ -12,13 +13,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equifactor.numerics.fastmath import MIN_EXP, TINY, exp_, get, log_, put
-from equifactor.numerics.heaps import set_key
-from equifactor.numerics.jit import fast_kernel, inlined
+from equifactor.base.typing import FloatArray, IntArray
+from equifactor.kernels.fastmath import MIN_EXP, TINY, exp_, get, log_, put
+from equifactor.kernels.heaps import set_key
+from equifactor.kernels.jit import fast_kernel, inlined
 from equifactor.solvers.messages.schedule_kernels import ResidualQueue, tell_others
-from equifactor.typing import FloatArray, IntArray
 
-CHUNK = 512  # number of factors whose scratch stays in the nearest cache
+CHUNK = 512  # factors per chunk: the scratch of a chunk (8 KiB) stays in the nearest cache
 
 
 class BinaryPairs(NamedTuple):
@@ -26,10 +27,11 @@ class BinaryPairs(NamedTuple):
 
     lam: FloatArray  # [2F] factor-to-variable log ratios, updated in place
     unary: FloatArray  # [V] log ratio of the unary factors
-    var_of_edge: NDArray[np.int32]  # [2F] half the memory of the usual 64 bits
+    var_of_edge: NDArray[np.int32]  # [2F] 32 bits, to halve the memory
     graph_of_edge: IntArray  # [2F]
-    tables: FloatArray  # entries 00, 01, 10, 11 of each factor, linear for sum and in the log domain for max:
-    # [4, F] for the parallel schedule, [F, 4] for the residual one
+    # Entries 00, 01, 10, 11 of each factor, linear for sum and in the log domain for max: [4, F] for the parallel
+    # schedule, [F, 4] for the residual one.
+    tables: FloatArray
 
 
 # ---- all at once ------------------------------------------------------------------------------------------
@@ -37,10 +39,10 @@ class BinaryPairs(NamedTuple):
 
 @fast_kernel
 def sweep_binary(count, pairs, total, damping, is_max, change, check):
-    """Several parallel updates of all messages.
+    """Update all messages in parallel, several times.
 
-    A sweep goes through memory once, chunk by chunk: what one factor needs is read, and its messages are written and
-    added to the sums of the next sweep, while it is near.
+    A sweep goes through memory once, chunk by chunk. While the data of a factor is in the cache, its messages are
+    computed, written and added to the sums of the next sweep.
 
     Args:
         count: number of sweeps.
@@ -48,8 +50,8 @@ def sweep_binary(count, pairs, total, damping, is_max, change, check):
         total: [2, V] scratch for the sum into each variable, before and after.
         damping: share of the old log ratio that is kept.
         is_max: max-product instead of sum-product.
-        change: [G] raised to the largest undamped movement in probability of the last sweep, when `check` is set.
-        check: whether the change is wanted; it costs as much as the update.
+        change: [G] raised to the largest undamped change of a probability in the last sweep, if `check` is set.
+        check: whether to measure the change, which takes as long as the update.
     """
     pairs = BinaryPairs(*pairs)
     lam, unary, var_of_edge, tables = pairs.lam, pairs.unary, pairs.var_of_edge, pairs.tables
@@ -68,7 +70,7 @@ def sweep_binary(count, pairs, total, damping, is_max, change, check):
                 tables[0, start:stop], tables[1, start:stop], tables[2, start:stop], tables[3, start:stop]
             )  # fmt: skip
             for slot in range(2):
-                # The message from slot s arrives at the other one. From slot 0, the table is read transposed.
+                # The message from a slot goes to the other slot. From slot 0, the table is read transposed.
                 sent = scratch[1 - slot]
                 _receive(lam, slot * num_factors + start, var_of_edge, now, sent[: stop - start])
                 if is_max:
@@ -91,7 +93,7 @@ def sweep_binary(count, pairs, total, damping, is_max, change, check):
 
 @inlined
 def _add_up(lam, var_of_edge, start, stop, total):
-    """Add the messages of some factors to the sums of their variables, in an order that no batch or chunk changes."""
+    """Add the messages of some factors to the sums of their variables, in the same order for all batches and chunks."""
     num_factors = len(lam) // 2
     for f in range(start, stop):
         i, j = get(var_of_edge, f), get(var_of_edge, f + num_factors)
@@ -101,14 +103,14 @@ def _add_up(lam, var_of_edge, start, stop, total):
 
 @inlined
 def _receive(lam, first, var_of_edge, total, q):
-    """Variable-to-factor log ratios of one slot of a chunk of factors."""
+    """Fill q with the variable-to-factor log ratios of one slot of a chunk of factors."""
     for f in range(len(q)):
         q[f] = get(total, get(var_of_edge, first + f)) - get(lam, first + f)
 
 
 @fast_kernel
 def _sum_ratios(lam, t00, t01, t10, t11):
-    """In place: ln (t10 q0 + t11 q1) / (t00 q0 + t01 q1), q the incoming message scaled to a largest entry of 1."""
+    """Compute in place ln (t10 q0 + t11 q1) / (t00 q0 + t01 q1), where the message q has a largest entry of 1."""
     for f in range(len(t00)):
         q0, q1 = _scaled(lam[f])
         lam[f] = log_((t10[f] * q0 + t11[f] * q1) / (t00[f] * q0 + t01[f] * q1))
@@ -116,41 +118,41 @@ def _sum_ratios(lam, t00, t01, t10, t11):
 
 @fast_kernel
 def _max_ratios(lam, t00, t01, t10, t11):
-    """In place: the ratios of `_sum_ratios` with the larger of two products instead of their sum, for log tables."""
+    """Compute in place, for log tables, the ratios of `_sum_ratios` with a maximum of two products instead of a sum."""
     for f in range(len(t00)):
         lam[f] = _max_ratio(lam[f], t00[f], t01[f], t10[f], t11[f])
 
 
 @inlined
 def _max_ratio(ratio, t00, t01, t10, t11):
-    """The log ratio of an outgoing message from that of the incoming one, max semiring."""
-    q1 = min(ratio, 0.0)  # ln of the incoming message scaled to a largest entry of 1: infinity is welcome
+    """Return the log ratio of an outgoing message from that of the incoming message, max semiring."""
+    q1 = min(ratio, 0.0)  # ln of the incoming message scaled to a largest entry of 1; -inf is allowed
     q0 = min(-ratio, 0.0)
     return max(t10 + q0, t11 + q1) - max(t00 + q0, t01 + q1)
 
 
 @inlined
 def _scaled(ratio):
-    """The two entries of a message with this log ratio, scaled to a largest entry of 1."""
+    """Return the two entries of a message with this log ratio, scaled to a largest entry of 1."""
     small = exp_(max(-abs(ratio), MIN_EXP))
     return small if ratio > 0.0 else 1.0, 1.0 if ratio > 0.0 else small
 
 
 @inlined
 def _probability(ratio):
-    """The probability of state 1, from a log ratio."""
+    """Return the probability of state 1 for a log ratio."""
     small = exp_(max(-abs(ratio), MIN_EXP))
     return (1.0 if ratio > 0.0 else small) / (1.0 + small)
 
 
-# ---- largest change first ---------------------------------------------------------------------------------
+# ---- largest residual first -------------------------------------------------------------------------------
 
 
 @fast_kernel
 def sweep_binary_residual(count, pairs, total, damping, is_max, queue, tolerance, change):
-    """Several sweeps of F updates, each of the factor with the largest priority.
+    """Make several sweeps of F updates, each of the factor with the largest priority.
 
-    Priorities and verdict are those of `schedule_kernels.sweep_residual`.
+    Priorities and the test of convergence are those of `schedule_kernels.sweep_residual`.
 
     Args:
         count: number of sweeps; fewer are made when the residuals of all factors are within the tolerance.
@@ -159,7 +161,7 @@ def sweep_binary_residual(count, pairs, total, damping, is_max, queue, tolerance
         damping: share of the old log ratio that is kept.
         is_max: max-product instead of sum-product.
         queue: the factors by priority.
-        tolerance: on the undamped movement in probability.
+        tolerance: on the undamped change of a probability.
         change: [G] raised to the largest priority left.
     """
     pairs, queue = BinaryPairs(*pairs), ResidualQueue(*queue)
@@ -167,7 +169,7 @@ def sweep_binary_residual(count, pairs, total, damping, is_max, queue, tolerance
     around_ptr, around, key, item, place = queue
     num_factors = len(place)
     for _ in range(count):
-        total[:] = pairs.unary  # from scratch in each sweep, which removes what rounding has added
+        total[:] = pairs.unary  # recomputed in each sweep, which removes accumulated rounding
         for e in range(len(lam)):
             i = var_of_edge[e]
             put(total, i, get(total, i) + lam[e])
@@ -187,7 +189,8 @@ def sweep_binary_residual(count, pairs, total, damping, is_max, queue, tolerance
             for e, moved in ((p, moved_0), (p + num_factors, moved_1)):
                 if (1.0 - damping) * moved > TINY:
                     tell_others(around_ptr, around, key, item, place, get(var_of_edge, e), p, (1.0 - damping) * moved)
-            set_key(key, item, place, p, damping * max(moved_0, moved_1))  # what damping has left to do
+            # the part of the change that damping held back
+            set_key(key, item, place, p, damping * max(moved_0, moved_1))
     for n in range(num_factors):
         g = graph_of_edge[item[n]]
         change[g] = max(change[g], key[n])
@@ -195,7 +198,7 @@ def sweep_binary_residual(count, pairs, total, damping, is_max, queue, tolerance
 
 @inlined
 def _message(lam, total, var_of_edge, tables, is_max, num_factors, p, slot):
-    """Undamped log ratio from factor p to its slot, and how far that is from the present one in probability."""
+    """Return the undamped log ratio from factor p to its slot, and its distance from the present one in probability."""
     own = p + slot * num_factors
     other = p + (1 - slot) * num_factors
     ratio = get(total, get(var_of_edge, other)) - get(lam, other)
@@ -230,7 +233,8 @@ def _commit(lam, total, var_of_edge, e, new, damping):
 def log_pair_sums(lam, total, var_of_edge, log_tables, out):
     """Fill out [F] with the log-sum-exp of each table [4, F] plus the messages into it.
 
-    The message from a variable is `total - lam` at state 1. It takes a fifth of the time of three `np.logaddexp`.
+    The message from a variable is `total - lam` at state 1. This loop takes a fifth of the time of three
+    `np.logaddexp`.
     """
     count = len(out)
     for f in range(count):

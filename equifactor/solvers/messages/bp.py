@@ -7,29 +7,32 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from equifactor.numerics.table_ranges import structured_ranges, table_ranges
-from equifactor.options import option
-from equifactor.registry import register
-from equifactor.result import Estimate, Task
-from equifactor.solver import ALL_SYMMETRIES, BATCH_SIZE, Ending, IterativeSolver, SolveContext
+from equifactor.base.options import option
+from equifactor.base.status import Task
+from equifactor.base.torch_device import torch_batch_size
+from equifactor.factors.table_ranges import structured_ranges, table_ranges
 from equifactor.solvers.elimination.impossibility import zero_or_lost
 from equifactor.solvers.messages.bp_engine import BpEngine, BpPart, BpSettings, Schedule, engine_name, new_engine
-from equifactor.torch_device import torch_batch_size
+from equifactor.solving.estimate import Estimate
+from equifactor.solving.registry import register
+from equifactor.solving.solver import ALL_SYMMETRIES, BATCH_SIZE, Ending, IterativeSolver, SolveContext
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray, Semiring
     from equifactor.graph import FlatGraph
-    from equifactor.typing import FloatArray, IntArray, Semiring
 
-_TORCH_BATCH_SIZE = 2.0**17  # Edges and table entries that pay for the calls of torch.
+# Edges and table entries per batch of torch, large enough to hide the cost of its calls. Chosen by hand.
+_TORCH_BATCH_SIZE = 2.0**17
 
 
 @register("bp")
 @dataclass(frozen=True, kw_only=True)
 class BeliefPropagation(IterativeSolver[BpEngine]):
-    """Belief propagation, sum-product for MAR and PR, max-product for MAP; exact on trees.
+    """Belief propagation: sum-product for MAR and PR, max-product for MAP; exact on trees.
 
-    On loopy graphs marginals and ln Z are the Bethe estimate, neither bound; for MAP the assignment is a lower
-    bound and the bound of appendix C an upper one. Cost O(T) per iteration (residual: times the neighbours).
+    On loopy graphs marginals and ln Z are the Bethe estimate, which is not a bound. For MAP the score of the assignment
+    is a lower bound, and the bound of appendix C is an upper bound. Cost O(T) per iteration; the residual schedule
+    multiplies it by the number of neighbours.
     """
 
     exact_on = "trees"
@@ -39,16 +42,16 @@ class BeliefPropagation(IterativeSolver[BpEngine]):
     schedule: Schedule = option("parallel", "order of the updates; residual takes the largest change first")
     engine: Literal["auto", "numba", "torch"] = option("auto", "numba on the CPU in float64, torch otherwise")
     decode: Literal["argmax", "sequential"] = option(
-        "argmax", "MAP: each variable alone, or factor by factor in agreement"
+        "argmax", "MAP: the best state of each variable alone, or of whole factors in turn"
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.schedule != "parallel" or self.decode != "argmax":  # these go through the factors in some order
+        if self.schedule != "parallel" or self.decode != "argmax":  # these go through the factors in an order
             object.__setattr__(self, "symmetries", ALL_SYMMETRIES - {"global"})
 
     def init(self, flat: FlatGraph[np.ndarray], task: Task, context: SolveContext) -> BpEngine:
-        """The engine with its first messages: unary factors send their tables, all others uniform messages."""
+        """Return the engine with its first messages: unary factors send their tables, all others uniform messages."""
         semiring: Semiring = "max" if task is Task.MAP else "sum"
         settings = BpSettings(semiring, self.schedule, self.damping, self.tolerance, context.seed)
         return new_engine(flat, settings, context, self.engine)
@@ -58,7 +61,7 @@ class BeliefPropagation(IterativeSolver[BpEngine]):
         return state.sweep(count)
 
     def take(self, state: BpEngine, graphs: IntArray) -> BpPart:
-        """The messages of some graphs."""
+        """Return the messages of some graphs."""
         return state.take(graphs)
 
     def put(self, state: BpEngine, graphs: IntArray, part: BpPart) -> None:
@@ -66,17 +69,17 @@ class BeliefPropagation(IterativeSolver[BpEngine]):
         state.put(graphs, part)
 
     def rest(self, state: BpEngine, graphs: IntArray) -> None:
-        """Keep settled graphs from growing beyond what the engine holds."""
+        """Keep converged graphs within the numbers that the engine can hold."""
         state.rest(graphs)
 
     def batch_size(self, context: SolveContext) -> float:
-        """Schedules that choose among the factors of a whole batch run graph by graph."""
+        """Return the batch size; schedules that choose among the factors of a whole batch run graph by graph."""
         if engine_name(self.engine, context) == "torch":
             return torch_batch_size(context.device, _TORCH_BATCH_SIZE)
         return 0.0 if self.schedule in ("random", "residual") else BATCH_SIZE
 
     def finish(self, flat: FlatGraph[np.ndarray], state: BpEngine, task: Task, ending: Ending) -> list[Estimate]:
-        """Beliefs, then ln Z or an assignment with its bound."""
+        """Return beliefs, and ln Z or an assignment with its bound."""
         answers = state.answers()
         mass = np.add.reduceat(answers.probabilities, flat.var_ptr[:-1]) if flat.num_vars else np.zeros(0)
         empty = np.isneginf(answers.upper_bound if task is Task.MAP else answers.log_z)
@@ -107,17 +110,17 @@ class BeliefPropagation(IterativeSolver[BpEngine]):
 
 
 _VANISHED = (
-    "that nothing excludes got a probability below the smallest number: around loops of near-certain factors BP counts "
-    "the same evidence again and again; compare fe-net."
+    "that no factor excludes got a probability below the smallest number. Around loops of near-certain factors BP "
+    "counts the same evidence repeatedly. Compare with fe-net."
 )
-_SMALLEST = 745.0  # exp(-_SMALLEST) is the smallest number above 0
+_SMALLEST = 745.0  # nats: exp(-_SMALLEST) is the smallest double above 0
 
 
 def _vanished(flat: FlatGraph[np.ndarray], state: BpEngine, probabilities: FloatArray) -> list[int]:
-    """[G] number of states of belief 0 that neither zeros nor the tables of their variable account for.
+    """Return the number [G] of states of belief 0 that neither zeros nor the tables of their variable account for.
 
-    A true zero is right on any graph. Without zeros the log odds of two states are at most the sum of the ranges of the
-    tables around them, so that a state may vanish rightly only where this sum is large.
+    A true zero is right on any graph. Without zeros, the log odds of two states are at most the sum of the ranges of
+    the tables around them. A state may therefore have belief 0 rightly only where this sum is large.
     """
     if not (probabilities == 0.0).any():
         return [0] * flat.num_graphs

@@ -1,4 +1,4 @@
-"""What an engine of belief propagation offers to the solver, and the choice between the engines."""
+"""The interface of an engine of belief propagation, and the choice between the engines."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 if TYPE_CHECKING:
     import numpy as np
 
+    from equifactor.base.typing import FloatArray, IntArray, Semiring
     from equifactor.graph import FlatGraph
-    from equifactor.solver import SolveContext
-    from equifactor.typing import FloatArray, IntArray, Semiring
+    from equifactor.solving.solver import SolveContext
 
 Schedule = Literal["parallel", "sequential", "random", "residual"]
 
@@ -28,7 +28,7 @@ class BpSettings:
 
 @dataclass(frozen=True)
 class BpAnswers:
-    """What messages say about a batch, in numpy."""
+    """The answers that messages give for a batch, in numpy."""
 
     probabilities: FloatArray  # [X], all zero for a variable without any possible state
     states: IntArray  # [V] the state of highest belief of each variable
@@ -37,29 +37,29 @@ class BpAnswers:
 
 
 class BpPart(NamedTuple):
-    """What an engine holds of some graphs of a batch."""
+    """The messages of some graphs of a batch."""
 
-    messages: Any  # their log messages in flat order, up to a constant each; numpy, or a tensor in the torch engine
-    sweeps: int  # how often the engine has updated all messages in an order that turns round
+    messages: Any  # log messages in flat order, each up to a constant; numpy, or a tensor in the torch engine
+    sweeps: int  # number of sweeps so far; a sequential schedule reverses its order in every second sweep
 
 
 class BpEngine(Protocol):
-    """Messages of one batch and the way to improve them."""
+    """The messages of one batch and the updates that improve them."""
 
     def sweep(self, count: int) -> FloatArray:
-        """Update every message `count` times, at least once; [G] largest undamped change of the last sweep."""
+        """Update every message `count` times, at least once; return the largest undamped change [G] of the last one."""
         ...
 
     def answers(self) -> BpAnswers:
-        """Beliefs and what follows, from the current messages."""
+        """Return beliefs and the answers that follow from them, from the current messages."""
         ...
 
     def messages(self) -> FloatArray:
-        """[S] factor-to-variable log messages in flat order, up to a constant each."""
+        """Return the factor-to-variable log messages [S] in flat order, each up to a constant."""
         ...
 
     def take(self, graphs: IntArray) -> BpPart:
-        """A copy of what it holds of some graphs."""
+        """Return a copy of the messages of some graphs."""
         ...
 
     def put(self, graphs: IntArray, part: BpPart) -> None:
@@ -67,19 +67,19 @@ class BpEngine(Protocol):
         ...
 
     def rest(self, graphs: IntArray) -> None:
-        """Spend as little as possible on some graphs, whose messages no longer count until `put` sets them."""
+        """Spend as little as possible on some graphs; their messages are not used until `put` sets them."""
         ...
 
 
 def engine_name(name: str, context: SolveContext) -> str:
-    """Which engine it is: `auto` takes Numba on the CPU in float64 and torch otherwise."""
+    """Return the name of the engine: `auto` takes Numba on the CPU in float64 and torch otherwise."""
     if name != "auto":
         return name
     return "numba" if context.device == "cpu" and context.dtype == "float64" else "torch"
 
 
 def new_engine(flat: FlatGraph[np.ndarray], settings: BpSettings, context: SolveContext, name: str) -> BpEngine:
-    """The engine by the name of the option."""
+    """Return the engine of the given name."""
     if engine_name(name, context) == "numba":
         from equifactor.solvers.messages import binary_engine
 

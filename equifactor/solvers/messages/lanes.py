@@ -1,9 +1,9 @@
 # mypy: ignore-errors
 """Sum-product messages of pairwise factors of one shape, four factors at a time.
 
-A row of a table is rarely a multiple of the vector width. Four tables laid out entry by entry always are: the four
-lanes of a vector are four factors, and no sum ever runs across lanes. On 11 x 11 tables that is twice as fast as one
-factor after the other. The last block of a group repeats its last factor.
+The length of a row of a table is rarely a multiple of the vector width. Four tables laid out entry by entry always are:
+the four lanes of a vector are four factors, and no sum runs across lanes. On 11 x 11 tables this is twice as fast as
+one factor after another. The last block of a group repeats its last factor.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from equifactor.numerics.fastmath import get, put
-from equifactor.numerics.jit import fast_kernel, inlined
+from equifactor.kernels.fastmath import get, put
+from equifactor.kernels.jit import fast_kernel, inlined
 from equifactor.solvers.messages.vectors import (
     LANES,
     add,
@@ -29,10 +29,10 @@ from equifactor.solvers.messages.vectors import (
 )
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FlatGraph
-    from equifactor.typing import FloatArray, IntArray
 
-TINIEST = 1e-305  # no sum is smaller but 0: messages are above e^-350, tables above e^-300
+TINIEST = 1e-305  # a lower bound on every sum except 0: messages are above e^-350 and tables above e^-300
 
 # Columns of Lanes.groups: first factor in flat order, number of factors, states of both slots, first edge state of both
 # slots, first entry in `blocks`.
@@ -40,16 +40,17 @@ FACTOR, COUNT, CARD_0, CARD_1, MSG_0, MSG_1, BLOCK = range(7)
 
 
 class Lanes(NamedTuple):
-    """Linear tables: pairwise factors in groups of one shape, and the factors that are in none."""
+    """Linear tables: pairwise factors in groups of one shape, and the factors outside the groups."""
 
     groups: IntArray  # [N, 7] FACTOR .. BLOCK of each group
-    blocks: FloatArray  # entry t of lane k of block n of a group is at (n d0 d1 + t) 4 + k behind the group's first
-    others: IntArray  # flat numbers of the factors of arity 2 or more in no group
-    phi: FloatArray  # [T] linear tables in flat order, which the others use
+    # entry t of lane k of block n of a group is at (n d0 d1 + t) 4 + k after the group's first entry
+    blocks: FloatArray
+    others: IntArray  # flat numbers of the factors of arity 2 or more outside the groups
+    phi: FloatArray  # [T] linear tables in flat order, used for the others
 
 
 def lanes_of(flat: FlatGraph[np.ndarray], phi: FloatArray) -> Lanes:
-    """Groups of at least four pairwise factors, their linear tables phi [T] in blocks of four."""
+    """Return groups of at least four pairwise factors, with their linear tables phi [T] in blocks of four."""
     groups: list[tuple[int, ...]] = []
     blocks = [np.zeros(0)]
     others: list[IntArray] = [np.zeros(0, np.int64)]
@@ -70,18 +71,18 @@ def lanes_of(flat: FlatGraph[np.ndarray], phi: FloatArray) -> Lanes:
 
 @fast_kernel
 def sum_in_lanes(groups, blocks, wide, q, out, least):
-    """Normalised linear messages of all factors of the groups; those in no group are left to the caller.
+    """Fill `out` with normalised linear messages of all factors of the groups; the caller does the other factors.
 
     Args:
         groups: [N, 7] see `Lanes`.
         blocks: the linear tables of the groups, see `Lanes`.
         wide: [F] whether the products of a table may underflow.
         q: [S] linear incoming messages.
-        out: [S] filled; the first entry of a factor that underflow may have spoilt is -1.
+        out: [S] filled; the first entry of a factor whose messages may have lost mass to underflow is -1.
         least: entries below this may have lost mass to underflow.
 
     Returns:
-        the number of spoilt factors.
+        the number of factors marked by -1.
     """
     widest = 1
     for g in range(len(groups)):
@@ -110,7 +111,7 @@ def sum_in_lanes(groups, blocks, wide, q, out, least):
 
 @inlined
 def _multiply(blocks, t, d0, d1, q0, q1, out0, out1):
-    """Rows times q1 and columns times q0, each entry of the four tables read once."""
+    """Multiply rows by q1 and columns by q0, reading each entry of the four tables once."""
     for y in range(0, LANES * d1, LANES):
         store(out1, y, filled(0.0))
     for x in range(0, LANES * d0, LANES):
@@ -126,9 +127,9 @@ def _multiply(blocks, t, d0, d1, q0, q1, out0, out1):
 
 @inlined
 def _turn(rows, m0, m1, m2, m3, d, lanes, into_lanes):
-    """Four stretches of d numbers from `rows`, side by side into `lanes`; or the other way round.
+    """Copy four stretches of d numbers from `rows` side by side into `lanes`, or the other way round.
 
-    In squares of 4 x 4, the last of which may overlap the one before.
+    The copy goes in squares of 4 x 4, the last of which may overlap the one before.
     """
     if d < LANES:
         for x in range(d):
@@ -163,7 +164,7 @@ def _turn(rows, m0, m1, m2, m3, d, lanes, into_lanes):
 
 @inlined
 def _take(q, first, d, f, last, lanes):
-    """Messages of a block of factors, from f on, side by side."""
+    """Copy the messages of a block of factors, from factor f on, side by side into `lanes`."""
     m1, m2, m3 = min(f + 1, last) * d, min(f + 2, last) * d, min(f + 3, last) * d
     _turn(q, first + f * d, first + m1, first + m2, first + m3, d, lanes, True)
 
@@ -172,7 +173,7 @@ def _take(q, first, d, f, last, lanes):
 def _give(out, first, d, f, last, lanes, smallest, scales):
     """Normalise the messages of a block of factors and put them back in flat order.
 
-    `smallest` and `scales` [4] are lowered to the smallest entry and the sum that each factor had before.
+    `smallest` and `scales` [4] are lowered to the smallest entry and the sum of each factor before normalisation.
     """
     scale = filled(0.0)
     low = load(smallest, 0)

@@ -12,7 +12,7 @@ import numpy as np
 
 from equifactor.factors.clause import Clause
 from equifactor.factors.parity import Parity
-from equifactor.numerics.jit import plain
+from equifactor.kernels.jit import plain
 from equifactor.solvers.messages.binary_engine import unary_factors
 from equifactor.solvers.messages.bp_engine import BpAnswers, BpPart, BpSettings
 from equifactor.solvers.messages.literal_kernels import (
@@ -28,9 +28,9 @@ from equifactor.solvers.messages.literal_kernels import (
 from equifactor.solvers.messages.numba_engine import NumbaEngine, answers_of
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FlatGraph
     from equifactor.graph.flat_graph import StructuredGroup
-    from equifactor.typing import FloatArray, IntArray
 
 
 def applies_to(flat: FlatGraph[np.ndarray]) -> bool:

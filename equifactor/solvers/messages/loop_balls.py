@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from equifactor.graph.pointers import picked, ptr_of
+from equifactor.base.typing import BoolArray, FloatArray, IntArray
 from equifactor.graph.structure import Structure
+from equifactor.kernels.pointers import picked, ptr_of
 from equifactor.solvers.elimination.eliminate import sum_out
 from equifactor.solvers.elimination.orders import Hopeless, PlanningLimits, best_order
 from equifactor.solvers.elimination.program import Program, build_program
-from equifactor.typing import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from equifactor.clock import Clock
+    from equifactor.base.clock import Clock
     from equifactor.graph import FactorGraph
     from equifactor.solvers.regions.agreement import Rounds
 

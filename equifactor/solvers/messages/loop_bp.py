@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from equifactor.base.budget import FLOAT_BYTES, GIB, Budget, Refusal, Seconds
+from equifactor.base.options import option
+from equifactor.base.status import Status, Task
 from equifactor.graph.reduction import ReducedGraph, to_free_part
-from equifactor.options import option
-from equifactor.registry import register
-from equifactor.result import Estimate, Status, Task, impossible
-from equifactor.solver import GraphSolver, SolveContext
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 from equifactor.solvers.messages.loop_balls import (
     Balls,
@@ -23,12 +21,15 @@ from equifactor.solvers.messages.loop_balls import (
     run_rounds,
 )
 from equifactor.solvers.regions.agreement import Rounds, last_move
+from equifactor.solving.estimate import Estimate, impossible
 from equifactor.solving.ladder import Ladder, Step, Steps
+from equifactor.solving.registry import register
+from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:
-    from equifactor.clock import Clock
+    from equifactor.base.clock import Clock
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FactorGraph
-    from equifactor.typing import FloatArray, IntArray
 
 _ROUNDS = 20  # Rounds until messages settle, for estimates of time. Chosen by hand.
 _GROWTH = 1.25  # A length is skipped unless its balls have this many times the factors of the last one run, by hand.

@@ -1,4 +1,4 @@
-"""Naive mean field: independent variables, as close to the model as they come."""
+"""Naive mean field: the product of independent distributions that is closest to the model."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.options import option
-from equifactor.registry import register
-from equifactor.result import Estimate, Status, Task, impossible
-from equifactor.solver import GraphSolver, SolveContext
+from equifactor.base.options import option
+from equifactor.base.status import Status, Task
 from equifactor.solvers.elimination.impossibility import proven_impossible
+from equifactor.solving.estimate import Estimate, impossible
+from equifactor.solving.registry import register
+from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray
     from equifactor.graph import FactorGraph, FlatGraph
-    from equifactor.typing import FloatArray
 
 
-SOFT_PENALTIES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)  # price of a violated factor, sweep by sweep
-NEGLIGIBLE = 1e-6  # smaller probabilities are cut to zero before violations are forbidden
+# Price of a violated factor in nats, one per sweep. Chosen by hand.
+SOFT_PENALTIES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+NEGLIGIBLE = 1e-6  # Smaller probabilities are set to zero before violations are forbidden. Chosen by hand.
 
 
 @register("meanfield")
@@ -27,9 +29,9 @@ NEGLIGIBLE = 1e-6  # smaller probabilities are cut to zero before violations are
 class MeanField(GraphSolver):
     """Naive mean field by coordinate ascent with restarts: ln Z is a guaranteed lower bound.
 
-    q(x) = prod_i q_i(x_i); each q_i in turn takes the value that maximises E_q[ln f] + H(q), which never falls
-    [Koller09]. With zeros in the tables q must avoid them all to have a finite bound: starts pay a growing price per
-    violated factor first, and one start is a decoded assignment. Cost O(T k) per sweep, arity k.
+    q(x) = prod_i q_i(x_i). Each q_i in turn takes the value that maximises E_q[ln f] + H(q), which never falls
+    [Koller09]. If tables have zeros, q must avoid all of them to have a finite bound. Therefore starts first pay a
+    growing price per violated factor, and one start is a decoded assignment. Cost O(T k) per sweep, arity k.
     """
 
     tasks = (Task.MAR, Task.PR)
@@ -38,10 +40,10 @@ class MeanField(GraphSolver):
 
     iterations: int = option(500, "most sweeps per start", low=0)
     tolerance: float = option(1e-6, "stop when no probability changes by more", low=0.0)
-    starts: int = option(4, "starts: uniform, then random; the best bound wins", low=1)
+    starts: int = option(4, "starts: uniform, then random; the best bound is returned", low=1)
 
     def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
-        """The best of several starts."""
+        """Return the best of several starts."""
         from equifactor.graph import compile
 
         flat = compile(graph)
@@ -62,7 +64,7 @@ class MeanField(GraphSolver):
             return impossible()
         return Estimate(
             status=status if found or not status.solved else Status.ITERATION_LIMIT,
-            message="" if found else "no product of marginals that avoids every zero of the tables was found",
+            message="" if found else "No product of marginals was found that avoids every zero of the tables.",
             marginals=flat.marginals(best_q)[0],
             log_z=best,
             lower_bound=best if found else None,
@@ -70,9 +72,9 @@ class MeanField(GraphSolver):
         )
 
     def _ascend(self, field: ProductField, q: FloatArray, context: SolveContext) -> tuple[FloatArray, int, bool]:
-        """Sweep until nothing changes: the field, the number of sweeps, and whether it settled.
+        """Sweep until nothing changes; return the field, the number of sweeps, and whether it converged.
 
-        With zeros, violations are first given a growing price; then what is left of them is cut off.
+        With zeros, violations first have a growing price; then the probabilities that still violate are set to zero.
         """
         q = q.copy()
         done = 0
@@ -98,7 +100,7 @@ class ProductField:
         from equifactor.factors.expectation_kernels import field_sums
         from equifactor.factors.structured_kernels import NOISY_OR, kind_rows_of
         from equifactor.graph.layout import kinds_of, layout_of, slots_around
-        from equifactor.numerics.jit import plain
+        from equifactor.kernels.jit import plain
         from equifactor.solvers.messages.meanfield_kernels import SplitTables
 
         self.flat = flat
@@ -107,13 +109,13 @@ class ProductField:
         self.kinds = kind_rows_of(flat, None)
         kinds = kinds_of(flat)
         self.sums = None if kinds is None else plain(field_sums(layout, kinds, flat.log_phi))
-        # A noisy-or is zero where its effect has no cause, which none of its numbers shows.
+        # A noisy-or is zero where its effect has no cause. No entry of its numbers shows that.
         self.has_zeros = flat.has_zeros or any(group.kind == NOISY_OR for group in flat.structured)
         zero = np.isneginf(flat.log_phi)
         self.tables = plain(SplitTables(np.where(zero, 0.0, flat.log_phi), zero.astype(np.float64)))
 
     def starts(self, count: int, rng: np.random.Generator) -> list[FloatArray]:
-        """Fields to start from: uniform, a decoded assignment where there are zeros, then random ones."""
+        """Return fields to start from: uniform, a decoded assignment if there are zeros, then random ones."""
         flat = self.flat
         card = np.diff(flat.var_ptr)
         starts = [1.0 / np.repeat(card, card)]
@@ -125,8 +127,8 @@ class ProductField:
         return starts
 
     def _decoded(self) -> FloatArray:
-        """All probability on one assignment, of positive probability if a few passes of dual ascent find one."""
-        from equifactor.solvers.optimise.ascent import VariableAscent
+        """Return all probability on one assignment, of positive probability if a few passes of dual ascent find one."""
+        from equifactor.solvers.duals.ascent import VariableAscent
 
         ascent = VariableAscent(self.flat)
         graph = self.flat.graphs[0]
@@ -143,20 +145,20 @@ class ProductField:
         return q
 
     def sweep(self, q: FloatArray, penalty: float, *, hard: bool) -> float:
-        """One pass over all variables, in place; the largest change of a probability."""
+        """Make one pass over all variables, in place; return the largest change of a probability."""
         from equifactor.solvers.messages.meanfield_kernels import sweep_mean_field
 
         graph = self.layout, self.around
         return float(sweep_mean_field(*graph, self.tables, self.kinds, self.sums, q, penalty, hard))
 
     def bound(self, q: FloatArray) -> float:
-        """Lower bound on ln Z from a field."""
+        """Return the lower bound on ln Z of a field."""
         from equifactor.solvers.messages.meanfield_kernels import evidence_lower_bound
 
         return float(evidence_lower_bound(self.layout, self.tables, self.kinds, self.sums, q))
 
     def cut(self, q: FloatArray) -> FloatArray:
-        """The field without its negligible probabilities."""
+        """Return the field without its negligible probabilities."""
         card = np.diff(self.flat.var_ptr)
         kept = np.where(q < NEGLIGIBLE, 0.0, q)
         return kept / np.repeat(np.add.reduceat(kept, self.flat.var_ptr[:-1]), card) if len(card) else kept

@@ -1,8 +1,8 @@
 # mypy: ignore-errors
 """Coordinate ascent of naive mean field, one variable at a time.
 
-Probabilities are `q [X]`. Tables are split into finite logs and zeros: an expected log is then finite, and the expected
-number of violated factors stands beside it.
+Probabilities are `q [X]`. Tables are split into finite logs and zeros. An expected log is then finite, and the expected
+number of violated factors is counted separately.
 """
 
 import math
@@ -10,16 +10,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from equifactor.base.typing import FloatArray
 from equifactor.factors.expectation_kernels import begin_sums, join_slot
 from equifactor.factors.expected_log_kernels import expect_structured, expected_log
+from equifactor.factors.factor_messages import first_entry, step
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, Layout, SlotsAround
-from equifactor.numerics.factor_messages import first_entry, step
-from equifactor.numerics.jit import fast_kernel, inlined
-from equifactor.typing import FloatArray
+from equifactor.kernels.jit import fast_kernel, inlined
 
 
 class SplitTables(NamedTuple):
-    """Log tables without -inf, and where they have it."""
+    """Log tables with -inf replaced by 0, and where -inf was."""
 
     finite: FloatArray  # [T] logs, 0 in place of -inf
     zero: FloatArray  # [T] 1 where the table is zero, else 0
@@ -27,11 +27,11 @@ class SplitTables(NamedTuple):
 
 @fast_kernel
 def sweep_mean_field(layout, around, tables, kinds, field, q, penalty, hard):
-    """q_i = softmax of the expected log of its factors minus `penalty` per expected violation; returns the change.
+    """Set q_i to the softmax of its expected log minus `penalty` per expected violation; return the largest change.
 
-    With `hard`, states with any expected violation get probability 0, unless all have one; then the state with the
-    least gets probability 1. Variables take turns by number. Cost O(T k) for arity k; factors that are no tables cost
-    as much as their messages, a count over k variables O(k sqrt(k)) mostly.
+    With `hard`, states with any expected violation get probability 0. If all states have one, the state with the least
+    gets probability 1. Variables take turns by number. Cost O(T k) for arity k. Structured factors cost as much as
+    their messages, usually O(k sqrt(k)) for a count over k variables.
 
     Args:
         layout: the index arrays of the graph.
@@ -83,7 +83,7 @@ def sweep_mean_field(layout, around, tables, kinds, field, q, penalty, hard):
         found = False
         for x in range(d):
             allowed = not hard or harm[x] == least
-            if hard and least > 0.0:  # one state only, the first among equals
+            if hard and least > 0.0:  # one state only, the first of equal ones
                 allowed = allowed and gain[x] == best and not found
             found = found or allowed
             gain[x] = math.exp(gain[x] - best) if allowed else 0.0
@@ -103,7 +103,7 @@ def sweep_mean_field(layout, around, tables, kinds, field, q, penalty, hard):
 
 @inlined
 def _expect(factors, slots, finite, zero, p, s, q, at, gain, harm):
-    """Add to gain and harm what factor p is expected to give and to violate, at each state of its slot s."""
+    """Add to gain and harm the expected log and the expected violations of factor p, at each state of its slot s."""
     first = factors[p, SLOT]
     arity = factors[p + 1, SLOT] - first
     start = factors[p, ENTRY]
@@ -134,7 +134,7 @@ def _expect(factors, slots, finite, zero, p, s, q, at, gain, harm):
 
 @fast_kernel
 def evidence_lower_bound(layout, tables, kinds, field, q):
-    """Sum of expected logs plus entropies, a lower bound on ln Z; -inf where a zero entry has any probability."""
+    """Return expected logs plus entropies, a lower bound on ln Z; -inf if a zero entry has any probability."""
     layout, tables = Layout(*layout), SplitTables(*tables)
     factors, slots = layout.factors, layout.slots
     finite, zero = tables
@@ -154,7 +154,7 @@ def evidence_lower_bound(layout, tables, kinds, field, q):
         first_entry(slots, first, k, at)
         for t in range(factors[p, ENTRY], factors[p + 1, ENTRY]):
             w = 1.0
-            possible = True  # a product may underflow where no factor of it is zero
+            possible = True  # a product may underflow although none of its terms is zero
             for j in range(k):
                 v = q[slots[first + j, STATE] + at[j] - slots[first + j, MSG]]
                 w *= v

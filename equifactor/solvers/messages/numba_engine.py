@@ -6,25 +6,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.factors.factor_messages import add_up, message_state
+from equifactor.factors.message_answers import beliefs, reduce_tables, variable_to_factor
 from equifactor.factors.structured_kernels import kind_rows_of
+from equifactor.factors.table_ranges import message_floor
 from equifactor.graph.layout import CARD, SLOT, VAR, Layout, layout_of, tables_of
-from equifactor.numerics.factor_messages import add_up, message_state
-from equifactor.numerics.jit import plain
-from equifactor.numerics.message_answers import beliefs, reduce_tables, variable_to_factor
-from equifactor.numerics.table_ranges import message_floor
+from equifactor.kernels.jit import plain
+from equifactor.solvers.duals.map_bounds import upper_bound_of
 from equifactor.solvers.messages.bp_engine import BpAnswers, BpPart, BpSettings
 from equifactor.solvers.messages.lanes import lanes_of
 from equifactor.solvers.messages.parallel_kernels import sweep_parallel
 from equifactor.solvers.messages.schedule_kernels import ResidualQueue, residual_queue, sweep_in_order, sweep_residual
-from equifactor.solvers.optimise.map_bounds import upper_bound_of
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FlatGraph
-    from equifactor.typing import FloatArray, IntArray
 
 
 class NumbaEngine:
-    """Messages in the flat order of the FlatGraph, updated in place."""
+    """Holds messages in the flat order of the FlatGraph, updated in place."""
 
     def __init__(self, flat: FlatGraph[np.ndarray], settings: BpSettings) -> None:
         self.flat = flat
@@ -39,13 +39,13 @@ class NumbaEngine:
         self.random = np.random.default_rng(settings.seed)
         self.orders = self.layout.order.copy(), self.layout.order[::-1].copy()
         self.sweeps = 0
-        # Four factors at a time pay for sums only: the parallel max semiring goes factor by factor.
+        # Four factors at a time are faster for sums only: the parallel max semiring goes factor by factor.
         in_lanes = settings.schedule == "parallel" and not self.is_max
         self.lanes = lanes_of(flat, phi) if in_lanes else None
         self.queue = self._queue() if settings.schedule == "residual" else None
 
     def sweep(self, count: int) -> FloatArray:
-        """Update every message `count` times; [G] change of the last sweep, infinite when there is no tolerance."""
+        """Update every message `count` times; return the change [G] of the last sweep, infinite without a tolerance."""
         change = np.zeros(self.flat.num_graphs)
         s, kinds = self.settings, self.kinds
         phi, maxima = self.phi, True if self.is_max else None
@@ -68,14 +68,14 @@ class NumbaEngine:
         return change
 
     def _next_order(self) -> IntArray:
-        """Factors in random order, or there and back: a chain is solved by one pair of sweeps."""
+        """Return the factors in random order, or forwards and backwards in turn: two sweeps solve a chain."""
         if self.settings.schedule == "random":
             return self.random.permutation(self.layout.order)
         self.sweeps += 1
         return self.orders[(self.sweeps - 1) % 2]
 
     def _queue(self) -> ResidualQueue:
-        """The queue of the factors whose messages can change."""
+        """Return the queue of the factors whose messages can change."""
         layout = self.layout
         arity = np.diff(layout.factors[:, SLOT])
         changing = arity[layout.factor_of_slot] > 1
@@ -83,11 +83,11 @@ class NumbaEngine:
         return residual_queue(self.flat.num_vars, len(arity), var, factor)
 
     def messages(self) -> FloatArray:
-        """[S] the messages themselves, not a copy."""
+        """Return the messages [S] themselves, not a copy."""
         return self.state.msg
 
     def take(self, graphs: IntArray) -> BpPart:
-        """A copy of what it holds of some graphs."""
+        """Return a copy of the messages of some graphs."""
         return BpPart(self.state.msg[self.flat.edge_states_of(graphs)], self.sweeps)
 
     def put(self, graphs: IntArray, part: BpPart) -> None:
@@ -96,15 +96,15 @@ class NumbaEngine:
         self.sweeps = part.sweeps
 
     def rest(self, graphs: IntArray) -> None:
-        """Nothing: they cost the same whatever they hold."""
+        """Do nothing: a graph costs the same whatever its messages are."""
 
     def answers(self) -> BpAnswers:
-        """Beliefs, ln Z, states and bound."""
+        """Return beliefs, ln Z, states and bound."""
         return answers_of(self.flat, self.state.msg, self.is_max)
 
 
 def answers_of(flat: FlatGraph[np.ndarray], msg: FloatArray, is_max: bool) -> BpAnswers:
-    """What the factor-to-variable log messages [S] say, each up to a constant: beliefs, ln Z, states and bound."""
+    """Return beliefs, ln Z, states and bound from factor-to-variable log messages [S], each up to a constant."""
     layout = layout_of(flat)
     total, zeros = np.zeros(flat.num_states), np.zeros(flat.num_states, np.int64)
     add_up(layout.edges, msg, total, zeros)
@@ -125,7 +125,7 @@ def answers_of(flat: FlatGraph[np.ndarray], msg: FloatArray, is_max: bool) -> Bp
 
 
 def first_messages(flat: FlatGraph[np.ndarray], layout: Layout, is_max: bool) -> FloatArray:
-    """[S] unary factors send their normalised table, the others a uniform message."""
+    """Return the first messages [S]: unary factors send their normalised table, the others a uniform message."""
     card = layout.edges[:, CARD]
     msg = np.zeros(flat.num_edge_states) if is_max else -np.log(np.repeat(card, card).astype(float))
     for group in flat.groups:

@@ -2,14 +2,13 @@
 """The parallel schedule for any table: a few long loops over all edge states, which the compiler vectorises.
 
 The update is that of `factor_messages`, but exp, log and damping run over whole vectors. The edge states of unary
-factors come first in flat order and never change: loops start behind them, at `first_pair_state`.
+factors come first in flat order and never change: loops start after them, at `first_pair_state`.
 """
 
 import math
 
 from equifactor.factors.chain_group_kernels import update_all_structured
-from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, Layout, Tables
-from equifactor.numerics.factor_messages import (
+from equifactor.factors.factor_messages import (
     MARGIN,
     NEG_INF,
     SPREAD,
@@ -23,31 +22,34 @@ from equifactor.numerics.factor_messages import (
     receive_all,
     sum_products,
 )
-from equifactor.numerics.fastmath import MIN_EXP, TINY, exp_, get, log_, put
-from equifactor.numerics.jit import fast_kernel, reordering_kernel
+from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, Layout, Tables
+from equifactor.kernels.fastmath import MIN_EXP, TINY, exp_, get, log_, put
+from equifactor.kernels.jit import fast_kernel, reordering_kernel
 from equifactor.solvers.messages.lanes import Lanes, sum_in_lanes
 
 
 @fast_kernel
 def sweep_parallel(count, layout, tables, lanes, maxima, kinds, state, damping, floor, change, check):
-    """Several sweeps, each updating all messages from the same old sums.
+    """Make several sweeps, each updating all messages from the same old sums.
 
     Args:
         count: number of sweeps.
         layout: the index arrays of the graph.
         tables: its potentials.
-        lanes: the linear potentials, or None for the max semiring: decided when the kernel is compiled.
+        lanes: the linear potentials, or None for the max semiring; which of the two is decided when the kernel is
+            compiled.
         maxima: None for sums, see `update_factor`.
-        kinds: the fields of `KindRows`, or None where all factors are tables, likewise.
+        kinds: the fields of `KindRows`, or None where all factors are tables; also decided when the kernel is
+            compiled.
         state: messages, updated in place, and scratch.
         damping: share of the old log message that is kept.
-        floor: log messages below this, true zeros aside, are held here.
-        change: [G] raised to the largest undamped movement in probability of the last sweep, when `check` is set.
-        check: whether the change is wanted.
+        floor: log messages below this are raised to it, except true zeros.
+        change: [G] raised to the largest undamped change of a probability in the last sweep, if `check` is set.
+        check: whether to measure the change.
     """
     layout, tables, state = Layout(*layout), Tables(*tables), MessageState(*state)
     msg, total, zeros, q, out = state.msg, state.total, state.zeros, state.q, state.out
-    # Loops over what lies behind the unary factors: views, since an index that starts anywhere might be negative.
+    # Views of the edge states after the unary factors: an index that starts anywhere might be negative to the compiler.
     start = layout.first_pair_state
     msg_, graph_ = msg[start:], layout.graph_of_edge_state[start:]
     factors, slots, stop = layout.factors, layout.slots, len(msg)
@@ -70,8 +72,8 @@ def sweep_parallel(count, layout, tables, lanes, maxima, kinds, state, damping, 
                 state_ = layout.state_of_edge_state[start:stop]
                 flushed, large = _receive_pairs(layout.var_ptr, state_, msg[start:stop], total, zeros, any_zero, q_)
             if layout.max_arity != 2 or (large and floor > NEG_INF):
-                # With zeros in the tables, no table's range bounds a message: a large entry may take a sum so far up
-                # that dividing by it makes a zero of one that no table states.
+                # With zeros in the tables, the range of a table does not bound a message. A large entry may make a sum
+                # so large that dividing by it gives a zero that no table contains.
                 flushed = _receive_scaled(slots, msg, total, zeros, q, q_, layout.max_arity)
             least = math.exp(MARGIN - SPREAD / max(1, layout.max_arity - 1)) if flushed else 0.0
             num_bad = sum_in_lanes(linear.groups, linear.blocks, tables.wide, q, out, least)
@@ -101,10 +103,10 @@ def sweep_parallel(count, layout, tables, lanes, maxima, kinds, state, damping, 
 
 @fast_kernel
 def _receive_pairs(var_ptr, state, msg, total, zeros, any_zero, q):
-    """Linear incoming messages of pairwise factors; whether one was too small to keep, and whether one is large.
+    """Fill q with linear incoming messages of pairs; return whether one was too small, and whether one is large.
 
-    Scaled by the variable's largest sum instead of each message's own: without zeros that leaves a largest entry
-    between 1 and the exponential of the table's range, so one flat loop does for all.
+    Messages are scaled by the largest sum of the variable instead of their own. Without zeros, the largest entry is
+    then between 1 and the exponential of the table's range, so that one flat loop suffices for all.
     """
     for i in range(len(var_ptr) - 1):
         top = NEG_INF
@@ -121,7 +123,8 @@ def _receive_pairs(var_ptr, state, msg, total, zeros, any_zero, q):
         for x in range(len(msg)):
             q[x] = get(total, state[x]) - msg[x]
     flushed, large = 0, 0
-    for x in range(len(msg)):  # apart from the gather above, so that it vectorises; so does a count, not a minimum
+    # apart from the gather above, so that it vectorises; a count vectorises, a minimum does not
+    for x in range(len(msg)):
         v = q[x]
         flushed += (v <= -SPREAD) & (v > NEG_INF)
         large += v > MARGIN
@@ -132,7 +135,7 @@ def _receive_pairs(var_ptr, state, msg, total, zeros, any_zero, q):
 
 @fast_kernel
 def _receive_scaled(slots, msg, total, zeros, q, q_, arity):
-    """Linear incoming messages, each scaled to a largest entry of 1; whether one was too small to keep."""
+    """Fill q with linear incoming messages, each scaled to a largest entry of 1; return whether one was too small."""
     for s in range(len(slots)):
         m, d = slots[s, MSG], slots[s, CARD]
         top = receive(m, slots[s, STATE], d, msg, total, zeros, q)
@@ -151,7 +154,7 @@ def _receive_scaled(slots, msg, total, zeros, q, q_, arity):
 
 @reordering_kernel
 def _sum_tables(which, layout, phi, wide, state, least):
-    """Normalised linear messages of some factors; those that underflow may have spoilt are marked by -1 and counted."""
+    """Compute normalised linear messages of some factors; mark those that may have underflowed by -1 and count them."""
     factors, slots = layout.factors, layout.slots
     q, out, at, before = state.q, state.out, state.at, state.before
     num_bad = 0
@@ -194,7 +197,7 @@ def _sum_tables(which, layout, phi, wide, state, least):
 
 @fast_kernel
 def _repair(factors, slots, log_phi, state):
-    """The slow path for the marked factors: log messages into q, with `out` as scratch."""
+    """Compute the log messages of the marked factors in the log domain, into q, with `out` as scratch."""
     msg, total, zeros, q, out = state.msg, state.total, state.zeros, state.q, state.out
     for p in range(len(factors) - 1):
         first, last = factors[p, SLOT], factors[p + 1, SLOT]
@@ -205,9 +208,9 @@ def _repair(factors, slots, log_phi, state):
 
 @fast_kernel
 def _max_messages(factors, slots, log_phi, msg, total, zeros, q, out, at, before):
-    """Normalised log messages of all factors of two variables and more, max semiring, into `out`.
+    """Fill `out` with the normalised log messages of all factors of two or more variables, max semiring.
 
-    The body of `update_max` is written out: in its place the compiler makes code that takes 15 % longer.
+    The body of `update_max` is written out: with a call instead, the compiled code takes 15 % longer.
     """
     for p in range(len(factors) - 1):
         first, last = factors[p, SLOT], factors[p + 1, SLOT]

@@ -1,12 +1,12 @@
 # mypy: ignore-errors
 """Sequential schedules of message passing: in a given order, and largest residual first.
 
-One sweep is as many factor updates as there are factors; a factor update renews all its outgoing messages, which are
+One sweep makes as many factor updates as there are factors. A factor update renews all its outgoing messages, which are
 normalised logs. Messages of factors of arity 0 and 1 never change and are skipped. The sums at the variables are
-renewed at the beginning of each sweep and kept up to date from then on.
+recomputed at the beginning of each sweep and then kept up to date.
 
 Tree-reweighted messages count `weight [F]` times at their variables; in belief propagation `weight` is None. Which of
-the two it is, is decided when a kernel is compiled.
+the two applies is decided when a kernel is compiled.
 """
 
 from typing import NamedTuple
@@ -14,30 +14,30 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from equifactor.base.typing import FloatArray, IntArray
+from equifactor.factors.factor_messages import NEG_INF, MessageState, add_up, update_factor
 from equifactor.factors.structured_kernels import update_structured
 from equifactor.graph.layout import CARD, MSG, SLOT, STATE, VAR, Layout, Tables
-from equifactor.graph.pointers import ptr_of
-from equifactor.numerics.factor_messages import NEG_INF, MessageState, add_up, update_factor
-from equifactor.numerics.fastmath import MIN_EXP, TINY, exp_, get, put
-from equifactor.numerics.heaps import raise_key, set_key
-from equifactor.numerics.jit import fast_kernel, inlined
-from equifactor.typing import FloatArray, IntArray
+from equifactor.kernels.fastmath import MIN_EXP, TINY, exp_, get, put
+from equifactor.kernels.heaps import raise_key, set_key
+from equifactor.kernels.jit import fast_kernel, inlined
+from equifactor.kernels.pointers import ptr_of
 
 
 class ResidualQueue(NamedTuple):
-    """What the residual schedule keeps besides messages: who hears of a change, and who is next."""
+    """The state of the residual schedule beside the messages: the factors around each variable, and the queue."""
 
     around_ptr: IntArray  # [V+1] the factors around variable i are around[around_ptr[i] : around_ptr[i + 1]]
     around: IntArray  # [E]
-    key: FloatArray  # [F + 3] priorities in the order of a heap, see `numerics.heaps`
+    key: FloatArray  # [F + 3] priorities in the order of a heap, see `kernels.heaps`
     item: IntArray  # [F] the factors in the order of the heap
-    place: IntArray  # [F] where each factor is in the heap
+    place: IntArray  # [F] position of each factor in the heap
 
 
 def residual_queue(
     num_vars: int, num_factors: int, var_of_edge: NDArray[np.integer], factor_of_edge: IntArray
 ) -> ResidualQueue:
-    """The queue of the factors on the edges given, each with priority 0; other factors never come to the top."""
+    """Return the queue of the factors on the given edges, each with priority 0; other factors never reach the top."""
     waits = np.zeros(num_factors, bool)
     waits[factor_of_edge] = True
     item = np.argsort(~waits, kind="stable")
@@ -56,7 +56,7 @@ def residual_queue(
 
 @fast_kernel
 def add_up_weighted(layout, weight, msg, total, zeros):
-    """`add_up` where the messages of factor a count weight[a] times.
+    """Add up messages as `add_up` does, but count those of factor a weight[a] times.
 
     Every -inf counts twice in `zeros`, so that `receive` rules the state out for its own factor as well.
     """
@@ -74,20 +74,20 @@ def add_up_weighted(layout, weight, msg, total, zeros):
 
 @fast_kernel
 def sweep_in_order(layout, tables, phi, maxima, kinds, weight, state, damping, floor, order, change):
-    """Factor after factor in the given order, each seeing the newest messages.
+    """Update factor after factor in the given order, each from the newest messages.
 
     Args:
         layout: the index arrays of the graph.
-        tables: its potentials, divided by the weight where there is one.
+        tables: its potentials, divided by the weight if there is one.
         phi: [T] linear potentials, or None for the max semiring.
         maxima: None for sums, see `update_factor`.
         kinds: the fields of `KindRows`, or None where all factors are tables.
         weight: [F] how often the messages of each factor count, or None.
         state: messages and sums, updated in place.
-        damping: share of the old log message that is kept; with weights, more where a factor needs it to settle.
-        floor: log messages below this, true zeros aside, are held here.
+        damping: share of the old log message that is kept; with weights, more where a factor needs it to converge.
+        floor: log messages below this are raised to it, except true zeros.
         order: [F] the factors.
-        change: [G] raised to the largest undamped movement in probability.
+        change: [G] raised to the largest undamped change of a probability.
     """
     layout, tables, state = Layout(*layout), Tables(*tables), MessageState(*state)
     factors, slots, graph_of_factor = layout.factors, layout.slots, layout.graph_of_factor
@@ -113,11 +113,12 @@ def sweep_in_order(layout, tables, phi, maxima, kinds, weight, state, damping, f
 
 @fast_kernel
 def sweep_residual(layout, tables, phi, maxima, kinds, state, damping, floor, queue, tolerance, change):
-    """Always the factor with the largest priority: how far the messages it receives have moved since its last update.
+    """Update the factor of largest priority: how far the messages it receives have moved since its last update.
 
-    There are as many updates as factors wait in the queue. A priority estimates the residual without computing the
-    update, which makes a sweep several times cheaper than pricing every neighbour; before the verdict of convergence
-    every residual is computed exactly. Residuals are undamped, so damping slows the updates but not the verdict.
+    The number of updates is the number of factors in the queue. A priority estimates the residual without computing the
+    update, which makes a sweep several times cheaper than computing every neighbour's. Before convergence is reported,
+    every residual is computed exactly. Residuals are undamped, so damping slows the updates but not the test of
+    convergence.
 
     The arguments are those of `sweep_in_order`; the sweep ends early when no residual is above the tolerance.
     """
@@ -147,7 +148,7 @@ def sweep_residual(layout, tables, phi, maxima, kinds, state, damping, floor, qu
             residual = max(residual, moved)
             if moved > TINY:
                 tell_others(around_ptr, around, key, item, place, slots[s, VAR], p, (1.0 - damping) * moved)
-        set_key(key, item, place, p, damping * residual)  # what damping has left to do
+        set_key(key, item, place, p, damping * residual)  # the part of the change that damping held back
         _store_and_add(slots, factors[p, SLOT], factors[p + 1, SLOT], msg, out, total, zeros, damping, floor, 1.0, 1)
     for n in range(updates):
         g = graph_of_factor[item[n]]
@@ -156,7 +157,7 @@ def sweep_residual(layout, tables, phi, maxima, kinds, state, damping, floor, qu
 
 @inlined
 def _update(factors, slots, log_phi, phi, maxima, wide, kinds, p, msg, total, zeros, q, out, at, before):
-    """`update_factor` for a factor of any kind; whether there are kinds is decided when a kernel is compiled."""
+    """Update a factor of any kind; whether there are structured factors is decided when a kernel is compiled."""
     is_table = True
     if kinds is not None:
         is_table = kinds[0][p] == 0
@@ -177,7 +178,7 @@ def tell_others(around_ptr, around, key, item, place, i, p, moved):
 
 @inlined
 def _message_change(first, last, slots, msg, out):
-    """Largest change in probability between the current messages of some slots and `out`."""
+    """Return the largest change in probability between the current messages of some slots and `out`."""
     change = 0.0
     for s in range(first, last):
         m = slots[s, MSG]
@@ -188,12 +189,13 @@ def _message_change(first, last, slots, msg, out):
 
 @inlined
 def _least_damping(weight, arity):
-    """The damping at which the messages of one factor settle, whatever its table is.
+    """Return the damping at which the messages of one factor converge, whatever its table is.
 
-    What a factor receives holds weight - 1 times its own last messages. Where a table ties its variables together, each
-    new message so holds up to `echo` times the last ones with the other sign, and for three variables and more that
-    grows with every sweep, without end around zeros. Damped, at most half of it comes back: kept - (1 - kept) echo is
-    -1/2 or more. For pairs that is 1/4 or less. Settling the echo at once, by echo / (1 + echo), takes more sweeps.
+    The messages that a factor receives hold weight - 1 times its own last messages. If a table ties its variables
+    together, each new message holds up to `echo` times the last messages with the other sign. For three variables and
+    more the echo grows with every sweep, without limit around zeros. With this damping at most half of the echo
+    returns: kept - (1 - kept) echo is at least -1/2. For pairs the damping is at most 1/4. Cancelling the echo at once,
+    by echo / (1 + echo), takes more sweeps.
     """
     echo = (1.0 - weight) * (arity - 1)
     return (echo - 0.5) / (echo + 1.0)
@@ -201,7 +203,7 @@ def _least_damping(weight, arity):
 
 @inlined
 def _damped(old, new, damping):
-    """`new + damping (old - new)`; a zero in either wins, as in `tensors.damp`."""
+    """Return `new + damping (old - new)`; if either is zero, the result is zero, as in `tensors.damp`."""
     gap = old - (0.0 if new == NEG_INF else new)
     keep_new = damping == 0.0 or new == NEG_INF or abs(gap) < TINY
     return new if keep_new else new + damping * gap

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Sequential decoding of max-product messages: whole factors are fixed, one after the other, in agreement."""
+"""Sequential decoding of max-product messages: fixes whole factors, one after another, in agreement."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.factors.factor_messages import NEG_INF, add_up, first_entry, step, with_agreeing_messages
+from equifactor.factors.message_answers import beliefs, variable_to_factor
 from equifactor.factors.structured_kernels import kind_rows_of, structured_maximum
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, VAR, Layout, layout_of
-from equifactor.numerics.factor_messages import NEG_INF, add_up, first_entry, step, with_agreeing_messages
-from equifactor.numerics.jit import fast_kernel, inlined, plain
-from equifactor.numerics.message_answers import beliefs, variable_to_factor
+from equifactor.kernels.jit import fast_kernel, inlined, plain
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FlatGraph
-    from equifactor.typing import FloatArray, IntArray
 
 
 def sequential_states(flat: FlatGraph[np.ndarray], msg_fv: FloatArray) -> IntArray:
-    """[V] states decoded from factor-to-variable messages [S] as by libDAI's `findMaximum` [Mooij10].
+    """Return the states [V] decoded from factor-to-variable messages [S] as by libDAI's `findMaximum` [Mooij10].
 
-    A stack of factors starts at the first one of the model. The factor on top takes the entry of highest belief,
-    log f_a + sum_i m_{i->a}, among those that agree with the variables fixed so far (the first on ties); its free
-    variables are fixed, and their other factors that have not been visited are pushed, by number. An empty stack goes
-    on with the next factor. Where no entry of positive belief agrees (libDAI gives up), the factor is passed over; a
-    variable that no factor fixes takes the state of its own highest belief. Cost O(T).
+    A stack of factors starts with the first factor of the model. The factor on top takes the entry of highest belief,
+    log f_a + sum_i m_{i->a}, among those that agree with the variables fixed so far (the first on ties). Its free
+    variables are fixed, and their other factors that have not been visited are pushed, by number. When the stack is
+    empty, the next factor of the model is pushed. If no entry of positive belief agrees (libDAI fails here), the factor
+    is skipped. A variable that no factor fixes takes the state of its own highest belief. Cost O(T).
     """
     layout = layout_of(flat)
     total, zeros = np.zeros(flat.num_states), np.zeros(flat.num_states, np.int64)
@@ -43,9 +43,9 @@ def sequential_states(flat: FlatGraph[np.ndarray], msg_fv: FloatArray) -> IntArr
 
 @fast_kernel
 def _find_maximum(layout, kinds, slot_order, neighbours, log_phi, values, states):
-    """Fix whole factors at their best entry that agrees with what is fixed, spreading along shared variables.
+    """Fix whole factors at their best entry that agrees with the fixed variables, spreading along shared variables.
 
-    Where every entry that agrees has belief -inf, the free variables of the factor stay free for a later one.
+    If every entry that agrees has belief -inf, the free variables of the factor stay free for a later factor.
 
     Args:
         layout: the index arrays of the graph.
@@ -53,8 +53,8 @@ def _find_maximum(layout, kinds, slot_order, neighbours, log_phi, values, states
         slot_order: [E] the slots of each factor in the order in which its variables push their factors.
         neighbours: [E] the factors around each variable in the order in which they are pushed.
         log_phi: [T] the tables.
-        values: [S] what the belief of an entry adds to its table for each slot.
-        states: [V] -1 for free variables; filled in place, and still -1 where no factor decides.
+        values: [S] the number that each slot adds to the belief of an entry.
+        states: [V] -1 for free variables; filled in place, and still -1 if no factor decides.
     """
     layout = Layout(*layout)
     factors, slots, neighbour_ptr = layout.factors, layout.slots, layout.neighbour_ptr
@@ -66,7 +66,8 @@ def _find_maximum(layout, kinds, slot_order, neighbours, log_phi, values, states
         longest = max(longest, factors[p + 1, SLOT] - factors[p, SLOT])
     best_at = np.empty(longest, np.int64)
     if kinds is not None:
-        given, sent = np.empty_like(values), np.empty_like(values)  # what agrees with the fixed states, and scratch
+        # the values that agree with the fixed states, and scratch
+        given, sent = np.empty_like(values), np.empty_like(values)
     for seed in layout.order:
         if visited[seed]:
             continue
@@ -102,7 +103,7 @@ def _find_maximum(layout, kinds, slot_order, neighbours, log_phi, values, states
 
 @inlined
 def _best_entry(factors, slots, log_phi, values, states, p, at, best_at):
-    """Digits of the best entry that agrees with the fixed states into `best_at`; whether its belief is positive."""
+    """Fill `best_at` with the best entry that agrees with the fixed states; return whether its belief is positive."""
     first = factors[p, SLOT]
     arity = factors[p + 1, SLOT] - first
     first_entry(slots, first, arity, at)
@@ -119,7 +120,7 @@ def _best_entry(factors, slots, log_phi, values, states, p, at, best_at):
 
 @fast_kernel
 def _best_states(factors, slots, log_phi, kinds, values, states, p, given, sent, best_at):
-    """`_best_entry` for a factor that is no table."""
+    """Find the best entry of a structured factor, as `_best_entry` does for a table."""
     first, last = factors[p, SLOT], factors[p + 1, SLOT]
     for s in range(first, last):
         fixed = states[slots[s, VAR]]

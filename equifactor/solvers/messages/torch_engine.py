@@ -7,41 +7,41 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.errors import OptionError
-from equifactor.numerics.table_ranges import message_floor
+from equifactor.base.errors import OptionError
+from equifactor.base.torch_device import check_device
+from equifactor.factors.table_ranges import message_floor
 from equifactor.solvers.messages.bp_engine import BpAnswers, BpPart, BpSettings
-from equifactor.torch_device import check_device
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FlatGraph
-    from equifactor.solver import SolveContext
-    from equifactor.typing import FloatArray, IntArray
+    from equifactor.solving.solver import SolveContext
 
 
 class TorchEngine:
-    """Parallel schedule, sum or max semiring."""
+    """The engine of the parallel schedule on torch, sum or max semiring."""
 
     def __init__(self, flat: FlatGraph[np.ndarray], settings: BpSettings, context: SolveContext) -> None:
         check_device(context.device, "bp on the torch engine")
         if settings.schedule != "parallel":
             raise OptionError(
-                f"schedule {settings.schedule} runs on the numba engine only (device cpu, dtype float64); "
-                "the torch engine has schedule=parallel"
+                f"schedule={settings.schedule} runs on the numba engine only (device cpu, dtype float64). "
+                "For the torch engine, pass schedule=parallel."
             )
-        from equifactor.numerics import tensors
+        from equifactor.factors import tensors
 
         self.settings = settings
         self.flat = flat.to(context.device, context.dtype)
-        self.floor = message_floor(self.flat)  # It is that of the tables as rounded to the float type.
+        self.floor = message_floor(self.flat)  # the floor of the tables after rounding to the float type
         self.compiled = flat
         self.kinds = tensors.structured_of(self.flat)
         self.msg_fv = tensors.first_messages(self.flat, settings.semiring)
 
     def sweep(self, count: int) -> FloatArray:
-        """Update all messages `count` times (Eq. 2 and 3 of the paper); [G] change of the last update."""
-        from equifactor.numerics import tensors
+        """Update all messages `count` times (Eq. 2 and 3 of the paper); return the change [G] of the last update."""
+        from equifactor.factors import tensors
 
         for _ in range(count):
             msg_vf = tensors.sum_of_other_factors(self.flat, self.msg_fv)
@@ -49,15 +49,16 @@ class TorchEngine:
             new = tensors.hold_above(new, self.floor)
             old, self.msg_fv = self.msg_fv, tensors.damp(new, self.msg_fv, self.settings.damping)
         if self.settings.tolerance == 0:
-            return np.full(self.flat.num_graphs, np.inf)  # nobody asks, and looking would wait for the device
+            # the change is not needed, and reading it would wait for the device
+            return np.full(self.flat.num_graphs, np.inf)
         return tensors.change_per_graph(self.flat, new, old).double().cpu().numpy()
 
     def messages(self) -> FloatArray:
-        """[S] a copy on the CPU, in double precision."""
+        """Return a copy of the messages [S] on the CPU, in double precision."""
         return np.asarray(self.msg_fv.double().cpu().numpy())
 
     def take(self, graphs: IntArray) -> BpPart:
-        """A copy of what it holds of some graphs, on its device."""
+        """Return a copy of the messages of some graphs, on the device."""
         return BpPart(self.msg_fv[self._rows(graphs)], 0)
 
     def put(self, graphs: IntArray, part: BpPart) -> None:
@@ -65,25 +66,25 @@ class TorchEngine:
         self.msg_fv = self.msg_fv.index_copy(0, self._rows(graphs), part.messages)
 
     def _rows(self, graphs: IntArray) -> Tensor:
-        """Their edge states, on the device."""
+        """Return the edge states of some graphs, on the device."""
         import torch
 
         return torch.as_tensor(self.compiled.edge_states_of(graphs), device=self.msg_fv.device)
 
     def rest(self, graphs: IntArray) -> None:
-        """Nothing: they cost the same whatever they hold."""
+        """Do nothing: a graph costs the same whatever its messages are."""
 
     def answers(self) -> BpAnswers:
-        """Beliefs (Eq. 4), ln Z, states and bound."""
+        """Return beliefs (Eq. 4), ln Z, states and bound."""
         import torch
 
-        from equifactor.numerics import tensors
-        from equifactor.solvers.optimise.map_bounds import upper_bound_of
+        from equifactor.factors import tensors
+        from equifactor.solvers.duals.map_bounds import upper_bound_of
 
         log_b_v = tensors.variable_log_beliefs(self.flat, self.msg_fv)
-        # A bound is on the model that was given, not on its tables as rounded to single precision.
+        # The bound must hold for the given model, not for its tables rounded to single precision.
         exact = replace(self.flat, log_phi=torch.tensor(self.compiled.log_phi, device=self.msg_fv.device))
-        # Factors of a thousand variables leave single precision no digits behind the point of ln Z.
+        # For factors of a thousand variables, single precision leaves no digits after the point of ln Z.
         wide = exact if self.flat.structured else self.flat
         return BpAnswers(
             probabilities=tensors.probabilities(self.flat, log_b_v).double().cpu().numpy(),

@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.options import option
-from equifactor.registry import register
-from equifactor.result import Estimate, Status, Task, impossible
-from equifactor.solver import ALL_SYMMETRIES, Ending, IterativeSolver, SolveContext
+from equifactor.base.options import option
+from equifactor.base.status import Status, Task
+from equifactor.solving.estimate import Estimate, impossible
+from equifactor.solving.registry import register
+from equifactor.solving.solver import ALL_SYMMETRIES, Ending, IterativeSolver, SolveContext
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FactorGraph, FlatGraph
     from equifactor.graph.layout import Layout
     from equifactor.solvers.messages.trw_kernels import Forest
-    from equifactor.typing import FloatArray, IntArray
 
-LARGEST = 1e200  # Sums of log entries no larger than this cannot overflow, however many sweeps there are.
-_LARGEST_TABLE = 8  # A noisy-or over no more variables than this is written out as a table.
-_TOO_LARGE = f"A table has log entries beyond {LARGEST:g}, whose sums may overflow: use smaller units."
+LARGEST = 1e200  # Largest size of a log entry, in nats. Sums of such entries cannot overflow in any number of sweeps.
+_LARGEST_TABLE = 8  # A noisy-or over at most this many variables is written out as a table. Chosen by hand.
+_TOO_LARGE = f"A table has log entries beyond {LARGEST:g}, and their sums may overflow. Use smaller units."
 
 
 @register("trw")
@@ -30,12 +31,12 @@ _TOO_LARGE = f"A table has log entries beyond {LARGEST:g}, whose sums may overfl
 class TreeReweighted(IterativeSolver["Reweighting"]):
     """Tree-reweighted sum-product: ln Z is a guaranteed upper bound, converged or not; exact on trees.
 
-    Random forests of the factor graph, of any arity, cover every factor; rho_a is the share of them that hold factor a.
-    Messages pass through tables f_a^(1/rho_a) and count rho_a times at their variables [Wainwright05]. The model is
-    then a geometric mean of one tree-structured model per forest at *any* messages, so by Hoelder's inequality ln Z is
-    at most the mean of the forests' ln Z, each computed exactly. A noisy-or over more than eight variables has no such
-    power and stays as it is, which is above its power. Cost O(T) per iteration and per forest, that of the messages for
-    factors that are no tables.
+    Random forests of the factor graph, of any arity, cover every factor; rho_a is the share of forests that hold factor
+    a. Messages pass through tables f_a^(1/rho_a) and count rho_a times at their variables [Wainwright05]. The model is
+    then a geometric mean of one tree-structured model per forest at *any* messages. By Hoelder's inequality, ln Z is at
+    most the mean of the forests' ln Z, each computed exactly. A power of a noisy-or over more than eight variables is
+    not a noisy-or. It is used without the power, which keeps the bound valid because its values are at most 1. Cost
+    O(T) per iteration and per forest; structured factors cost as much as their messages.
     """
 
     tasks = (Task.MAR, Task.PR)
@@ -44,11 +45,11 @@ class TreeReweighted(IterativeSolver["Reweighting"]):
     exact_on = "trees"
 
     iterations: int = option(1000, "most iterations", low=0)
-    damping: float = option(0.3, "share of the old log message that is kept, where there are loops", low=0.0, below=1.0)
+    damping: float = option(0.3, "share of the old log message that is kept, if there are loops", low=0.0, below=1.0)
     forests: int = option(16, "least number of forests; more are added until every factor is covered", low=1)
 
     def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
-        """One graph after the other: the forests of a graph must not depend on its company."""
+        """Run one graph after another: the forests of a graph must not depend on the other graphs."""
         return [self._run_one(graph, task, context) for graph in graphs]
 
     def _run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
@@ -61,17 +62,17 @@ class TreeReweighted(IterativeSolver["Reweighting"]):
         return Reweighting(flat, self.forests, self.damping, context.seed)
 
     def step(self, state: Reweighting, count: int) -> FloatArray:
-        """Sweep over all factors `count` times, there and back in turn."""
+        """Sweep over all factors `count` times, forwards and backwards in turn."""
         return state.sweep(count)
 
     def finish(self, flat: FlatGraph[np.ndarray], state: Reweighting, task: Task, ending: Ending) -> list[Estimate]:
-        """Pseudo-marginals and the bound."""
-        from equifactor.numerics.message_answers import beliefs
+        """Return pseudo-marginals and the bound."""
+        from equifactor.factors.message_answers import beliefs
 
         p, _, _ = beliefs(flat.var_ptr, state.log_b_v)
         bounds = state.bound().tolist()
         return [
-            impossible() if bounds[n] == -math.inf  # Nothing overflows, so every -inf follows from zeros of the tables.
+            impossible() if bounds[n] == -math.inf  # nothing overflows, so -inf comes from zeros only
             else Estimate(
                 status=ending.status[n], iterations=ending.iterations[n], marginals=m, log_z=bounds[n],
                 upper_bound=bounds[n], stats={"change": float(ending.residual[n]), "forests": len(state.forests)},
@@ -81,7 +82,7 @@ class TreeReweighted(IterativeSolver["Reweighting"]):
 
 
 def _with_powers(graph: FactorGraph) -> FactorGraph:
-    """The graph with small noisy-ors as tables, whose powers are tables."""
+    """Return the graph with small noisy-ors as tables, whose powers are tables."""
     from equifactor.factors.as_tables import with_tables
     from equifactor.factors.noisy_or import NoisyOr
 
@@ -93,13 +94,13 @@ def _with_powers(graph: FactorGraph) -> FactorGraph:
 
 
 class Reweighting:
-    """Messages [S], updated in place, and the forests that weight them."""
+    """The messages [S], updated in place, and the forests that weight them."""
 
     def __init__(self, flat: FlatGraph[np.ndarray], least: int, damping: float, seed: int) -> None:
+        from equifactor.factors.factor_messages import message_state
         from equifactor.factors.structured_kernels import kind_rows_of
         from equifactor.graph.layout import ENTRY, SLOT, layout_of, tables_of
-        from equifactor.numerics.factor_messages import message_state
-        from equifactor.numerics.jit import plain
+        from equifactor.kernels.jit import plain
         from equifactor.solvers.messages.numba_engine import first_messages
 
         self.flat = flat
@@ -113,7 +114,8 @@ class Reweighting:
         msg = first_messages(flat, self.layout, False)
         for group in flat.groups:
             if len(group.shape) == 1:
-                msg[group.slots[0]] = flat.log_phi[group.entries]  # not normalised: the bound counts it whole
+                # not normalised, since the bound needs the whole table
+                msg[group.slots[0]] = flat.log_phi[group.entries]
         self.state = message_state(msg, self.layout)
         self.arrays = plain(self.layout), plain(self.tables), plain(self.state)
         self.damping = damping if self.rho.min(initial=1.0) < 1.0 else 0.0
@@ -121,12 +123,12 @@ class Reweighting:
         self.sweeps = 0
 
     def _shares(self) -> FloatArray:
-        """[F] what to divide log values by for f_a^(1/rho_a), or for something above it: the bound stays one.
+        """Return the numbers [F] by which to divide log values for f_a^(1/rho_a), or for an upper bound on it.
 
-        A power of a noisy-or is none, but for the absence of its effect, which is a product. Its values are at most 1,
-        so that it is above its own power and takes its place.
+        A power of a noisy-or is not a noisy-or, except where the effect is absent: then it is a product. The values of
+        a noisy-or are at most 1, so that it is at least its own power and can replace it in the bound.
         """
-        from equifactor.factors.noisy_or_kernels import OFF
+        from equifactor.factors.noisy_or.noisy_or_kernels import OFF
         from equifactor.factors.structured_kernels import NOISY_OR
 
         if self.kinds is None:
@@ -138,7 +140,7 @@ class Reweighting:
         return shares
 
     def sweep(self, count: int) -> FloatArray:
-        """Sweep over all factors `count` times, there and back in turn; [G] change of the last sweep."""
+        """Sweep over all factors `count` times, forwards and backwards in turn; return the last change [G]."""
         from equifactor.solvers.messages.schedule_kernels import sweep_in_order
 
         change = np.zeros(self.flat.num_graphs)
@@ -153,7 +155,7 @@ class Reweighting:
         return change
 
     def messages(self) -> FloatArray:
-        """[S] factor-to-variable log messages in flat order, not a copy."""
+        """Return the factor-to-variable log messages [S] in flat order, not a copy."""
         return self.state.msg
 
     @property
@@ -166,11 +168,11 @@ class Reweighting:
         return np.where(zeros > 0, -np.inf, total)
 
     def bound(self) -> FloatArray:
-        """[G] mean over the forests of their exact ln Z, and what rounding may have taken from it: an upper bound.
+        """Return the upper bound [G]: the mean of the forests' exact ln Z, plus a bound on the rounding error.
 
-        It holds at any messages. Large messages cost digits, which makes it looser but never wrong.
+        It holds at any messages. Large messages cost digits, which makes the bound looser but not wrong.
         """
-        from equifactor.numerics.jit import plain
+        from equifactor.kernels.jit import plain
         from equifactor.solvers.messages.schedule_kernels import add_up_weighted
         from equifactor.solvers.messages.trw_kernels import EPS, forest_log_z
 
@@ -192,12 +194,12 @@ class Reweighting:
 
 
 def draw_forests(layout: Layout, arity: IntArray, least: int, seed: int) -> tuple[list[Forest], IntArray]:
-    """At least `least` random forests that together hold every factor, and how many of them hold each [F].
+    """Draw at least `least` random forests that hold every factor; return them and how many of them hold each [F].
 
-    The factors held least so far come first, in random order, so that the shares come out even and a graph without
-    cycles needs one forest only. Cost O(E) per forest.
+    The factors held least often so far come first, in random order. The shares are then nearly equal, and a graph
+    without cycles needs only one forest. Cost O(E) per forest.
     """
-    from equifactor.numerics.jit import plain
+    from equifactor.kernels.jit import plain
     from equifactor.solvers.messages.trw_kernels import Forest, choose_forest, orient_forest
 
     graph = plain(layout)

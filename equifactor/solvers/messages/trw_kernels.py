@@ -1,8 +1,8 @@
 # mypy: ignore-errors
-"""Tree-reweighted sum-product: the forests behind the weights, and a bound on ln Z that always holds.
+"""Tree-reweighted sum-product: the forests behind the weights, and a bound on ln Z that holds at any messages.
 
-The sweeps are those of `schedule_kernels`, with the share rho_a of the forests that hold a factor as its weight. Tables
-are given divided by that share.
+The sweeps are those of `schedule_kernels`. The weight of a factor is rho_a, the share of the forests that hold it. The
+tables passed in are divided by that share.
 """
 
 import math
@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from equifactor.base.typing import BoolArray, IntArray
+from equifactor.factors.factor_messages import NEG_INF, first_entry, log_add, step
 from equifactor.factors.structured_kernels import SPARSE, TRUNCATED_LINEAR, KindRows, structured_messages
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, VAR, Layout
-from equifactor.numerics.factor_messages import NEG_INF, first_entry, log_add, step
-from equifactor.numerics.jit import fast_kernel, inlined, kernel
-from equifactor.typing import BoolArray, IntArray
+from equifactor.kernels.jit import fast_kernel, inlined, kernel
 
-EPS = 2.0**-52  # twice what one addition is off by, relative to its result: with room for exp and log
-OTHER_STEPS = 8.0  # the single steps of a log-sum-exp, each off by EPS at most, besides its terms
+EPS = 2.0**-52  # relative: twice the rounding error of one addition, which leaves room for exp and log
+OTHER_STEPS = 8.0  # the steps of a log-sum-exp other than its terms, each with an error of at most EPS
 
 
 class Forest(NamedTuple):
@@ -29,12 +29,12 @@ class Forest(NamedTuple):
 
 @kernel
 def choose_forest(order, layout):
-    """[F] factors of arity 2 and more, taken greedily in the given order, that leave the graph without a cycle."""
+    """Return which factors [F] of arity 2 and more, taken greedily in the given order, form a graph without cycles."""
     layout = Layout(*layout)
     factors, slots = layout.factors, layout.slots
     parent = np.arange(len(layout.var_ptr) - 1)
     chosen = np.zeros(len(factors) - 1, np.bool_)
-    met = np.full(len(parent), -1)  # the last factor that met each tree
+    met = np.full(len(parent), -1)  # the last factor that touched each tree
     for p in order:
         first, last = factors[p, SLOT], factors[p + 1, SLOT]
         if last - first < 2:
@@ -53,7 +53,7 @@ def choose_forest(order, layout):
 
 @inlined
 def _root(parent, i):
-    """The representative of the tree that holds variable i."""
+    """Return the representative of the tree that holds variable i."""
     while parent[i] != i:
         parent[i] = parent[parent[i]]  # path halving
         i = parent[i]
@@ -62,7 +62,7 @@ def _root(parent, i):
 
 @kernel
 def orient_forest(chosen, layout):
-    """The fields of the `Forest` of the chosen factors [F]."""
+    """Return the fields of the `Forest` of the chosen factors [F]."""
     layout = Layout(*layout)
     factors, slots = layout.factors, layout.slots
     neighbour_ptr, neighbours = layout.neighbour_ptr, layout.neighbours
@@ -105,11 +105,11 @@ def orient_forest(chosen, layout):
 def forest_log_z(forest, layout, kinds, log_phi, msg, log_b_v, size_b_v, log_z, error):
     """Add to log_z [G] the ln of the sum of exp(sum_i log_b_v + sum of log_phi - messages over the forest's factors).
 
-    Exact but for rounding, by elimination towards the roots; log_b_v [X] is -inf at the states that are ruled out. What
-    rounding may have done at most is added to error [G]: every sum is off by EPS times the sizes of its terms for each
-    addition, and an error below is handed on to the root. size_b_v [X] sums the sizes of the terms of log_b_v.
+    The sum is exact except for rounding, by elimination towards the roots; log_b_v [X] is -inf at states that are ruled
+    out. A bound on the rounding error is added to error [G]: each addition has an error of at most EPS times the sizes
+    of its terms, and errors of children are passed on to the root. size_b_v [X] sums the sizes of the terms of log_b_v.
     `kinds` are the fields of `KindRows`, or None where all factors are tables. Cost O(T) for tables, and that of a
-    message for other factors.
+    message for structured factors.
     """
     forest, layout = Forest(*forest), Layout(*layout)
     factors, slots, var_ptr = layout.factors, layout.slots, layout.var_ptr
@@ -118,7 +118,7 @@ def forest_log_z(forest, layout, kinds, log_phi, msg, log_b_v, size_b_v, log_z, 
     up = log_b_v.copy()
     num_vars = len(var_ptr) - 1
     widest = 1
-    off = np.zeros(num_vars)  # how far `up` may be off at the states of each variable
+    off = np.zeros(num_vars)  # bound on the error of `up` at the states of each variable
     for i in range(num_vars):
         widest = max(widest, var_ptr[i + 1] - var_ptr[i])
         for x in range(var_ptr[i], var_ptr[i + 1]):
@@ -182,9 +182,9 @@ def forest_log_z(forest, layout, kinds, log_phi, msg, log_b_v, size_b_v, log_z, 
 
 @fast_kernel
 def _structured_message(factors, slots, kinds, log_phi, p, parent, up, msg, q, out, top):
-    """Fill top [d] with the log message of factor p, which is no table, to its parent slot; returns how far it is off.
+    """Fill top [d] with the log message of structured factor p to its parent slot; return a bound on its error.
 
-    Each number is the end of at most `steps` sums of two, one after the other, of terms that are no larger than `size`.
+    Each number results from at most `steps` successive sums of two terms, each at most `size`.
     """
     kinds = KindRows(*kinds)
     first, last = factors[p, SLOT], factors[p + 1, SLOT]

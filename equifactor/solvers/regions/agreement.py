@@ -10,10 +10,10 @@ import numpy as np
 from equifactor.solvers.elimination.eliminate import sum_out
 
 if TYPE_CHECKING:
-    from equifactor.clock import Clock
+    from equifactor.base.clock import Clock
+    from equifactor.base.typing import BoolArray, FloatArray
     from equifactor.graph.reduction import ReducedGraph
     from equifactor.solvers.regions.relaxation import Relaxation
-    from equifactor.typing import BoolArray, FloatArray
 
 _CALM = 0.7  # This is the least damping of the second half of the rounds, where few are still needed.
 

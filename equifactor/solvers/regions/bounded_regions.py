@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equifactor.base.budget import GIB, Budget
+from equifactor.base.options import option
+from equifactor.base.status import Status, Task
 from equifactor.graph.reduction import ReducedGraph, to_free_part
-from equifactor.options import option
-from equifactor.registry import register
-from equifactor.result import Estimate, Status, Task, impossible
-from equifactor.solver import GraphSolver, SolveContext
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 from equifactor.solvers.elimination.orders import random_state
 from equifactor.solvers.regions.agreement import Rounds, last_move
 from equifactor.solvers.regions.growing_regions import GrowingRegions, RegionLimits
+from equifactor.solving.estimate import Estimate, impossible
+from equifactor.solving.registry import register
+from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph

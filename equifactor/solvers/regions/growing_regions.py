@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from equifactor.base.budget import FLOAT_BYTES, Refusal, Seconds
-from equifactor.result import Status
+from equifactor.base.status import Status
 from equifactor.solvers.regions.agreement import Agreement, Rounds, agree
 from equifactor.solvers.regions.relaxation import Relaxation, SplitRule, TableLimits
 from equifactor.solving.ladder import Ladder, Step, Steps
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from equifactor.base.budget import Budget
+    from equifactor.base.typing import BoolArray, FloatArray
     from equifactor.graph import FactorGraph
-    from equifactor.typing import BoolArray, FloatArray
 
 # Rules of splitting, used in turn: which is best depends on the model, and draws by one rule differ as much as rules.
 _RULES = tuple(SplitRule(balance, noise) for noise in (0.05, 0.3) for balance in (1.0, 2.0, 4.0))

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from equifactor.base.budget import FLOAT_BYTES
-from equifactor.graph.pointers import ptr_of
+from equifactor.base.typing import FloatArray, IntArray
 from equifactor.graph.structure import Structure
+from equifactor.kernels.pointers import ptr_of
 from equifactor.solvers.elimination.orders import Order
 from equifactor.solvers.elimination.program import Program, build_program
-from equifactor.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -14,10 +14,10 @@ from equifactor.solvers.sampling.chain_driver import repair
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from equifactor.clock import Clock
+    from equifactor.base.clock import Clock
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray
     from equifactor.graph import FactorGraph
     from equifactor.solvers.sampling.running_batches import RunningBatches
-    from equifactor.typing import BoolArray, FloatArray, IntArray
 
 _COLDEST, _HOTTEST = 1.0, 0.1  # Powers of the scores at the end and at the beginning of the way to a start.
 _FLOORS = -3.0, -50.0  # What stands in place of the log of zero there: zeros are walked around before they are walls.
@@ -154,8 +154,8 @@ class BlockChains:
 
     def _search(self, clock: Clock, wanted: BoolArray) -> BoolArray:
         """Move the wanted chains to possible assignments by local search; which chains are possible then."""
+        from equifactor.factors.move_model import MoveModel
         from equifactor.graph import compile
-        from equifactor.graph.move_model import MoveModel
 
         brief = clock.part(_SEARCH_SHARE)  # It holds as soon as there is something to start from.
         others = bool((~wanted).any())

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from equifactor.graph.pointers import place_in_row
-from equifactor.result import Status
+from equifactor.base.status import Status
+from equifactor.kernels.pointers import place_in_row
 from equifactor.solvers.cutsets.cutsets import Budget
 from equifactor.solvers.elimination.impossibility import proven_impossible
 from equifactor.solvers.sampling.block_chains import BlockChains
@@ -17,9 +17,9 @@ from equifactor.solvers.sampling.chain_driver import R_HAT_LIMIT
 from equifactor.solvers.sampling.running_batches import RunningBatches
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import IntArray
     from equifactor.graph.reduction import ReducedGraph
-    from equifactor.solver import SolveContext
-    from equifactor.typing import IntArray
+    from equifactor.solving.solver import SolveContext
 
 _ENTRIES = 2.0**14  # A block has about this many entries, and is drawn in 0.2 ms.
 _KEPT = 2.0**21  # Its messages have at most so many: 16 MiB.

@@ -8,26 +8,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.options import option
+from equifactor.base.status import Status, Task
 from equifactor.graph.reduction import to_free_part
-from equifactor.options import option
-from equifactor.registry import register
-from equifactor.result import Estimate, Status, Task, impossible
-from equifactor.solver import GraphSolver, SolveContext
 from equifactor.solvers.cutsets.conditioning import best_cutset, memory_budget, seconds_of, sum_all
 from equifactor.solvers.cutsets.cutsets import Budget
 from equifactor.solvers.sampling.block_chains import BlockChains
 from equifactor.solvers.sampling.chain_driver import RunLimits, no_start, run_chains, sampled_estimate
 from equifactor.solvers.sampling.cutset_log_z import CutsetLogZ, combined
 from equifactor.solvers.sampling.running_batches import RunningBatches
+from equifactor.solving.estimate import Estimate, impossible
+from equifactor.solving.registry import register
+from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from equifactor.clock import Clock
+    from equifactor.base.clock import Clock
+    from equifactor.base.typing import FloatArray
     from equifactor.graph import FactorGraph
     from equifactor.graph.reduction import ReducedGraph
     from equifactor.solvers.sampling.cutset_log_z import LogZ
-    from equifactor.typing import FloatArray
 
 _ENUMERATED_SHARE = 0.8  # A sum over the cutset goes on where its pace promises an end in this share of the time,
 _HOPE = 10.0  # and is begun where its estimate is below so many times the time: zeros may make it much shorter.

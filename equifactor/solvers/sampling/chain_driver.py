@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from equifactor.result import Estimate, Status, impossible
+from equifactor.base.status import Status
 from equifactor.solvers.elimination.impossibility import proven_impossible
+from equifactor.solving.estimate import Estimate, impossible
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from equifactor.clock import Clock
-    from equifactor.graph.move_model import MoveModel
+    from equifactor.base.clock import Clock
+    from equifactor.base.typing import BoolArray, IntArray
+    from equifactor.factors.move_model import MoveModel
     from equifactor.graph.reduction import ReducedGraph
-    from equifactor.solver import SolveContext
     from equifactor.solvers.sampling.running_batches import Findings, RunningBatches
-    from equifactor.typing import BoolArray, IntArray
+    from equifactor.solving.solver import SolveContext
 
 R_HAT_LIMIT = 1.05  # Chains that differ by more have not mixed.
 _LEAST_BATCHES = 12  # The error is not trusted before there are this many.
@@ -75,7 +76,7 @@ def repair(
         seed: of the searches.
         over: whether time is over, given whether some chain is possible.
     """
-    from equifactor.solvers.optimise.local_search import LocalSearch
+    from equifactor.solvers.search.local_search import LocalSearch
 
     possible = np.zeros(len(x), bool)
     searches = {int(c): LocalSearch(model, x[c].copy(), seed=seed + int(c)) for c in np.flatnonzero(wanted)}

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph.structure import Structure
     from equifactor.solvers.sampling.block_chains import BlockChains, Cover
-    from equifactor.typing import FloatArray, IntArray
 
 _LEAST_DRAWS = 12  # With fewer draws of each chain there is no estimate, as its error would be a guess.
 _BATCHES = 16  # The draws of each chain are cut into at most this many parts.

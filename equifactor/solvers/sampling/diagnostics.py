@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from equifactor.typing import FloatArray
+    from equifactor.base.typing import FloatArray
 
 
 _NOTHING = 1e-12  # A variance below this is that of a constant.

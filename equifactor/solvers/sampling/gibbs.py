@@ -8,20 +8,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.options import option
+from equifactor.base.status import Status, Task
+from equifactor.factors.move_model import MoveModel, MoveState
 from equifactor.graph import compile
-from equifactor.graph.move_model import MoveModel, MoveState
 from equifactor.graph.reduction import to_free_part
-from equifactor.options import option
-from equifactor.registry import register
-from equifactor.result import Estimate, Status, Task, impossible
-from equifactor.solver import GraphSolver, SolveContext
 from equifactor.solvers.sampling.chain_driver import RunLimits, no_start, repair, run_chains, sampled_estimate
 from equifactor.solvers.sampling.running_batches import RunningBatches
+from equifactor.solving.estimate import Estimate, impossible
+from equifactor.solving.registry import register
+from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:
-    from equifactor.clock import Clock
+    from equifactor.base.clock import Clock
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FactorGraph
-    from equifactor.typing import FloatArray, IntArray
 
 _FIRST_BATCHES = 64, 32  # Draws begin in batches of one in so many of all, at most so many draws.
 _REPAIR_PHASES = 400  # Local search has this many phases to repair a start of probability zero.
@@ -139,8 +140,8 @@ class SingleMoves:
 
     def _sweep(self, sweeps: int, thin: int, total: FloatArray, squares: FloatArray) -> None:
         """Sweep all chains; see `gibbs_sweeps`. Sums are renewed first, so that rounding does not add up."""
-        from equifactor.numerics.jit import plain
-        from equifactor.numerics.moves import rebuild
+        from equifactor.factors.moves import rebuild
+        from equifactor.kernels.jit import plain
         from equifactor.solvers.sampling.gibbs_kernels import gibbs_sweeps
 
         start = time.perf_counter()

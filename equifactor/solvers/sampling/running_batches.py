@@ -9,7 +9,7 @@ import numpy as np
 from equifactor.solvers.sampling.diagnostics import effective_samples, split_r_hat
 
 if TYPE_CHECKING:
-    from equifactor.typing import FloatArray
+    from equifactor.base.typing import FloatArray
 
 _MOST = 64  # There are at most this many batches; then each two of them become one.
 _MEMORY = 2**23  # They keep at most this many numbers.

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from equifactor import AtMost, Clause, FactorGraph, NoisyOr, Parity, SparseTable, Status, Task, solve
-from equifactor.solver import SolveContext
 from equifactor.solvers.auto.native_search import native_best
 from equifactor.solvers.auto.table_forms import completed, table_forms
+from equifactor.solving.solver import SolveContext
 
 pytestmark = pytest.mark.slow  # kernels on kinds take long to compile
 
@@ -73,7 +73,7 @@ def test_best_assignment_where_tables_are_refused() -> None:
 
 @pytest.mark.slow  # compiles the kernels of mplp, or of trw and meanfield, for all kinds
 def test_sums_where_tables_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("equifactor.graph.lowered_graph._MAX_ENTRIES", 100)
+    monkeypatch.setattr("equifactor.factors.lowered_graph._MAX_ENTRIES", 100)
     got = solve(WIDE, "PR")
     assert got.status is Status.CONVERGED
     assert "more than 2^" in got.message

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 from equifactor import FactorGraph, Status
-from equifactor.clock import Clock
-from equifactor.solver import SolveContext
+from equifactor.base.clock import Clock
 from equifactor.solvers.auto.map_portfolio import MapPortfolio
 from equifactor.solvers.elimination.shrink import shrink
+from equifactor.solving.solver import SolveContext
 
 
 def test_a_bound_of_minus_infinity_ends_it() -> None:

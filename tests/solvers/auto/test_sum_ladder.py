@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from equifactor import Estimate, Marginals, generators, solve
-from equifactor.result import Status
+from equifactor.base.status import Status
 from equifactor.solvers.auto.ladder_answers import LadderRung, best_log_z, best_marginals
 
 _PTR = 2 * np.arange(201)

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from equifactor import FactorGraph, Task, metrics, solve
-from equifactor.clock import Clock
+from equifactor.base.clock import Clock
+from equifactor.base.status import Status
 from equifactor.generators import ising_grid
-from equifactor.result import Estimate, Status
-from equifactor.solver import SolveContext
 from equifactor.solvers.auto import sum_portfolio
+from equifactor.solving.estimate import Estimate
+from equifactor.solving.solver import SolveContext
 
 WEAK = ising_grid(6, 6, coupling_std=0.3, seed=1)
 STRONG = ising_grid(6, 6, coupling_std=5.0, field_std=0.5, seed=3)  # frustrated: BP runs in circles

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from equifactor import FactorGraph, Status, solve
-from equifactor.clock import Clock
+from equifactor.base.clock import Clock
 from equifactor.generators import ising_grid, random_graph
 from equifactor.graph.reduction import to_free_part
 from equifactor.solvers.bounds.block_field import BlockField

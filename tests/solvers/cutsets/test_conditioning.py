@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from equifactor import FactorGraph, Status, solve
-from equifactor.clock import Clock
+from equifactor.base.clock import Clock
+from equifactor.base.status import Task
 from equifactor.generators import ising_grid, random_graph
-from equifactor.result import Task
-from equifactor.solver import SolveContext
 from equifactor.solvers.cutsets import conditioning
 from equifactor.solvers.cutsets.conditioning import best_cutset
 from equifactor.solvers.cutsets.cutset_levels import choose_states
+from equifactor.solving.solver import SolveContext
 
 RNG = np.random.default_rng(0)
 GRAPHS = {

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equifactor import FactorGraph, Status, Task, solve
-from equifactor.clock import Clock
+from equifactor.base.clock import Clock
 from equifactor.generators import ising_grid, random_graph
 from equifactor.solvers.elimination import eliminate as elimination
 from equifactor.solvers.elimination.eliminate import maximise, sum_out

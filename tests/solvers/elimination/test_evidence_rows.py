@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import equifactor as ef
-from equifactor.errors import ModelError, SolveError
-from equifactor.graph.observations import StateNumbers
+from equifactor.base.errors import ModelError, SolveError
+from equifactor.graph.reading.observations import StateNumbers
 from equifactor.solvers.elimination.evidence_rows import EvidenceRows
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from equifactor import FactorGraph, Status, Task, solve
 from equifactor.generators import ising_grid, random_graph
-from equifactor.solver import SolveContext
 from equifactor.solvers.elimination.exact import Exact
+from equifactor.solving.solver import SolveContext
 
 
 def test_a_model_over_the_memory_limit_is_refused_with_what_it_needs():

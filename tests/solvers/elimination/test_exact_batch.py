@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from equifactor import solve
-from equifactor.clock import Clock
-from equifactor.errors import ModelError, SolveError
+from equifactor.base.clock import Clock
+from equifactor.base.errors import ModelError, SolveError
 from equifactor.generators import ising_grid, random_graph
 from equifactor.graph import compile
 from equifactor.solvers.elimination import exact_batch as batch

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from equifactor import FactorGraph, Status
-from equifactor.clock import Clock
+from equifactor.base.clock import Clock
 from equifactor.solvers.elimination.impossibility import proven_impossible, zero_by_exclusion, zero_or_lost
 
 

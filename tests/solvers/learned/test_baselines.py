@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from equifactor import FactorGraph, Network, compile
-from equifactor._solve import solve
-from equifactor.errors import ModelError
+from equifactor.base.errors import ModelError
+from equifactor.factors.tensors import probabilities
 from equifactor.generators import asymmetric_grid, ising_grid, random_graph, random_tree
-from equifactor.numerics.tensors import probabilities
+from equifactor.questions.solve import solve
+from equifactor.solvers.duals.map_bounds import map_upper_bound
 from equifactor.solvers.elimination.exact_batch import exact_marginals
 from equifactor.solvers.learned.network import build
-from equifactor.solvers.optimise.map_bounds import map_upper_bound
 from equifactor.symmetry import KINDS, equivariance_error
 
 PUBLISHED = {"widths": "8+16+8", "steps": 4, "form": "types", "rank": 4, "update": "residual", "position": True}

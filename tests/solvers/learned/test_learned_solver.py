@@ -24,10 +24,10 @@ from equifactor import (
     solve,
 )
 from equifactor.generators import asymmetric_grid, ising_grid
-from equifactor.registry import solver_class, solver_names
 from equifactor.solvers.learned import model_card
 from equifactor.solvers.learned.learned_solver import NeuralSolver
 from equifactor.solvers.learned.network import build, network_kinds
+from equifactor.solving.registry import solver_class, solver_names
 
 KINDS = [n for n in solver_names() if issubclass(solver_class(n), NeuralSolver)]
 

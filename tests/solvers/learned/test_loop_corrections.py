@@ -138,7 +138,7 @@ def test_loops_make_spin_glasses_better() -> None:
 
 
 def test_loops_are_not_searched_for_after_the_deadline() -> None:
-    from equifactor.clock import Clock
+    from equifactor.base.clock import Clock
 
     flat = compile(ising_grid(3, 3, seed=0)).to()
     assert loops_of(wire(flat, "sum", Clock(0.0))) is None

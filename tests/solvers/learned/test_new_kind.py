@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 import equifactor as ef
-from equifactor import registry
 from equifactor.solvers.learned.network import network_kinds
 from equifactor.solvers.learned.wiring import Wiring
+from equifactor.solving import registry
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,10 +10,10 @@ import pytest
 from equifactor import FactorGraph, OptionError, Status, compile, solve
 from equifactor.data import collection
 from equifactor.generators import ising_grid, random_graph, random_tree
-from equifactor.solver import SolveContext
 from equifactor.solvers.messages.binary_engine import BinaryEngine, applies_to
 from equifactor.solvers.messages.bp_engine import BpSettings, new_engine
 from equifactor.solvers.messages.numba_engine import NumbaEngine
+from equifactor.solving.solver import SolveContext
 
 LOOPY = {
     "ragged": random_graph(8, 10, arity=(1, 4), card=(2, 4), seed=1),

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from equifactor import FactorGraph, parse_solver, solve
+from equifactor.base.status import Task
 from equifactor.generators import ising_grid
-from equifactor.result import Task
-from equifactor.solver import SolveContext
+from equifactor.solving.solver import SolveContext
 
 SAME = np.eye(2)
 PAIRS = [([i, j], SAME) for i in range(4) for j in range(i)]

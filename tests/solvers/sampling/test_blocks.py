@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from equifactor import FactorGraph, Status, solve
-from equifactor.clock import Clock
+from equifactor.base.clock import Clock
 from equifactor.generators import ising_grid, ising_strip, random_graph
 from equifactor.solvers.cutsets.cutsets import Budget, cover, cut_to_fit
 from equifactor.solvers.sampling.block_chains import BlockChains

@@ -1,0 +1,48 @@
+"""Public names of a package, listed once in the stub file beside it and imported when they are first used.
+
+The stub `__init__.pyi` has one line for each name, which type checkers and editors read too:
+
+    from equifactor.graph.factor_graph import FactorGraph as FactorGraph
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+_LINE = re.compile(r"^from ([\w.]+) import (\w+) as (\w+)$", re.MULTILINE)
+
+
+def lazy_names(
+    package: str, file: str, moved: Mapping[str, str] | None = None
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Return `__getattr__`, `__dir__` and `__all__` for a package whose stub lists its public names.
+
+    Args:
+        package: the name of the package.
+        file: its `__file__`; the stub has the same name with the suffix `.pyi`.
+        moved: names that the package had in earlier versions, and what to write in their place.
+    """
+    with open(re.sub(r"\.pyc?$", ".pyi", file), encoding="utf-8") as stub:  # noqa: PTH123 (pathlib costs 5 ms here)
+        places = {name: (module, own) for module, own, name in _LINE.findall(stub.read())}
+
+    def get(name: str) -> Any:
+        if name not in places:
+            if moved and name in moved:
+                raise AttributeError(f"{package}.{name} is now {moved[name]}")
+            # With name and obj the interpreter adds the closest name.
+            raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules[package])
+        module, own = places[name]
+        try:
+            found = None if module == package else import_module(module)
+            value = getattr(found, own) if hasattr(found, own) else import_module(f"{module}.{own}")
+        except ModuleNotFoundError as error:
+            raise import_module("equifactor.base.optional_packages").explained(error, name) from None
+        setattr(sys.modules[package], name, value)  # Later uses find the name without this function.
+        return value
+
+    names = sorted(places)
+    return get, lambda: names, names

@@ -1,0 +1,80 @@
+"""Progress bars on stderr with the time that is left, which appear only on a terminal and only where a run is long."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from equifactor.solving.solver import Progress
+
+_DELAY = 0.5  # seconds before a bar appears, so that short runs stay quiet
+_EVERY = 0.1  # seconds between two drawings
+
+
+@contextlib.contextmanager
+def bar(progress: Progress | bool, title: str, time_limit: float | None = None) -> Iterator[Progress | None]:
+    """What a run reports to: the caller's own function, a bar on the terminal, or nothing.
+
+    A bar also appears where the run never reports, with the time that has passed and what is left of `time_limit`.
+    Inside of another bar there is none.
+    """
+    if callable(progress):
+        yield progress
+    elif not progress or _Bar.shown is not None or sys.stderr is None or not sys.stderr.isatty():
+        yield None
+    else:
+        with _Bar(title, time_limit) as report:
+            yield report
+
+
+class _Bar:
+    """A rich progress bar that is imported and drawn, by another thread, when the run is long enough to look at."""
+
+    shown: _Bar | None = None  # a terminal shows one at a time
+
+    def __init__(self, title: str, time_limit: float | None) -> None:
+        self.title, self.time_limit = title, time_limit
+        self.start = self.drawn = time.perf_counter()
+        self.latest: tuple[int, int | None, str] = (0, None, "")
+        self.lock = threading.Lock()
+        self.display = contextlib.ExitStack()
+        self.bar: Any = None
+        self.timer = threading.Timer(_DELAY, self._open)
+        self.timer.daemon = True
+
+    def __enter__(self) -> _Bar:
+        _Bar.shown = self
+        self.timer.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.timer.cancel()
+        with self.lock:  # The other thread may be about to open the display.
+            _Bar.shown = None
+            self.display.close()
+
+    def __call__(self, done: int, total: int | None, note: str = "") -> None:
+        self.latest = (done, total, note)
+        now = time.perf_counter()
+        if self.bar is not None and now - self.drawn >= _EVERY:
+            self.drawn = now
+            self._draw()
+
+    def _draw(self) -> None:
+        done, total, note = self.latest
+        self.bar.update(self.task, completed=done, total=total, note=note)
+
+    def _open(self) -> None:
+        from equifactor.base.progress_display import new_display
+
+        with self.lock:
+            if _Bar.shown is self:
+                display = new_display(self.start, self.time_limit)
+                self.task = display.add_task(self.title, total=None, note="")
+                self.bar = self.display.enter_context(display)
+                self._draw()

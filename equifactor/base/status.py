@@ -1,0 +1,48 @@
+"""What is asked of a solver (`Task`) and how a run ended (`Status`)."""
+
+from enum import StrEnum
+
+
+class Task(StrEnum):
+    """What is asked for: marginals, ln Z or the best assignment."""
+
+    MAR = "MAR"  # the marginal distribution of every variable
+    PR = "PR"  # ln Z, the logarithm of the sum of all scores
+    MAP = "MAP"  # the assignment with the highest score
+
+
+class Status(StrEnum):
+    """How a run ended. `solved` says whether the answer is what the method promises."""
+
+    EXACT = "exact"
+    OPTIMAL = "optimal"
+    CONVERGED = "converged"
+    ITERATION_LIMIT = "iteration-limit"
+    TIME_LIMIT = "time-limit"
+    INTERRUPTED = "interrupted"
+    TOO_LARGE = "too-large"
+    ZERO_PROBABILITY = "zero-probability"
+    NON_FINITE = "non-finite"
+
+    @property
+    def solved(self) -> bool:
+        """Whether the method finished as it should: exact, proven optimal, or converged."""
+        return self in (Status.EXACT, Status.OPTIMAL, Status.CONVERGED)
+
+    @property
+    def advice(self) -> str:
+        """One sentence that says what the status means and what to try."""
+        return _ADVICE[self]
+
+
+_ADVICE = {
+    Status.EXACT: "The answer is exact up to rounding.",
+    Status.OPTIMAL: "The assignment is proven to have the highest score.",
+    Status.CONVERGED: "The iteration settled within its tolerance.",
+    Status.ITERATION_LIMIT: "It had not settled at the iteration limit: raise iterations or damping.",
+    Status.TIME_LIMIT: "Time ran out: this is the best answer so far; raise the time limit.",
+    Status.INTERRUPTED: "It was interrupted: this is the best answer so far.",
+    Status.TOO_LARGE: "The model is too large for this solver: use another one, such as bp.",
+    Status.ZERO_PROBABILITY: "Every assignment has probability zero: check the evidence and the zeros in the tables.",
+    Status.NON_FINITE: "The numbers left the range of floating point: raise damping or use dtype float64.",
+}

@@ -1,0 +1,129 @@
+"""Readers and writers, one module per format; `read_graph` and `write_graph` choose by the file's suffix.
+
+Every failure is a `FormatError` of one sentence with file, line, what was expected and what was found.
+
+uai.py, fg.py, cnf.py, wcsp.py  model formats; cnf_weights.py, cnf_writer.py and wcsp_writer.py are parts of theirs
+cfn.py                          cost function networks; cfn_parser.py and cfn_writer.py are its parts
+bif.py, xmlbif.py, net.py, xdsl.py    Bayesian networks; xdsl_writer.py is a part of the last
+network_builder.py, conditionals.py   what these four share: networks that are read, and that are written
+tokens.py, xml_elements.py      texts with brackets and quotes, and XML, with line numbers for errors
+csv_columns.py                  tables of observed states
+evidence.py, results.py         evidence and answers in the formats of the UAI competitions
+files.py, sources.py            files and pipes: compression, limits, writing all or nothing
+words.py                        the words of a small text, with line numbers for errors
+numbers.py, number_kernels.py   the numbers of a large text, in bulk
+dense_tables.py                 tables of formats that list only some entries
+clause_rows.py                  clauses as flat arrays, and the factors that they are
+decimals.py                     potentials as text that reads back to the same logarithm
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from equifactor.base.errors import FormatError, ModelError, OptionError
+from equifactor.base.files import PathLike, check_writable, split_name
+from equifactor.base.options import choices
+from equifactor.formats.evidence import read_evidence, write_evidence
+
+if TYPE_CHECKING:
+    from equifactor.graph.factor_graph import FactorGraph
+
+__all__ = ["FORMATS", "check_target", "read_evidence", "read_graph", "write_evidence", "write_graph"]
+
+
+@dataclass(frozen=True)
+class Format:
+    """A model format; its module is imported on first use."""
+
+    name: str
+    suffixes: tuple[str, ...]
+    module: str
+    options: tuple[tuple[str, Any], ...] = ()
+
+    def _function(self, verb: str) -> Callable[..., Any]:
+        return getattr(import_module(f"equifactor.formats.{self.module}"), f"{verb}_{self.module}")
+
+    def read(self, path: PathLike) -> FactorGraph:
+        """The graph in a file of this format."""
+        return self._function("read")(path, **dict(self.options))
+
+    def write(self, graph: FactorGraph, path: PathLike) -> None:
+        """Write a graph to a file of this format."""
+        self._function("write")(graph, path, **dict(self.options))
+
+
+FORMATS = {
+    f.name: f
+    for f in (
+        Format("uai", (".uai",), "uai", (("log", False),)),
+        Format("lg", (".lg",), "uai", (("log", True),)),
+        Format("fg", (".fg",), "fg"),
+        Format("cnf", (".cnf", ".wcnf"), "cnf"),
+        Format("wcsp", (".wcsp",), "wcsp"),
+        Format("bif", (".bif",), "bif"),
+        Format("xmlbif", (".xmlbif", ".xml", ".bifxml"), "xmlbif"),
+        Format("net", (".net",), "net"),
+        Format("xdsl", (".xdsl",), "xdsl"),
+        Format("cfn", (".cfn",), "cfn"),
+    )
+}
+
+
+def read_graph(path: PathLike, *, format: str | None = None) -> FactorGraph:
+    """Read a model file; `-` is stdin, `.gz` and `.xz` are unpacked.
+
+    Args:
+        path: the file to read.
+        format: a name in `FORMATS`; None decides by the suffix; a file without a known one is taken for UAI
+            when it begins with MARKOV or BAYES.
+    """
+    chosen = _format_of(path, format)
+    if chosen is None:
+        from equifactor.formats.uai import read_unknown
+
+        return read_unknown(path, f"known formats: {_known()}")
+    return chosen.read(path)
+
+
+def write_graph(graph: FactorGraph, path: PathLike, *, format: str | None = None) -> None:
+    """Write a model file, all or nothing; `-` is stdout (UAI unless `format` says otherwise).
+
+    Raises `ModelError` where the format cannot hold the graph.
+    """
+    chosen = _format_to_write(path, format)
+    try:
+        chosen.write(graph, path)
+    except ModelError as error:
+        where = "<stdout>" if str(path) == "-" else path
+        raise ModelError(f"{where}: {error}", factor=error.factor, variable=error.variable) from None
+
+
+def check_target(path: PathLike, *, format: str | None = None) -> None:
+    """Refuse what `write_graph` cannot write whatever the graph, before work is done for it."""
+    _format_to_write(path, format)
+    check_writable(path)
+
+
+def _format_to_write(path: PathLike, name: str | None) -> Format:
+    chosen = _format_of(path, name or ("uai" if str(path) == "-" else None))
+    if chosen is None:
+        raise FormatError(f"{path}: the suffix does not say which format to write; known formats: {_known()}")
+    return chosen
+
+
+def _format_of(path: PathLike, name: str | None) -> Format | None:
+    if name is not None:
+        key = name.lower().lstrip(".")
+        if key not in FORMATS:
+            raise OptionError(f"there is no format {name!r}; {choices(name, list(FORMATS))}")
+        return FORMATS[key]
+    _, suffix = split_name(path)
+    return next((f for f in FORMATS.values() if suffix in f.suffixes), None)
+
+
+def _known() -> str:
+    return ", ".join(f"{f.name} ({' '.join(f.suffixes)})" for f in FORMATS.values())

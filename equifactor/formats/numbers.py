@@ -1,0 +1,227 @@
+"""Whitespace-separated numbers of a large text, read in bulk.
+
+`open_tokens` gives one of two readers with the same methods and the same results. `TokenList` splits the text
+and uses Python's `int` and `float`: no start-up cost, right for small files. `TokenScanner` walks over the
+bytes with the kernels of `equifactor.formats.number_kernels`: several times as fast and without an object per token,
+at the price of importing Numba. Neither counts lines: a wrong token is reported by its number, and `locate`
+finds it.
+"""
+
+from __future__ import annotations
+
+import sys
+from itertools import pairwise
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray
+
+
+SMALL = 2**20  # bytes of text up to which splitting is faster than importing Numba
+_TINY = 2**12  # bytes of text up to which splitting is faster once Numba is imported
+_SATURATED = 2**62  # stands for every longer integer; beyond all counts that could be meant
+_BLOCK = 2**22  # bytes that `locate` searches at once
+_ODD = 2**16  # tokens that a kernel may leave to Python before it returns
+
+
+class TokenError(Exception):
+    """A token is missing or not what was asked for; the format modules always catch it.
+
+    `token` counts from the start of the text. `row` and `column` say which number it should have been;
+    column -1 is the count at the start of a row.
+    """
+
+    def __init__(self, token: int, row: int, column: int = -1) -> None:
+        super().__init__(token, row, column)
+        self.token, self.row, self.column = token, row, column
+
+
+class Tokens(Protocol):
+    """What both readers can do; every method raises `TokenError` at the first wrong token."""
+
+    def room(self) -> int:
+        """An upper bound on the number of tokens left: each takes a byte and a separator."""
+
+    def integers(self, count: int) -> IntArray:
+        """The next `count` integers; beyond 64 bits they saturate at 2^62."""
+
+    def rows(self, count: int) -> tuple[IntArray, IntArray]:
+        """The next `count` rows `k v1 .. vk`, as `ptr [count+1]` and all values one after the other."""
+
+    def tables(self, ptr: IntArray) -> FloatArray:
+        """One table `n x1 .. xn` per row of `ptr`, which says what n must be; all entries in one array."""
+
+    def at_end(self) -> bool:
+        """Whether nothing is left."""
+
+
+def open_tokens(data: bytes, start: int = 0, small: int | None = None) -> Tokens:
+    """A reader of the tokens from byte `start` on; texts of more than `small` bytes go to the kernels."""
+    if small is None:
+        small = _TINY if "equifactor.formats.number_kernels" in sys.modules else SMALL
+    return TokenList(data, start) if len(data) <= small else TokenScanner(data, start)
+
+
+def locate(data: bytes, token: int, start: int = 0) -> tuple[int, bytes | None]:
+    """The line (from 1) and the text of one token after byte `start`; past the last one, its line and None."""
+    found, offset = _offset(data, token, start)
+    text = data[offset : offset + 1000].split(None, 1)[0] if found else None
+    return data.count(b"\n", 0, offset) + 1, text
+
+
+def _offset(data: bytes, token: int, start: int) -> tuple[bool, int]:
+    """Whether there is such a token, and where it begins; else where the last one begins."""
+    text = np.frombuffer(data, np.uint8)
+    seen, space_before, last = 0, True, start
+    for begin in range(start, len(data), _BLOCK):
+        block = text[begin : begin + _BLOCK]
+        inside = (block != 32) & ((block < 9) | (block > 13))
+        first = inside.copy()
+        first[1:] &= ~inside[:-1]
+        first[0] &= space_before
+        starts = np.flatnonzero(first)
+        if seen + len(starts) > token:
+            return True, begin + int(starts[token - seen])
+        seen += len(starts)
+        space_before = not inside[-1]
+        last = begin + int(starts[-1]) if len(starts) else last
+    return False, last
+
+
+class TokenList:
+    """Tokens as a Python list; about 100 bytes of memory per token while it lives."""
+
+    def __init__(self, data: bytes, start: int = 0) -> None:
+        # Python allows 1_000 for 1000, files do not: a question mark is wrong in any number.
+        self._tokens = data[start:].replace(b"_", b"?").split()
+        self._next = 0
+        self._data, self._start = data, start
+
+    def room(self) -> int:
+        """See `Tokens`."""
+        last = self._next - 1
+        pos = _offset(self._data, last, self._start)[1] + len(self._tokens[last]) if last >= 0 else self._start
+        return (len(self._data) - pos + 1) // 2
+
+    def integers(self, count: int) -> IntArray:
+        """See `Tokens`."""
+        return np.array([self._integer(row, -1) for row in range(count)], np.int64)
+
+    def rows(self, count: int) -> tuple[IntArray, IntArray]:
+        """See `Tokens`."""
+        ptr, values = [0], []
+        for row in range(count):
+            length = self._integer(row, -1)
+            if length < 0:
+                raise TokenError(self._next - 1, row)
+            values += [self._integer(row, column) for column in range(length)]
+            ptr.append(len(values))
+        return np.array(ptr, np.int64), np.array(values, np.int64)
+
+    def tables(self, ptr: IntArray) -> FloatArray:
+        """See `Tokens`."""
+        out = np.empty(int(ptr[-1]))
+        for row, (first, stop) in enumerate(pairwise(ptr.tolist())):
+            if self._integer(row, -1) != stop - first:
+                raise TokenError(self._next - 1, row)
+            words = self._tokens[self._next : self._next + stop - first]
+            try:
+                out[first : first + len(words)] = list(map(float, words))
+            except ValueError:
+                column = next(k for k, word in enumerate(words) if not _is_float(word))
+                raise TokenError(self._next + column, row, column) from None
+            self._next += len(words)
+            if len(words) < stop - first:
+                raise TokenError(self._next, row, len(words))
+        return out
+
+    def at_end(self) -> bool:
+        """See `Tokens`."""
+        return self._next == len(self._tokens)
+
+    def _integer(self, row: int, column: int) -> int:
+        try:
+            value = int(self._tokens[self._next])
+        except (IndexError, ValueError):
+            raise TokenError(self._next, row, column) from None
+        self._next += 1
+        return max(-_SATURATED, min(value, _SATURATED))
+
+
+class TokenScanner:
+    """Tokens read in place by the kernels; no memory beyond the arrays it returns."""
+
+    def __init__(self, data: bytes, start: int = 0) -> None:
+        from equifactor.formats import number_kernels as numbers
+
+        self._kernels = numbers
+        self._data = data
+        self._text = np.frombuffer(data, np.uint8)
+        self._pos = start
+        self._next = 0  # number of the token at pos
+
+    def room(self) -> int:
+        """See `Tokens`."""
+        return (len(self._data) - self._pos + 1) // 2
+
+    def integers(self, count: int) -> IntArray:
+        """See `Tokens`."""
+        out = np.empty(count, np.int64)
+        status, self._pos, read = self._kernels.scan_integers(self._text, self._pos, out)
+        if status != self._kernels.DONE:
+            raise TokenError(self._next + read, read)
+        self._next += count
+        return out
+
+    def rows(self, count: int) -> tuple[IntArray, IntArray]:
+        """See `Tokens`."""
+        ptr = np.zeros(count + 1, np.int64)
+        # Two passes: the first one finds the lengths, so that the second fills an array of the right size.
+        lengths = self._kernels.scan_lengths(self._text, self._pos, ptr)
+        _, _, row, column = lengths
+        known = ptr[: row + 1] if column < 0 else np.append(ptr[: row + 1], ptr[row] + column)
+        values = np.empty(known[-1], np.int64)
+        filled = self._kernels.scan_rows(self._text, self._pos, known, values)
+        # The second pass finds faults that the first has skipped, and these lie earlier in the file.
+        for status, end, row, column in (filled, lengths):
+            if status != self._kernels.DONE:
+                raise TokenError(self._next + int(ptr[row]) + row + column + 1, row, column)
+            self._pos = end
+        self._next += count + len(values)
+        return ptr, values
+
+    def tables(self, ptr: IntArray) -> FloatArray:
+        """See `Tokens`."""
+        out = np.empty(int(ptr[-1]))
+        odd = np.empty((_ODD, 3), np.int64)
+        row, column = 0, -1
+        while True:
+            status, self._pos, row, column, num_odd = self._kernels.scan_tables(
+                self._text, self._pos, row, column, ptr, out, odd
+            )
+            for entry, start, stop in odd[:num_odd].tolist():
+                try:
+                    out[entry] = float(self._data[start:stop].replace(b"_", b"?"))
+                except ValueError:
+                    owner = int(np.searchsorted(ptr, entry, side="right")) - 1
+                    column = entry - int(ptr[owner])
+                    raise TokenError(self._next + entry + owner + 1, owner, column) from None
+            if status == self._kernels.BAD:
+                raise TokenError(self._next + int(ptr[row]) + row + column + 1, row, column)
+            if status == self._kernels.DONE:
+                self._next += len(ptr) - 1 + len(out)
+                return out
+
+    def at_end(self) -> bool:
+        """See `Tokens`."""
+        return not self._data[self._pos :].strip() if self._pos < len(self._data) else True
+
+
+def _is_float(word: bytes) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,238 @@
+"""Bayesian networks as GeNIe and SMILE write them (`.xdsl`).
+
+<smile version="1.0" id="alarm"><nodes>
+  <cpt id="HR"><state id="LOW"/><state id="HIGH"/><parents>CO</parents><probabilities>0.9 0.1 ..</probabilities></cpt>
+  <deterministic id="D"> .. <parents>HR</parents><resultingstates>a b</resultingstates></deterministic>
+  <noisymax id="N"> .. <strengths>0 1</strengths><parameters>0.3 0.7  0 1  0.1 0.9</parameters></noisymax>
+</nodes></smile>
+
+In probabilities the child runs fastest, then the last parent. The states of a noisy-max child are ordered from the
+strongest to the one without effect. Its strengths list the states of each parent in the same order, and its
+parameters have a distribution of the child for each of them, and at the end one for the leak.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.base.files import label, read_bytes, split_name
+from equifactor.factors.noisy_or import NoisyOr
+from equifactor.formats.network_builder import ROUNDING, NetworkBuilder
+from equifactor.formats.xdsl_writer import NAME, NUMBER, STATES, write_xdsl
+from equifactor.formats.xml_elements import XmlElement, read_xml
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from equifactor.base.files import PathLike
+    from equifactor.base.typing import FloatArray, IntArray
+    from equifactor.graph.factor_graph import FactorGraph
+
+__all__ = ["read_xdsl", "write_xdsl"]
+
+
+def read_xdsl(path: PathLike) -> FactorGraph:
+    """Read a Bayesian network: a factor per variable over its parents and, last, itself. Raises `FormatError`.
+
+    A noisy-max node whose variables are all binary and whose parents have no effect in their last state becomes a
+    `NoisyOr`, any other one a table.
+    """
+    where = label(path)
+    root = read_xml(read_bytes(path), where)
+    if root.tag != "smile":
+        raise root.error(f"expected <smile> as the outermost element, found <{root.tag[:40]}>")
+    nodes = root.first("nodes")
+    if nodes is None:
+        raise root.error("expected <nodes> in <smile>, found none")
+    for dynamic in root.all("dynamic"):
+        raise dynamic.error("expected a network without plates, found <dynamic>: it is not supported")
+    reader = _XdslReader(where)
+    found = [_XdslNode.read(node) for node in nodes.children]
+    if all(node.number is not None for node in found):
+        found.sort(key=lambda node: node.number or 0)  # their order before parents had to come first
+    for node in found:
+        reader.add(node)
+    for node in found:
+        reader.add_distribution(node)
+    return reader.network.graph(split_name(path)[0])
+
+
+@dataclass(frozen=True, eq=False)
+class _XdslNode:
+    """A node of the file, with the names and orders that `write_xdsl` has left in properties."""
+
+    element: XmlElement
+    id: str
+    state_ids: list[str]
+    name: str
+    states: list[str]
+    order: IntArray  # the places in the file of the states, in their order in the graph
+    number: int | None
+
+    @classmethod
+    def read(cls, node: XmlElement) -> _XdslNode:
+        if node.tag not in _KINDS:
+            raise node.error(f"expected nodes of kinds {', '.join(_KINDS)}; found <{node.tag[:40]}>: it is unsupported")
+        own = node.attribute("id")
+        ids = [state.attribute("id") for state in node.all("state")]
+        properties = {p.attributes.get("id"): p for p in node.all("property")}
+        states, order = ids, np.arange(len(ids))
+        if STATES in properties:
+            pairs = _pairs(properties[STATES], ids)
+            states, order = [name for _, name in pairs], np.array([ids.index(i) for i, _ in pairs])
+        name = _text_of(properties[NAME]) if NAME in properties else own
+        number = properties[NUMBER].text if NUMBER in properties else ""
+        return cls(
+            node, own, ids, name, states, order, int(number) if number.isdecimal() and len(number) < 18 else None
+        )
+
+
+def _text_of(element: XmlElement) -> str:
+    """A name as JSON holds it, whatever its characters."""
+    try:
+        name = json.loads(element.text)
+    except (ValueError, RecursionError):
+        name = None
+    if not isinstance(name, str):
+        raise element.error("expected a name in quotes, found something else")
+    return name
+
+
+def _pairs(element: XmlElement, ids: list[str]) -> list[list[str]]:
+    """The identifier and the name of each state, in the order of the graph."""
+    try:
+        pairs = json.loads(element.text)
+        if sorted(i for i, _ in pairs) == sorted(ids) and all(isinstance(name, str) for _, name in pairs):
+            return pairs
+    except (ValueError, TypeError, RecursionError):
+        pass
+    raise element.error(f"expected an identifier and a name of each of {len(ids)} states, found something else")
+
+
+class _XdslReader:
+    """Adds the nodes of a file to a network."""
+
+    def __init__(self, where: str) -> None:
+        self.network = NetworkBuilder(where)
+        self.nodes: dict[str, _XdslNode] = {}  # by identifier
+
+    def add(self, node: _XdslNode) -> None:
+        self.network.add_node(node.name, node.states, node.element.at)
+        if self.nodes.setdefault(node.id, node) is not node:
+            raise node.element.error(f"expected each node once, found '{node.id}' again")
+
+    def add_distribution(self, node: _XdslNode) -> None:
+        listed = node.element.first("parents")
+        ids = listed.text.split() if listed is not None else []
+        unknown = next((i for i in ids if i not in self.nodes), None)
+        if unknown is not None and listed is not None:
+            raise listed.error(f"expected parents of '{node.id}' that the file declares, found '{unknown[:40]}'")
+        _KINDS[node.element.tag](self, node, [self.nodes[i] for i in ids])
+
+    def _shape(self, node: _XdslNode, parents: list[_XdslNode]) -> tuple[int, ...]:
+        return self.network.shape(node.name, [p.name for p in parents], node.element.at)
+
+    def _add_table(self, node: _XdslNode, parents: list[_XdslNode], table: FloatArray) -> None:
+        """A table [*parents, child] with the states in the order of the file."""
+        for axis, variable in enumerate((*parents, node)):
+            if np.any(variable.order != np.arange(len(variable.order))):
+                table = np.take(table, variable.order, axis)
+        self.network.add_conditional(node.name, [p.name for p in parents], table, node.element.at)
+
+    def cpt(self, node: _XdslNode, parents: list[_XdslNode]) -> None:
+        shape = self._shape(node, parents)
+        listed = _part(node, "probabilities")
+        values = listed.numbers(f"a probability of '{node.id}'")
+        if len(values) != math.prod(shape):
+            raise listed.error(f"expected {math.prod(shape)} probabilities of '{node.id}', found {len(values)}")
+        self._add_table(node, parents, np.array(values).reshape(shape))
+
+    def deterministic(self, node: _XdslNode, parents: list[_XdslNode]) -> None:
+        shape = self._shape(node, parents)
+        listed = _part(node, "resultingstates")
+        words = listed.text.split()
+        if len(words) != math.prod(shape[:-1]):
+            raise listed.error(f"expected {math.prod(shape[:-1])} states of '{node.id}', found {len(words)}")
+        number = {state: k for k, state in enumerate(node.state_ids)}
+        wrong = next((word for word in words if word not in number), None)
+        if wrong is not None:
+            raise listed.error(
+                f"expected a state of '{node.id}', one of {', '.join(number)[:80]}; found '{wrong[:40]}'"
+            )
+        self._add_table(node, parents, np.eye(shape[-1])[[number[word] for word in words]].reshape(shape))
+
+    def noisymax(self, node: _XdslNode, parents: list[_XdslNode]) -> None:
+        self.network.check_names(node.name, [p.name for p in parents], node.element.at)
+        strengths = self._strengths(node, parents)
+        columns = self._columns(node, parents)
+        leak, by_parent = columns[-1], np.split(columns[:-1], np.cumsum([len(p.states) for p in parents]))[:-1]
+        binary = len(node.states) == 2 and all(len(p.states) == 2 for p in parents)
+        if parents and binary and all(c[1, 0] == 0 and c[1, 1] == 1 for c in by_parent):
+            # The first state of the child in the file is the active one; in the graph they may be swapped.
+            active = [p.order.tolist().index(s[0]) == 1 for p, s in zip(parents, strengths, strict=True)]
+            active.append(node.order.tolist().index(0) == 1)
+            inhibitors = [float(c[0, 1]) for c in by_parent]
+            factor = NoisyOr(float(leak[0]), inhibitors, active, place=len(parents))
+            self.network.add_noisy_or(node.name, [p.name for p in parents], factor, node.element.at)
+            return
+        shape = self._shape(node, parents)
+        # The child is at most as strong as a state where the leak and all parents keep it so: a product of sums.
+        below = np.broadcast_to(_from_the_end(leak), shape)
+        for axis, (c, s) in enumerate(zip(by_parent, strengths, strict=True)):
+            of_state = _from_the_end(c)[np.argsort(s)]
+            below = below * of_state.reshape([1] * axis + [len(s)] + [1] * (len(parents) - axis - 1) + [shape[-1]])
+        table = below.copy()
+        table[..., :-1] -= below[..., 1:]
+        self._add_table(node, parents, np.maximum(table, 0.0))
+
+    def _strengths(self, node: _XdslNode, parents: list[_XdslNode]) -> list[list[int]]:
+        """The states of each parent, the strongest first."""
+        cards = [len(p.states) for p in parents]
+        listed = node.element.first("strengths")
+        if listed is None:
+            return [list(range(d)) for d in cards]
+        numbers = listed.numbers("the number of a state")
+        found = [list(map(int, part)) for part in np.split(np.array(numbers), np.cumsum(cards)[:-1])] if cards else []
+        if len(numbers) != sum(cards) or any(sorted(s) != list(range(d)) for s, d in zip(found, cards, strict=True)):
+            raise listed.error(f"expected the {sum(cards)} states of the parents of '{node.id}', each once")
+        return found
+
+    def _columns(self, node: _XdslNode, parents: list[_XdslNode]) -> FloatArray:
+        """[sum of the states of the parents + 1, states of the child] the distributions of a noisy-max node."""
+        shape = (sum(len(p.states) for p in parents) + 1, len(node.states))
+        listed = _part(node, "parameters")
+        values = listed.numbers(f"a probability of '{node.id}'")
+        if len(values) != math.prod(shape):
+            raise listed.error(f"expected {math.prod(shape)} parameters of '{node.id}', found {len(values)}")
+        columns = np.array(values).reshape(shape)
+        wrong = (np.abs(columns.sum(axis=1) - 1.0) > ROUNDING) | (columns < 0).any(axis=1)
+        if wrong.any():
+            n = int(np.argmax(wrong))
+            found = "a negative number" if (columns[n] < 0).any() else f"a sum of {columns[n].sum():.6g}"
+            raise listed.error(f"expected parameters of '{node.id}' that sum to 1, found {found} in number {n + 1}")
+        sums = columns.sum(axis=1, keepdims=True)
+        return np.where(np.abs(sums - 1.0) > 1e-9, columns / sums, columns)  # what was not rounded stays as it is
+
+
+def _part(node: _XdslNode, tag: str) -> XmlElement:
+    found = node.element.first(tag)
+    if found is None:
+        raise node.element.error(f"expected <{tag}> of '{node.id}', found none")
+    return found
+
+
+def _from_the_end(probabilities: FloatArray) -> FloatArray:
+    """[.., states] the probability of each state or a weaker one."""
+    return np.cumsum(probabilities[..., ::-1], axis=-1)[..., ::-1]
+
+
+_KINDS: dict[str, Callable[[_XdslReader, _XdslNode, list[_XdslNode]], None]] = {
+    "cpt": _XdslReader.cpt,
+    "deterministic": _XdslReader.deterministic,
+    "noisymax": _XdslReader.noisymax,
+}

@@ -1,0 +1,1 @@
+"""Learning from data: potentials (`fitting`), networks (`training`), and layers of other networks (`crf`)."""

@@ -1,0 +1,243 @@
+"""Sums over all paths of a batch of chains as a torch operation: ln Z and marginals, differentiable twice.
+
+On the CPU forward-backward in compiled loops, where equal transitions are held once. On a GPU, and for the best path,
+the chain is a graph like any other, eliminated along its plan.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from equifactor.base.typing import FloatArray
+from equifactor.graph import FactorGraph
+from equifactor.learning.crf.plan_layer import exact_numbers, rows_apart, rows_together, working
+from equifactor.solvers.elimination.exact_batch import plan_structure
+from equifactor.solvers.elimination.exact_batch_torch import Tangents, TorchBatch
+
+
+def chain_sums(
+    emissions: Tensor, transitions: Tensor, lengths: Tensor, *, marginals: bool = False
+) -> tuple[Tensor, Tensor, Tensor]:
+    """ln Z [B], probabilities of states [B, T, d] and of pairs of neighbours [B, T-1 or 1, d, d].
+
+    Args:
+        emissions: log potentials [B, T, d]; what starts and ends chains is part of them.
+        transitions: log potentials [B or 1, T-1 or 1, d, d]. Where they are the same at all places the probabilities
+            of pairs are summed over the places.
+        lengths: [B] of each chain, 1 to T; what lies beyond is not looked at and has probability 0.
+        marginals: whether probabilities are wanted; otherwise they may be missing, and zero.
+    """
+    wanted = marginals or torch.is_grad_enabled()  # They are the gradient of ln Z.
+    answer: tuple[Tensor, Tensor, Tensor]
+    answer = _ChainSums.apply(emissions, transitions, lengths, wanted)  # type: ignore[no-untyped-call]
+    return answer
+
+
+def best_paths(emissions: Tensor, transitions: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    """The best log score [B] and its states [B, T]; those beyond the end of a chain repeat the last one."""
+    tables = _as_graph(working(emissions), working(transitions), lengths)
+    score, states = _plan_of_chain(*emissions.shape[1:]).best(tables)
+    return score.to(emissions.dtype), states.T
+
+
+# ---- a chain as a graph ---------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def _plan_of_chain(length: int, states: int) -> TorchBatch:
+    """The elimination of a chain: unary factors first, then pairs of neighbours."""
+    unary, pair = np.ones(states), np.ones((states, states))
+    factors = [([t], unary) for t in range(length)] + [([t, t + 1], pair) for t in range(length - 1)]
+    return TorchBatch(plan_structure(FactorGraph([states] * length, factors)))
+
+
+def _valid(lengths: Tensor, places: int) -> Tensor:
+    """[B, T] whether a place lies within the chain."""
+    return torch.arange(places, device=lengths.device) < lengths[:, None]
+
+
+def _as_graph(emissions: Tensor, transitions: Tensor, lengths: Tensor) -> Tensor:
+    """Tables [t, B] of chains of equal length: beyond its end a chain copies its last state."""
+    batch, places, d = emissions.shape
+    valid = _valid(lengths, places)
+    copy = torch.zeros(d, d, dtype=emissions.dtype, device=emissions.device)
+    copy = torch.where(torch.eye(d, dtype=torch.bool, device=copy.device), copy, -torch.inf)
+    unary = torch.where(valid[:, :, None], emissions, 0.0)
+    pair = torch.where(valid[:, 1:, None, None], transitions, copy)
+    return torch.cat((unary.reshape(batch, -1), pair.reshape(batch, -1)), 1).T.contiguous()
+
+
+def _apart(values: Tensor, shape: tuple[int, int, int], lengths: Tensor, per_place: bool) -> tuple[Tensor, Tensor]:
+    """Numbers of table entries [t, B] as [B, T, d] and [B, T-1 or 1, d, d], zero beyond the ends."""
+    batch, places, d = shape
+    valid = _valid(lengths, places)
+    unary, pair = values.T[:, : places * d], values.T[:, places * d :]
+    unary = torch.where(valid[:, :, None], unary.reshape(batch, places, d), 0.0)
+    pair = torch.where(valid[:, 1:, None, None], pair.reshape(batch, places - 1, d, d), 0.0)
+    return unary, pair if per_place else pair.sum(1, keepdim=True)
+
+
+# ---- the operations -------------------------------------------------------------------------------------
+
+
+@torch.library.custom_op("equifactor::chain_sums", mutates_args=())
+def _sums(
+    emissions: Tensor, transitions: Tensor, lengths: Tensor, marginals: bool
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    exact_numbers(emissions, transitions)
+    if emissions.device.type == "cpu":
+        return _forward_backward(emissions, transitions, lengths, marginals)
+    return _eliminated(emissions, transitions, lengths)
+
+
+def _eliminated(emissions: Tensor, transitions: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    shape = (emissions.shape[0], emissions.shape[1], emissions.shape[2])
+    tables = _as_graph(working(emissions), working(transitions), lengths)
+    answer = _plan_of_chain(*shape[1:]).run(tables, factors=True)
+    p, pairs = _apart(answer.entries, shape, lengths, transitions.shape[1] == shape[1] - 1)
+    kind = emissions.dtype
+    return answer.log_z.to(kind), p.to(kind).contiguous(), pairs.to(kind).contiguous()
+
+
+def _forward_backward(
+    emissions: Tensor, transitions: Tensor, lengths: Tensor, marginals: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    from equifactor.learning.crf.forward_backward_kernels import forward_backward
+
+    batch, places, d = emissions.shape
+    log_z, p = np.empty(batch), np.zeros((batch, places, d))
+    pairs = np.zeros((batch, transitions.shape[1], d, d))
+    e, a = _float64(emissions), _float64(transitions)
+    forward_backward(e, a, lengths.detach().contiguous().numpy(), marginals, log_z, p, pairs)
+    kind = emissions.dtype
+    return torch.from_numpy(log_z).to(kind), torch.from_numpy(p).to(kind), torch.from_numpy(pairs).to(kind)
+
+
+@_sums.register_fake
+def _(emissions: Tensor, transitions: Tensor, lengths: Tensor, marginals: bool) -> tuple[Tensor, Tensor, Tensor]:
+    batch, _, d = emissions.shape
+    pairs = emissions.new_empty(batch, transitions.shape[1], d, d)
+    return emissions.new_empty(batch), emissions.new_empty(emissions.shape), pairs
+
+
+@torch.library.custom_op("equifactor::chain_changes", mutates_args=())
+def _changes(
+    emissions: Tensor, transitions: Tensor, lengths: Tensor, to_states: Tensor, to_pairs: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The derivatives [B, T, d] and [B, T-1 or 1, d, d] of sum(to_states * states + to_pairs * pairs)."""
+    if emissions.device.type == "cpu":
+        return _changes_forth_and_back(emissions, transitions, lengths, to_states, to_pairs)
+    return _changes_eliminated(emissions, transitions, lengths, to_states, to_pairs)
+
+
+def _changes_forth_and_back(
+    emissions: Tensor, transitions: Tensor, lengths: Tensor, to_states: Tensor, to_pairs: Tensor
+) -> tuple[Tensor, Tensor]:
+    from equifactor.learning.crf.forward_backward_kernels import marginal_changes
+
+    e, a, u, v = (_float64(t) for t in (emissions, transitions, to_states, to_pairs))
+    of_states, of_pairs = np.zeros(u.shape), np.zeros(v.shape)
+    marginal_changes(e, a, lengths.detach().contiguous().numpy(), u, v, of_states, of_pairs)
+    kind = emissions.dtype
+    return torch.from_numpy(of_states).to(kind), torch.from_numpy(of_pairs).to(kind)
+
+
+def _float64(tensor: Tensor) -> FloatArray:
+    """A tensor of the CPU for a kernel."""
+    return tensor.detach().double().contiguous().numpy()
+
+
+def _changes_eliminated(
+    emissions: Tensor, transitions: Tensor, lengths: Tensor, to_states: Tensor, to_pairs: Tensor
+) -> tuple[Tensor, Tensor]:
+    batch, places, d = emissions.shape
+    tables = _as_graph(working(emissions), working(transitions), lengths)
+    valid = _valid(lengths, places)
+    unary = torch.where(valid[:, :, None], working(to_states), 0.0)
+    pair = torch.where(valid[:, 1:, None, None], working(to_pairs), 0.0)
+    entries = torch.cat((unary.reshape(batch, -1), pair.reshape(batch, -1)), 1).T.contiguous()
+    none = entries.new_zeros(places * d, batch)
+    answer = _plan_of_chain(places, d).run(tables, factors=True, tangents=Tangents(entries, none))
+    per_place = transitions.shape[1] == places - 1
+    p, pairs = _apart(answer.entries, (batch, places, d), lengths, per_place)
+    return p.to(emissions.dtype).contiguous(), pairs.to(emissions.dtype).contiguous()
+
+
+@_changes.register_fake
+def _(
+    emissions: Tensor, transitions: Tensor, lengths: Tensor, to_states: Tensor, to_pairs: Tensor
+) -> tuple[Tensor, Tensor]:
+    return emissions.new_empty(emissions.shape), to_pairs.new_empty(to_pairs.shape)
+
+
+def _sums_vmap(
+    info: Any, in_dims: Any, emissions: Tensor, transitions: Tensor, lengths: Tensor, marginals: bool
+) -> Any:
+    e, n = rows_together(info, (in_dims[0], in_dims[2]), emissions, lengths)
+    a = _rows_of_transitions(info, in_dims[1], transitions, len(e))
+    return rows_apart(info, *_sums(e, a, n, marginals))
+
+
+def _rows_of_transitions(info: Any, axis: int | None, transitions: Tensor, rows: int) -> Tensor:
+    """Transitions [rows or 1, T-1 or 1, d, d]: kept as they are where all rows share them."""
+    if axis is None and len(transitions) == 1:
+        return transitions
+    moved = transitions[None] if axis is None else transitions.movedim(axis, 0)
+    batch = rows // info.batch_size
+    return moved.expand(info.batch_size, batch, *moved.shape[2:]).reshape(rows, *moved.shape[2:])
+
+
+def _changes_vmap(
+    info: Any,
+    in_dims: Any,
+    emissions: Tensor,
+    transitions: Tensor,
+    lengths: Tensor,
+    to_states: Tensor,
+    to_pairs: Tensor,
+) -> Any:
+    dims = (in_dims[0], *in_dims[2:])
+    e, n, u, w = rows_together(info, dims, emissions, lengths, to_states, to_pairs)
+    a = _rows_of_transitions(info, in_dims[1], transitions, len(e))
+    return rows_apart(info, *_changes(e, a, n, u, w))
+
+
+if hasattr(_sums, "register_vmap"):  # torch 2.4 has no such rules, and says so when vmap meets the operation.
+    _sums.register_vmap(_sums_vmap)
+    _changes.register_vmap(_changes_vmap)
+
+
+class _ChainSums(torch.autograd.Function):
+    """The derivative rules. Third derivatives do not exist: `chain_changes` has none, and torch says so."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(emissions: Tensor, transitions: Tensor, lengths: Tensor, marginals: bool) -> Any:
+        return torch.ops.equifactor.chain_sums(emissions, transitions, lengths, marginals)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*inputs[:3], *output[1:])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> Any:
+        emissions, transitions, lengths, p, pairs = ctx.saved_tensors
+        to_log_z, to_states, to_pairs = grads
+        of_states, of_pairs = torch.zeros_like(p), torch.zeros_like(pairs)
+        if to_log_z is not None:
+            of_states, of_pairs = to_log_z[:, None, None] * p, to_log_z[:, None, None, None] * pairs
+        if to_states is not None or to_pairs is not None:
+            u = torch.zeros_like(p) if to_states is None else to_states
+            w = torch.zeros_like(pairs) if to_pairs is None else to_pairs
+            more = torch.ops.equifactor.chain_changes(emissions, transitions, lengths, u, w)
+            of_states, of_pairs = of_states + more[0], of_pairs + more[1]
+        if transitions.shape[0] == 1:
+            of_pairs = of_pairs.sum(0, keepdim=True)
+        return of_states, of_pairs.to(transitions.dtype), None, None

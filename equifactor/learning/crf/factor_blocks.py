@@ -1,0 +1,118 @@
+"""Potentials as people have them, one tensor for each block of equal factors, and as one row of table entries."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from equifactor.base.errors import ModelError
+
+if TYPE_CHECKING:
+    from equifactor.base.typing import IntArray
+    from equifactor.graph.structure import Structure
+
+
+@dataclass(frozen=True)
+class FactorBlock:
+    """Consecutive tables of one shape."""
+
+    first: int  # the number of its first factor among the tables
+    count: int  # F, how many factors there are
+    shape: tuple[int, ...]  # of each table
+
+    @property
+    def size(self) -> int:
+        """The number of table entries of all factors together."""
+        return self.count * math.prod(self.shape)
+
+    def __str__(self) -> str:
+        return "[" + ", ".join(map(str, (self.count, *self.shape))) + "]"
+
+
+def blocks_of(structure: Structure, tables: IntArray) -> tuple[FactorBlock, ...]:
+    """The blocks of a structure's factors `tables`, which are dense tables, in their order."""
+    blocks: list[FactorBlock] = []
+    shapes = [structure.shape(int(a)) for a in tables]
+    start = 0
+    for n in range(1, len(shapes) + 1):
+        if n == len(shapes) or shapes[n] != shapes[start]:
+            blocks.append(FactorBlock(start, n - start, shapes[start]))
+            start = n
+    return tuple(blocks)
+
+
+def joined(blocks: tuple[FactorBlock, ...], potentials: tuple[Tensor, ...]) -> tuple[Tensor, torch.Size]:
+    """Log tables [B, T] of all blocks one after the other, and the leading axes whose product is B.
+
+    Args:
+        blocks: of the structure.
+        potentials: a tensor for each block that broadcasts to [.., F, *shape]: [.., F, *shape] itself, or `shape` alone
+            for tables that all factors share; or one tensor [.., T] for all.
+    """
+    total = sum(block.size for block in blocks)
+    if len(potentials) == 1 and len(blocks) != 1 and potentials[0].ndim and potentials[0].shape[-1] == total:
+        batch = potentials[0].shape[:-1]
+        return potentials[0].reshape(-1, total), batch
+    if len(potentials) != len(blocks):
+        wanted = ", ".join(map(str, blocks))
+        raise ModelError(
+            f"this structure takes {len(blocks)} tensors of potentials ({wanted}, each with any leading axes), or one "
+            f"[.., {total}]; found {len(potentials)}"
+        )
+    batch = common_shape(*(_leading(n, b, t) for n, (b, t) in enumerate(zip(blocks, potentials, strict=True))))
+    kind = potentials[0].dtype
+    for tensor in potentials:
+        kind = torch.promote_types(kind, tensor.dtype)
+    rows = [
+        tensor.to(kind).expand(*batch, block.count, *block.shape).reshape(math.prod(batch), -1)
+        for block, tensor in zip(blocks, potentials, strict=True)
+    ]
+    return torch.cat(rows, 1), batch
+
+
+def common_shape(*shapes: torch.Size) -> torch.Size:
+    """The shape to which all of these broadcast."""
+    whole: torch.Size = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
+    return whole
+
+
+def _leading(n: int, block: FactorBlock, tensor: Tensor) -> torch.Size:
+    """The axes of a tensor before those of its block."""
+    own = len(block.shape)
+    wanted = (block.count, *block.shape)
+    tail = tuple(tensor.shape[max(0, tensor.ndim - own - 1) :])
+    fits = tail == wanted or tail == (1, *block.shape) or tuple(tensor.shape) == block.shape
+    if not fits or not tensor.is_floating_point():
+        raise ModelError(
+            f"potentials {n} must be floating-point numbers of shape [.., {', '.join(map(str, wanted))}], or "
+            f"{[*block.shape]} for one table that all {block.count} factors share; "
+            f"found {tensor.dtype} {[*tensor.shape]}"
+        )
+    return tensor.shape[: max(0, tensor.ndim - own - 1)]
+
+
+def apart(blocks: tuple[FactorBlock, ...], entries: Tensor, batch: torch.Size) -> tuple[Tensor, ...]:
+    """Numbers of table entries [B, T] as a tensor [.., F, *shape] for each block."""
+    parts = torch.split_with_sizes(entries, [block.size for block in blocks], 1)
+    return tuple(p.reshape(*batch, b.count, *b.shape) for b, p in zip(blocks, parts, strict=True))
+
+
+def entry_indices(structure: Structure, tables: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """How an assignment picks entries: first [F], and variables and strides [F, K] of each table's scope.
+
+    The entry of table a is first[a] + sum_k stride[a, k] x[variable[a, k]]; scopes shorter than K have strides 0.
+    """
+    arity = structure.arity[tables]
+    width = int(arity.max(initial=0))
+    variable, stride = np.zeros((2, len(tables), width), np.int64)
+    for k in range(width):
+        has = np.flatnonzero(arity > k)
+        edge = structure.scope_ptr[tables[has]] + k
+        variable[has, k], stride[has, k] = structure.scope_vars[edge], structure.stride[edge]
+    sizes = np.diff(structure.table_ptr)[tables]
+    return np.cumsum(sizes) - sizes, variable, stride

@@ -1,0 +1,273 @@
+"""A conditional random field on any graph: the structure is the module's, the potentials come from any network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from equifactor.base.errors import ModelError, OptionError, SolveError
+from equifactor.factors.lowered_graph import lower
+from equifactor.graph import FactorGraph
+from equifactor.kernels.pointers import picked
+from equifactor.kernels.segments import finite
+from equifactor.learning.crf.bp_sums import BPEngine
+from equifactor.learning.crf.chain_crf import ChainCRF, seen
+from equifactor.learning.crf.factor_blocks import apart, blocks_of, common_shape, entry_indices, joined
+from equifactor.learning.crf.plan_layer import PlanEngine, plan_sums, working
+from equifactor.questions.solve import solve
+from equifactor.solvers.elimination.exact_batch import plan_structure
+from equifactor.solvers.elimination.plan import format_bytes
+
+Engine = Literal["auto", "exact", "bp"]
+
+
+class CRFAnswer(NamedTuple):
+    """What `CRF.infer` returns; everything but the last two carries gradients."""
+
+    log_z: Tensor  # [*B], of belief propagation the Bethe estimate
+    marginals: Tensor  # [*B, V, d]; where variables have fewer than d states the others have probability 0
+    factor_marginals: tuple[Tensor, ...]  # for each block of factors [*B, F, *shape]
+    exact: bool
+    change: Tensor | None  # [*B] how far the messages of belief propagation still moved; None where exact
+
+
+class CRF(nn.Module):
+    """p(x) = exp(sum_a theta_a(x_a)) / Z for log potentials theta of any batch shape, on one structure.
+
+    Exact where elimination fits the memory: one pass up and one pass down along a plan made once give ln Z and all
+    marginals, and the marginals *are* the gradient of ln Z; their own gradients are exact too. Elsewhere belief
+    propagation until the messages settle, with the gradients of the fixed point: an estimate, and `infer(..).change`
+    tells whether it settled. `crf.engine` and `print(crf)` say which of the two it is.
+
+    Potentials are one tensor for each block of consecutive tables of one shape, as `crf.blocks` lists them, each with
+    any leading batch axes: for a grid unaries [B, V, d] and pairs [B, E, d, d], [E, d, d], or [d, d] where all pairs
+    share one table. `-inf` is a true zero. Factors of other kinds (`Parity`, `Clause`, ..) keep the values that they
+    have in the graph.
+
+    Exact inference works in `torch.compile`, `torch.func.vmap` and `torch.func.grad`; belief propagation does not work
+    in vmap, because it looks at its messages to see whether they settled.
+
+    Args:
+        graph: the structure; its tables are not used. Observed variables are refused: use potentials of `-inf`.
+        engine: "exact" raises `SolveError` where it does not fit, "bp" always propagates beliefs, "auto" chooses.
+        memory_limit: GiB that the elimination of one row of the batch may take.
+        iterations: most steps of belief propagation.
+        damping: share of the old log message that belief propagation keeps.
+
+    Examples:
+        >>> import torch, equifactor as ef
+        >>> crf = ef.CRF.grid(3, 3, 2)
+        >>> crf
+        CRF(9 variables, potentials [9, 2], [12, 2, 2], exact: width 3)
+        >>> unary, pair = torch.zeros(5, 9, 2), torch.zeros(2, 2)
+        >>> crf.log_z(unary, pair)[0]  # ln 2^9
+        tensor(6.2383)
+        >>> crf.marginals(unary, pair).shape
+        torch.Size([5, 9, 2])
+    """
+
+    _first: Tensor  # [F] the first entry of each table
+    _variable: Tensor  # [F, K] the variables of each table, and
+    _stride: Tensor  # [F, K] the steps that their states make in it
+    _place: Tensor  # [X] of each state in [V, d]
+    _card: Tensor  # [V] states of each variable
+    _entries: Tensor  # those of tables among all log values
+    _own: Tensor  # the graph's own log values
+    _lowered: Tensor  # tables that stand for factors of other kinds
+
+    def __init__(
+        self,
+        graph: FactorGraph,
+        *,
+        engine: Engine = "auto",
+        memory_limit: float = 0.25,
+        iterations: int = 100,
+        damping: float = 0.3,
+    ) -> None:
+        super().__init__()
+        if engine not in get_args(Engine):
+            raise OptionError(f"CRF: engine must be one of {', '.join(get_args(Engine))}, found {engine!r}")
+        if not isinstance(graph, FactorGraph):
+            raise ModelError(f"CRF needs a FactorGraph, found {type(graph).__name__}")
+        if graph.observed is not None:
+            raise ModelError("CRF needs a graph without evidence: give potentials of -inf to what is ruled out")
+        s = graph.structure
+        if not s.is_table.any():
+            raise ModelError("CRF needs a graph with a table at least: potentials take the place of tables")
+        self.graph = graph
+        tables = np.flatnonzero(s.is_table)
+        self.blocks = blocks_of(s, tables)
+        self._steps: PlanEngine | BPEngine
+        self._steps = _plan_engine(graph, engine, memory_limit) or BPEngine(graph, iterations, damping)
+        for name, array in zip(("first", "variable", "stride"), entry_indices(s, tables), strict=True):
+            self.register_buffer(f"_{name}", torch.from_numpy(array), persistent=False)
+        width = int(s.card.max(initial=1))
+        state = np.arange(s.num_vars)[:, None] * width + np.arange(width)
+        place = state[np.arange(width) < s.card[:, None]]
+        self.register_buffer("_place", torch.from_numpy(place), persistent=False)
+        self.register_buffer("_card", torch.from_numpy(s.card.copy()), persistent=False)
+        self._width = width
+        others = np.setdiff1d(np.arange(s.num_factors), tables)
+        self._others: list[tuple[Any, Any]] = [(s.scope(int(a)).tolist(), graph.factor(int(a))) for a in others]
+        entries = picked(s.table_ptr, tables)[1]
+        self.register_buffer("_entries", torch.from_numpy(entries), persistent=False)
+        self.register_buffer("_own", torch.from_numpy(graph.log_phi.copy()), persistent=False)
+        lowered = lower(graph).graph.log_phi[len(entries) :].copy() if others.size else np.zeros(0)
+        self.register_buffer("_lowered", torch.from_numpy(lowered), persistent=False)
+
+    @classmethod
+    def grid(cls, rows: int, columns: int, states: int, **options: object) -> CRF:
+        """The grid of pixels: unaries [rows * columns, d], then pairs [E, d, d], all horizontal ones first.
+
+        Horizontal pairs are ordered row by row from left to right, then vertical ones row by row.
+        """
+        pixel = np.arange(rows * columns).reshape(rows, columns)
+        across = np.stack((pixel[:, :-1].ravel(), pixel[:, 1:].ravel()), 1)
+        down = np.stack((pixel[:-1].ravel(), pixel[1:].ravel()), 1)
+        return cls.pairs(rows * columns, np.concatenate((across, down)).tolist(), states, **options)
+
+    @classmethod
+    def pairs(cls, variables: int, edges: Iterable[tuple[int, int]], states: int, **options: object) -> CRF:
+        """A factor for each variable, [V, d], then one for each pair of variables in `edges`, [E, d, d]."""
+        unary, pair = np.ones(states), np.ones((states, states))
+        factors = [([v], unary) for v in range(variables)] + [([int(i), int(j)], pair) for i, j in edges]
+        return cls(FactorGraph([states] * variables, factors), **options)  # type: ignore[arg-type]
+
+    @staticmethod
+    def chain(states: int, *, boundaries: bool = True) -> ChainCRF:
+        """A `ChainCRF`: sequences of any length, transitions that belong to the module, masks."""
+        return ChainCRF(states, boundaries=boundaries)
+
+    @property
+    def engine(self) -> str:
+        """`exact`, or `bp` for belief propagation."""
+        return "exact" if isinstance(self._steps, PlanEngine) else "bp"
+
+    def forward(self, *potentials: Tensor, states: Tensor) -> Tensor:
+        """The log likelihood [*B] of assignments, as `log_likelihood`."""
+        return self.log_likelihood(*potentials, states=states)
+
+    def log_likelihood(self, *potentials: Tensor, states: Tensor) -> Tensor:
+        """ln p(states) [*B], the log score less ln Z, for states [*B, V]; of belief propagation the Bethe estimate."""
+        log_phi, batch = joined(self.blocks, potentials)
+        log_z = self._sums(log_phi)[0].reshape(batch)
+        return self.log_score(*potentials, states=states) - finite(log_z)
+
+    def log_score(self, *potentials: Tensor, states: Tensor) -> Tensor:
+        """The log score [*B] of assignments [*B, V]: the potentials that they pick, added up."""
+        log_phi, batch = joined(self.blocks, potentials)
+        num_vars = self.graph.num_vars
+        if states.shape[-1:] != (num_vars,):
+            raise ModelError(f"states must have shape [.., {num_vars}], one per variable; found {[*states.shape]}")
+        whole = common_shape(batch, states.shape[:-1])
+        _check_states(states, self._card)
+        x = states.expand(*whole, num_vars).reshape(-1, num_vars)
+        entry = self._first + (x[:, self._variable] * self._stride).sum(-1)
+        rows = log_phi.reshape(*batch, -1).expand(*whole, log_phi.shape[1]).reshape(len(x), -1)
+        score = rows.gather(1, entry).sum(1)
+        if self._others:
+            rest = FactorGraph(self.graph.card.tolist(), self._others).log_score(x.cpu().numpy())
+            score = score + torch.as_tensor(rest).to(score)
+        return score.reshape(whole)
+
+    def log_z(self, *potentials: Tensor) -> Tensor:
+        """ln Z [*B], the log of the sum over all assignments."""
+        return self.infer(*potentials).log_z
+
+    def marginals(self, *potentials: Tensor) -> Tensor:
+        """The probability [*B, V, d] of every state of every variable."""
+        return self.infer(*potentials).marginals
+
+    def factor_marginals(self, *potentials: Tensor) -> tuple[Tensor, ...]:
+        """The joint probabilities of the variables of each factor, [*B, F, *shape] for each block."""
+        return self.infer(*potentials).factor_marginals
+
+    def infer(self, *potentials: Tensor) -> CRFAnswer:
+        """ln Z, marginals and factor marginals at once, and how they were had."""
+        log_phi, batch = joined(self.blocks, potentials)
+        log_z, states, entries, change = self._sums(log_phi)
+        shape = (len(log_phi), self.graph.num_vars * self._width)
+        wide = states.new_zeros(shape).index_copy(1, self._place, states)
+        return CRFAnswer(
+            log_z.reshape(batch),
+            wide.reshape(*batch, self.graph.num_vars, self._width),
+            apart(self.blocks, entries, batch),
+            self.engine == "exact",
+            None if change is None else change.reshape(batch),
+        )
+
+    @torch.no_grad()
+    def map(self, *potentials: Tensor, solver: str = "srmp", time_limit: float | None = None) -> Tensor:
+        """A most probable assignment [*B, V] of each row.
+
+        Optimal where inference is exact. Elsewhere found by a `solver` of the package within `time_limit` seconds for
+        the whole batch, and good, but not always optimal: `solve(graph, "MAP", solver)` also gives its bound.
+        """
+        log_phi, batch = joined(self.blocks, potentials)
+        if isinstance(self._steps, PlanEngine) and not self._others:
+            states = self._steps.batch.best(working(log_phi).T.contiguous())[1].T
+        else:
+            rows = self._all_values(log_phi).double().cpu().numpy()
+            graphs = [self.graph.with_potentials(row, log=True) for row in rows]
+            found = solve(graphs, "MAP", "exact" if self.engine == "exact" else solver, time_limit=time_limit)
+            impossible = np.zeros(self.graph.num_vars, np.int64)  # where no assignment is possible, none is better
+            best = [impossible if result.assignment is None else result.assignment for result in found]
+            states = torch.as_tensor(np.array(best), device=log_phi.device)
+        return states.reshape(*batch, self.graph.num_vars)
+
+    def extra_repr(self) -> str:
+        """What `print` shows."""
+        blocks = ", ".join(map(str, self.blocks)) or "none"
+        return f"{self.graph.num_vars} variables, potentials {blocks}, {_words(self._steps)}"
+
+    def _all_values(self, log_phi: Tensor) -> Tensor:
+        """The log values [B, T] of all factors: tables from `log_phi`, all others from the graph."""
+        if not self._others:
+            return log_phi
+        return self._own.to(log_phi).expand(len(log_phi), -1).index_copy(1, self._entries, log_phi)
+
+    def _sums(self, log_phi: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        if isinstance(self._steps, BPEngine):
+            log_z, states, entries, change = self._steps.sums(self._all_values(log_phi))
+            return log_z, states, entries.index_select(1, self._entries), change
+        if self._others:  # Tables that stand for factors of other kinds come behind.
+            log_phi = torch.cat((log_phi, self._lowered.to(log_phi).expand(len(log_phi), -1)), 1)
+        log_z, states, entries = plan_sums(self._steps, log_phi)
+        return log_z, states[:, : len(self._place)], entries[:, : len(self._entries)], None
+
+
+def _check_states(states: Tensor, card: Tensor) -> None:
+    """Refuse states that are none of their variables', which would pick entries of other tables."""
+    if states.dtype.is_floating_point or states.dtype in (torch.bool, torch.complex64, torch.complex128):
+        raise ModelError(f"states are whole numbers, found a tensor of {states.dtype}")
+    if seen((states < 0) | (states >= card)):
+        raise ModelError(f"a state is out of range: states are counted from 0, and variables have {_counts(card)}")
+
+
+def _counts(card: Tensor) -> str:
+    low, high = int(card.min()), int(card.max())
+    return f"{low} states" if low == high else f"{low} to {high} states"
+
+
+def _plan_engine(graph: FactorGraph, wanted: str, memory_limit: float) -> PlanEngine | None:
+    """The elimination, where it is wanted and fits."""
+    if wanted == "bp":
+        return None
+    steps = plan_structure(lower(graph).graph, memory_limit)
+    if steps.fits(memory_limit):
+        return PlanEngine(steps)
+    if wanted == "exact":
+        need = steps.cost if steps.finished else "more, or a better order than was found"
+        limit = format_bytes(memory_limit * 2**30)
+        raise SolveError(f"elimination needs {need}, and the limit is {limit}: raise memory_limit, or take engine='bp'")
+    return None
+
+
+def _words(steps: PlanEngine | BPEngine) -> str:
+    if isinstance(steps, PlanEngine):
+        return f"exact: width {steps.steps.width}"
+    return f"belief propagation: at most {steps.iterations} steps"

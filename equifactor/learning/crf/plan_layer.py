@@ -1,0 +1,157 @@
+"""Sums along an elimination plan as a torch operation: ln Z and all marginals, differentiable twice.
+
+The derivative of ln Z in a log table is the factor's marginal, so a pass up and a pass down give value and gradient;
+nothing is recorded step by step. The derivative of the marginals, for losses on them and for Hessians, is one more such
+pass along a direction (`TorchBatch.run` with tangents).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+import torch
+from torch import Tensor
+
+from equifactor.base.errors import ModelError
+from equifactor.solvers.elimination.exact_batch_torch import Tangents, TorchBatch
+from equifactor.solvers.elimination.factor_sums import FactorSums
+
+if TYPE_CHECKING:
+    from equifactor.solvers.elimination.plan import Plan
+
+
+class PlanEngine:
+    """One plan in both engines, known to the torch operations by a number."""
+
+    def __init__(self, steps: Plan) -> None:
+        self.steps = steps
+        self.sums = FactorSums(steps)
+        self.batch = TorchBatch(steps)
+        self.number = 1 + max(_ENGINES.keys(), default=0)
+        _ENGINES[self.number] = self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PlanEngine, (self.steps,)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> PlanEngine:
+        return self  # Nothing in it changes.
+
+
+_ENGINES: WeakValueDictionary[int, PlanEngine] = WeakValueDictionary()
+
+
+def plan_sums(engine: PlanEngine, log_phi: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """ln Z [B], probabilities of all states [B, X] and of all table entries [B, T] for log tables [B, T].
+
+    All of them are differentiable, ln Z twice.
+    """
+    answer: tuple[Tensor, Tensor, Tensor] = _PlanSums.apply(log_phi, engine.number)  # type: ignore[no-untyped-call]
+    return answer
+
+
+def exact_numbers(*tensors: Tensor) -> None:
+    """Refuse NaN and +inf on the CPU, where looking is free; on a GPU they come out as NaN."""
+    for tensor in tensors:
+        if tensor.device.type == "cpu" and tensor.numel() and not bool(tensor.max() < torch.inf):
+            raise ModelError("a potential is NaN or +inf; log potentials are numbers, or -inf for what is impossible")
+
+
+def working(tensor: Tensor) -> Tensor:
+    """The tensor in the precision that torch counts in: at least single."""
+    return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
+
+
+# ---- the operations -------------------------------------------------------------------------------------
+
+
+@torch.library.custom_op("equifactor::plan_sums", mutates_args=())
+def _sums(log_phi: Tensor, engine: int) -> tuple[Tensor, Tensor, Tensor]:
+    exact_numbers(log_phi)
+    found = _ENGINES[engine]
+    if log_phi.device.type == "cpu":
+        answer = found.sums.run(log_phi.detach().double().numpy())
+        log_z, states, entries = (torch.from_numpy(array).to(log_phi.dtype) for array in answer)
+        return log_z, states.contiguous(), entries
+    on_device = found.batch.run(working(log_phi).T.contiguous(), factors=True)
+    return (
+        on_device.log_z.to(log_phi.dtype),
+        on_device.states.T.to(log_phi.dtype).contiguous(),
+        on_device.entries.T.to(log_phi.dtype).contiguous(),
+    )
+
+
+@_sums.register_fake
+def _(log_phi: Tensor, engine: int) -> tuple[Tensor, Tensor, Tensor]:
+    count = len(log_phi)
+    num_states = int(_ENGINES[engine].sums.structure.state_ptr[-1])
+    return log_phi.new_empty(count), log_phi.new_empty(count, num_states), log_phi.new_empty(log_phi.shape)
+
+
+@torch.library.custom_op("equifactor::plan_changes", mutates_args=())
+def _changes(log_phi: Tensor, to_states: Tensor, to_entries: Tensor, engine: int) -> Tensor:
+    """The derivative [B, T] of sum(to_states * states + to_entries * entries): a change along that very direction."""
+    direction = Tangents(working(to_entries).T.contiguous(), working(to_states).T.contiguous())
+    answer = _ENGINES[engine].batch.run(working(log_phi).T.contiguous(), factors=True, tangents=direction)
+    return answer.entries.T.to(log_phi.dtype).contiguous()
+
+
+@_changes.register_fake
+def _(log_phi: Tensor, to_states: Tensor, to_entries: Tensor, engine: int) -> Tensor:
+    return log_phi.new_empty(log_phi.shape)
+
+
+def rows_together(info: Any, in_dims: tuple[int | None, ...], *tensors: Tensor) -> list[Tensor]:
+    """Tensors with the axis that vmap adds made part of their first axis, the batch."""
+    whole = []
+    for axis, tensor in zip(in_dims, tensors, strict=False):
+        moved = tensor.expand(info.batch_size, *tensor.shape) if axis is None else tensor.movedim(axis, 0)
+        whole.append(moved.reshape(-1, *moved.shape[2:]))
+    return whole
+
+
+def rows_apart(info: Any, *tensors: Tensor) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+    """Answers with the axis of vmap first again."""
+    return tuple(t.reshape(info.batch_size, -1, *t.shape[1:]) for t in tensors), (0,) * len(tensors)
+
+
+def _sums_vmap(info: Any, in_dims: Any, log_phi: Tensor, engine: int) -> Any:
+    return rows_apart(info, *_sums(*rows_together(info, in_dims, log_phi), engine))
+
+
+def _changes_vmap(info: Any, in_dims: Any, log_phi: Tensor, states: Tensor, entries: Tensor, engine: int) -> Any:
+    (answer,), (axis,) = rows_apart(info, _changes(*rows_together(info, in_dims, log_phi, states, entries), engine))
+    return answer, axis
+
+
+if hasattr(_sums, "register_vmap"):  # torch 2.4 has no such rules, and says so when vmap meets the operation.
+    _sums.register_vmap(_sums_vmap)
+    _changes.register_vmap(_changes_vmap)
+
+
+class _PlanSums(torch.autograd.Function):
+    """The derivative rules. Third derivatives do not exist: `plan_changes` has none, and torch says so."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(log_phi: Tensor, engine: int) -> tuple[Tensor, Tensor, Tensor]:
+        answer: tuple[Tensor, Tensor, Tensor] = torch.ops.equifactor.plan_sums(log_phi, engine)
+        return answer
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(inputs[0], output[1], output[2])
+        ctx.engine = inputs[1]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> Any:
+        log_phi, states, entries = ctx.saved_tensors
+        to_log_z, to_states, to_entries = grads
+        found = torch.zeros_like(log_phi) if to_log_z is None else to_log_z[:, None] * entries
+        if to_states is not None or to_entries is not None:
+            u = torch.zeros_like(states) if to_states is None else to_states
+            w = torch.zeros_like(log_phi) if to_entries is None else to_entries
+            found = found + torch.ops.equifactor.plan_changes(log_phi, u, w, ctx.engine)
+        return found, None

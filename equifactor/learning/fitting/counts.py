@@ -1,0 +1,82 @@
+"""Bayesian networks from complete data: relative frequencies, with Dirichlet priors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from equifactor.base.errors import ModelError
+from equifactor.base.options import option
+from equifactor.base.status import Status
+from equifactor.graph.factor_graph import FactorGraph
+from equifactor.learning.fitting.fit_method import FitContext, FitMethod, Fitted
+from equifactor.learning.fitting.network_tables import NetworkTables, dot
+from equifactor.learning.fitting.table_codes import table_counts
+
+if TYPE_CHECKING:
+    from equifactor.learning.fitting.data_table import DataTable
+
+PRIOR_HELP = "equivalent sample size, spread evenly over each table (bdeu is 1); k2: one per entry; none or 0: no prior"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountsFit(FitMethod):
+    """The most probable tables given complete rows: `(n(x, parents) + prior) / (n(parents) + prior of the row)`.
+
+    With independent Dirichlet priors on the rows of all tables this is the mean of their posterior, and without a prior
+    maximum likelihood. Cost O(N E).
+    """
+
+    name: ClassVar[str] = "counts"
+    summary: ClassVar[str] = "Bayesian networks from complete data, by counting"
+
+    prior: float | Literal["k2", "bdeu", "none"] | None = option(1.0, PRIOR_HELP, low=0.0)
+
+    def fit(self, graph: FactorGraph, table: DataTable, context: FitContext) -> Fitted:
+        """Count and divide."""
+        if not table.is_complete:
+            row, variable = (int(k) for k in np.argwhere(table.is_missing)[0])
+            raise ModelError(
+                f"the method counts needs complete data, and row {row} has no value of "
+                f"{graph.structure.variable_name(variable)}; the method em takes missing values"
+            )
+        tables = NetworkTables.of(graph, context, self.name)
+        seen = table_counts(graph.structure, tables.free, table)
+        prior = tables.prior(self.prior)
+        unseen = tables.num_unseen_rows(tables.shared(seen))
+        log_phi = tables.log_tables(tables.shared(seen) + prior)
+        fitted = FactorGraph.trusted(graph.structure, log_phi, None, graph.name)
+        return Fitted(
+            graph=fitted,
+            method=self.name,
+            status=Status.EXACT,
+            message=" ".join(filter(None, (_about_unseen(unseen), tables.about_kept(context.fixed)))),
+            log_likelihood=(dot(seen, log_phi) + _fixed_score(tables, table)) / float(table.weights.sum()),
+            validation_log_likelihood=None if context.validation is None else _score(fitted, context.validation),
+        )
+
+
+def _about_unseen(rows: int) -> str:
+    if not rows:
+        return ""
+    if rows == 1:
+        return "One configuration of parents is not in the data; its distribution is uniform."
+    return f"{rows:,} configurations of parents are not in the data; their distributions are uniform."
+
+
+def _fixed_score(tables: NetworkTables, table: DataTable) -> float:
+    """The log score of all rows in the factors that stay as they are."""
+    graph = tables.graph
+    if len(tables.free) == graph.num_factors:
+        return 0.0
+    learned = np.where(tables.is_free, 0.0, graph.log_phi)
+    scores = FactorGraph.trusted(graph.structure, learned).log_score(table.states)
+    return dot(table.weights, scores)
+
+
+def _score(graph: FactorGraph, table: DataTable) -> float:
+    from equifactor.learning.fitting.row_likelihood import mean_log_likelihood
+
+    return mean_log_likelihood(graph, table)

@@ -1,0 +1,69 @@
+"""Expected counts by looking at every completion of a row: for rows in which few neighbouring values are missing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.learning.fitting.completion_records import completion_scopes, completion_work
+
+if TYPE_CHECKING:
+    from equifactor.base.clock import Clock
+    from equifactor.base.typing import FloatArray, IntArray
+    from equifactor.graph.structure import Structure
+
+_CHUNK_STEPS = 1e8  # about 0.2 s between two looks at the clock
+
+
+class EnumeratedExpectation:
+    """Exact expectations given rows whose missing values have few completions; made ready once.
+
+    Args:
+        structure: of tables alone.
+        states: [N, V] the rows, -1 where a value is missing.
+    """
+
+    def __init__(self, structure: Structure, states: IntArray) -> None:
+        self._structure = structure
+        self._states = np.ascontiguousarray(states)
+        self._scopes = tuple(completion_scopes(structure))
+        self.largest = np.empty(len(states))  # [N] completions of the largest group of missing values, in each row
+        self.steps = np.empty(len(states))  # [N] about how many entries are looked at
+        if len(states):
+            from equifactor.learning.fitting.completion_kernels import measure_rows
+
+            measure_rows(self._states, self._scopes, tuple(completion_work(structure, 1)), self.largest, self.steps)
+
+    def of_rows(self, rows: IntArray) -> EnumeratedExpectation:
+        """The same for some rows."""
+        return EnumeratedExpectation(self._structure, self._states[rows])
+
+    def counts(
+        self, log_phi: FloatArray, weights: FloatArray, clock: Clock | None
+    ) -> tuple[FloatArray, FloatArray] | None:
+        """The expected counts [T] over all rows and the log score [N] of each; None where the clock stops it."""
+        counts = np.zeros(len(log_phi))
+        log_p = self._run(log_phi, weights, counts, clock)
+        return None if log_p is None else (counts, log_p)
+
+    def log_scores(self, log_phi: FloatArray, clock: Clock | None) -> FloatArray | None:
+        """The log of the sum [N] of all scores that agree with each row; None where the clock stops it."""
+        return self._run(log_phi, np.zeros(len(self._states)), np.zeros(0), clock)
+
+    def _run(
+        self, log_phi: FloatArray, weights: FloatArray, counts: FloatArray, clock: Clock | None
+    ) -> FloatArray | None:
+        log_p = np.empty(len(self._states))
+        if not len(log_p):
+            return log_p
+        from equifactor.learning.fitting.completion_kernels import complete_rows
+
+        work = tuple(completion_work(self._structure, int(self.largest.max())))
+        ends = np.flatnonzero(np.diff(np.cumsum(self.steps) // _CHUNK_STEPS)) + 1
+        for rows in np.split(np.arange(len(log_p)), ends):
+            if clock is not None and clock.stopped and rows[0]:
+                return None
+            part = slice(rows[0], rows[-1] + 1)
+            complete_rows(self._states[part], weights[part], log_phi, self._scopes, work, counts, log_p[part])
+        return log_p

@@ -1,0 +1,127 @@
+"""Leaks and inhibitors of noisy-or factors, learned by EM.
+
+That an active cause fails is a hidden event of its own, and so is that the leak does. Where the effect is absent all
+have failed; where it is present, cause i has fired with probability `(1 - q_i) / (1 - P(absent | causes))`. Expected
+counts over the whole scope are enough for that, so that the factor takes part in EM as a table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.base.errors import ModelError
+from equifactor.factors.dense_graph import with_tables
+from equifactor.factors.noisy_or import NoisyOr, log1mexp
+from equifactor.graph.factor_graph import FactorGraph
+from equifactor.graph.kinds import KINDS
+
+if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray
+
+_CERTAIN = 1e-12  # Probabilities stay this far from 0 and 1, so that they can be read off the table again.
+_UNKNOWN = 0.05  # A start is at least this far from 0 and 1.
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyOrTable:
+    """A noisy-or of k causes that is written as a table of n = 2^k pairs of entries."""
+
+    factor: int
+    first: int  # entry of the whole graph at which its table starts
+    active: FloatArray  # [n, 1 + k] ones for the leak, and whether each cause is active
+    absent: IntArray  # [n] the entry of each configuration of causes without the effect
+    present: IntArray  # [n] with the effect
+    singles: IntArray  # [1 + k] the configurations in which no cause is active, and in which one alone is
+
+    @classmethod
+    def of(cls, factor: int, first: int, noisy_or: NoisyOr, arity: int) -> NoisyOrTable:
+        """The table of one factor, whose effect is in its scope."""
+        signs = np.ones(arity, np.int64) if noisy_or.signs is None else np.asarray(noisy_or.signs, np.int64)
+        states = np.array(list(product((0, 1), repeat=arity)), np.int64)  # of the entries, in C order
+        on = states == signs
+        effect, causes = on[:, noisy_or.place], np.delete(on, noisy_or.place, axis=1)
+        rank = causes @ (1 << np.arange(arity - 1))
+        absent, present = (np.flatnonzero(effect == e)[np.argsort(rank[effect == e])] for e in (False, True))
+        active = np.hstack((np.ones((len(absent), 1)), causes[absent]))
+        singles = np.concatenate(([0], 1 << np.arange(arity - 1)))
+        return cls(factor, first, active, first + absent, first + present, singles)
+
+    def log_failures(self, log_phi: FloatArray) -> FloatArray:
+        """[1 + k] ln(1 - leak) and the logs of the inhibitors, from tables [T]."""
+        found = log_phi[self.absent[self.singles]]
+        return np.concatenate((found[:1], found[1:] - found[0]))
+
+    def write(self, log_failures: FloatArray, log_phi: FloatArray) -> None:
+        """Set the entries in tables [T]."""
+        fail = np.clip(np.exp(log_failures), _CERTAIN, 1.0 - _CERTAIN)
+        log_absent = self.active @ np.log(fail)
+        log_phi[self.absent] = log_absent
+        log_phi[self.present] = log1mexp(log_absent)
+
+    def start(self, log_phi: FloatArray, noise: FloatArray | None) -> None:
+        """Begin with the values that are there, moved away from certainty, and from each other by noise [1 + k]."""
+        fail = np.clip(np.exp(self.log_failures(log_phi)), _UNKNOWN, 1.0 - _UNKNOWN)
+        self.write(np.log(fail if noise is None else _UNKNOWN + (1.0 - 2 * _UNKNOWN) * noise), log_phi)
+
+    def maximise(self, counts: FloatArray, prior: float, before: FloatArray, log_phi: FloatArray) -> None:
+        """One step of EM, into tables [T].
+
+        Args:
+            counts: [T] expected, of all entries.
+            prior: how often each cause is taken to have failed, and to have fired, before any data.
+            before: [T] the tables under which the counts were expected.
+            log_phi: [T] the new tables.
+        """
+        absent, present = counts[self.absent], counts[self.present]
+        log_fail = self.log_failures(before)
+        fired = np.exp(log1mexp(log_fail) - before[self.present][:, None]) * self.active  # given that the effect is
+        tries = self.active.T @ (absent + present) + 2.0 * prior
+        failed = self.active.T @ absent + ((self.active - fired).T @ present) + prior
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = np.where(tries > 0.0, np.log(failed / tries), log_fail)
+        self.write(found, log_phi)
+
+    def log_prior(self, prior: float, log_phi: FloatArray) -> float:
+        """The log density of leak and inhibitors before any data, up to a constant."""
+        log_fail = self.log_failures(log_phi)
+        return prior * float((log_fail + log1mexp(log_fail)).sum()) if prior else 0.0
+
+
+def as_tables(graph: FactorGraph, fixed: frozenset[int]) -> tuple[FactorGraph, tuple[NoisyOrTable, ...]]:
+    """The graph with tables in place of noisy-or factors, and those of them that can be learned.
+
+    A factor that is fixed, or has no effect in its scope, is none of these. Where tables would be too large the graph
+    stays as it is.
+    """
+    kinds = graph.structure.kinds
+    if kinds is None or not np.any(kinds.kind == NoisyOr.number):
+        return graph, ()
+    try:
+        dense = with_tables(graph, "EM", keep=[n for n in range(len(KINDS)) if n != NoisyOr.number])
+    except ModelError:
+        return graph, ()
+    learned = []
+    for a in np.flatnonzero(kinds.kind == NoisyOr.number).tolist():
+        factor = graph.factor(a)
+        if a not in fixed and isinstance(factor, NoisyOr) and factor.effect is None:
+            first, arity = int(dense.structure.table_ptr[a]), int(dense.structure.arity[a])
+            learned.append(NoisyOrTable.of(a, first, factor, arity))
+    return dense, tuple(learned)
+
+
+def as_noisy_ors(graph: FactorGraph, fitted: FactorGraph, learned: tuple[NoisyOrTable, ...]) -> FactorGraph:
+    """The graph with what was learned: tables of `fitted` entry by entry, noisy-or factors by their probabilities."""
+    if fitted.structure is graph.structure:
+        return fitted
+    old, new = graph.structure, fitted.structure
+    log_phi = graph.log_phi.copy()
+    assert old.kinds is not None
+    for a in np.flatnonzero(old.kinds.kind != NoisyOr.number).tolist():
+        log_phi[old.table_ptr[a] : old.table_ptr[a + 1]] = fitted.log_phi[new.table_ptr[a] : new.table_ptr[a + 1]]
+    for table in learned:
+        log_phi[old.table_ptr[table.factor] : old.table_ptr[table.factor + 1]] = table.log_failures(fitted.log_phi)
+    return FactorGraph.trusted(old, log_phi, None, graph.name)

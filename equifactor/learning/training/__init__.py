@@ -1,0 +1,30 @@
+"""Training of learned models: `train(kind, data, task)`, or `equifactor train`. Torch is imported when it runs.
+
+trainer.py            the one call                              training_settings.py  every setting of a run
+data_sources.py       graphs from folders, files, generators    targets.py            their exact answers, cached
+data_split.py         training and validation graphs            batches.py            their batches on the device
+compiled_batches.py   batches compiled once, filled often       objective.py          network and loss as one module
+losses.py             what is minimised                         validate.py           how good a network is
+training_loop.py      epochs, validation, early stopping        run_files.py          the log and the checkpoint
+capture.py            a gradient step as one CUDA graph         processes.py          several processes
+training_log.py       how a run went, epoch by epoch
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from equifactor.learning.training.training_settings import TrainingSettings
+
+if TYPE_CHECKING:
+    from equifactor.learning.training.trainer import Trained, train
+
+__all__ = ["Trained", "TrainingSettings", "train"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'equifactor.learning.training' has no attribute {name!r}")
+    from equifactor.learning.training import trainer
+
+    return getattr(trainer, name)

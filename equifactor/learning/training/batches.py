@@ -1,0 +1,172 @@
+"""Graphs and targets as batches on a device: seeded order, one structure at a time, nothing compiled twice."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from equifactor.graph import compile
+from equifactor.learning.training.compiled_batches import (
+    Batch,
+    BatchPlan,
+    CompiledBatch,
+    FixedBatch,
+    GraphStack,
+    compose,
+    edge_states,
+)
+
+if TYPE_CHECKING:
+    from equifactor.base.typing import IntArray
+    from equifactor.graph import FactorGraph
+    from equifactor.graph.structure import Structure
+
+
+class Dataset:
+    """Training or validation graphs on one device."""
+
+    def __init__(
+        self,
+        graphs: Sequence[FactorGraph],
+        targets: Sequence[Any],
+        weights: Any = None,
+        *,
+        device: str,
+        dtype: str,
+        batch_states: int = 0,
+        fixed: bool = False,
+    ) -> None:
+        """Stack the graphs of each structure on the device.
+
+        Args:
+            graphs: the graphs, of any structures.
+            targets: the target of each graph: marginals [X] of its free variables, or one best score [1].
+            weights: [N] how much each graph counts against their mean; None for all alike.
+            device: where the batches are made.
+            dtype: the float type of potentials, targets and weights.
+            batch_states: the largest number of edge states in a batch; 0 for any.
+            fixed: whether the structures of a batch stay the same from pass to pass.
+        """
+        self.graphs, self.targets = list(graphs), list(targets)
+        self.device, self.dtype, self.batch_states, self.fixed = device, dtype, batch_states, fixed
+        self.weights = np.ones(len(self.graphs)) if weights is None else np.asarray(weights, np.float64)
+        # Against the mean of all graphs, not of a batch: a batch holds one structure, whose graphs may all count more.
+        self.weights = self.weights / (self.weights.mean() or 1.0)
+        members: dict[Any, list[int]] = defaultdict(list)
+        layouts: dict[int, bytes] = {}
+        for n, g in enumerate(self.graphs):
+            if id(g.structure) not in layouts:
+                layouts[id(g.structure)] = _layout(g.structure)
+            layout = layouts[id(g.structure)]
+            members[layout, None if g.observed is None else (g.observed < 0).tobytes()].append(n)
+        enough = 1 if fixed else 2  # A stack is worth its while from this many graphs of one structure.
+        self.stacks = [GraphStack(self, np.array(m)) for m in members.values() if len(m) >= enough]
+        self.unstacked = np.array([m[0] for m in members.values() if len(m) < enough], np.int64)
+        self._compiled: dict[tuple[int, int], CompiledBatch] = {}
+        self._fixed_batches: dict[int, list[FixedBatch]] = {}
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        """The float type of potentials, targets and weights."""
+        return getattr(torch, self.dtype)
+
+    def __len__(self) -> int:
+        return len(self.graphs)
+
+    def plans(self, batch_size: int, rng: np.random.Generator | None = None) -> list[BatchPlan]:
+        """One pass in batches, shuffled where a generator is given.
+
+        Full batches hold one structure each: they fill a compiled batch on the device. What is left over of every
+        structure is mixed. A batch has fewer graphs where more would exceed `batch_states`. Where batches are `fixed`
+        each repeats the structures of an earlier one; only the graphs that fill it are drawn anew.
+        """
+        if self.fixed:
+            plans = [plan for batch in self._all_fixed(batch_size) for plan in batch.plans(rng)]
+            return plans if rng is None else [plans[n] for n in rng.permutation(len(plans))]
+        plans = []
+        rest = [self.unstacked]
+        for s, stack in enumerate(self.stacks):
+            order = stack.members if rng is None else rng.permutation(stack.members)
+            size = self._size(stack, batch_size)
+            whole = len(order) // size * size
+            cuts = list(range(0, whole, size))
+            plans += [BatchPlan(order[c : c + size], self._compiled_batch(s, size)) for c in cuts]
+            if whole < len(order) and len(self.stacks) == 1 and not len(self.unstacked):
+                plans.append(BatchPlan(order[whole:], self._compiled_batch(s, len(order) - whole)))
+            else:
+                rest.append(order[whole:])
+        mixed = np.concatenate(rest)
+        mixed = mixed if rng is None else rng.permutation(mixed)
+        plans += [BatchPlan(part, None) for part in self._cut(mixed, batch_size)]
+        return plans if rng is None else [plans[n] for n in rng.permutation(len(plans))]
+
+    def endless(self, batch_size: int, rng: np.random.Generator) -> Iterator[BatchPlan]:
+        """The plans of one pass after the other."""
+        while True:
+            yield from self.plans(batch_size, rng)
+
+    def batch(self, plan: BatchPlan, rank: int = 0, world: int = 1) -> Batch:
+        """The batch of a plan on the device; with several processes the share of one of them."""
+        if plan.compiled is not None and world == 1:
+            return plan.compiled.fill(torch.tensor(plan.rows, device=self.device))
+        mine = plan.indices[rank::world]
+        # Where there are fewer graphs than processes, a graph stands in that counts nothing.
+        indices = mine if len(mine) else plan.indices[:1]
+        where: dict[str, Any] = {"device": self.device, "dtype": self.torch_dtype}
+        flat = compile([self.graphs[n] for n in indices]).to(self.device, self.dtype)
+        target = np.concatenate([np.ravel(self.targets[n]) for n in indices])
+        # Gradients are averaged over the processes, so each one's share of the whole batch counts `world` times.
+        weight = self.weights[indices] * world / len(plan.indices) * bool(len(mine))
+        return Batch(flat, torch.tensor(target, **where), torch.tensor(weight, **where))
+
+    def retarget(self, scores: Sequence[float]) -> None:
+        """Take other best scores as targets, for MAP."""
+        self.targets = [np.array([s]) for s in scores]
+        for stack in self.stacks:
+            values = np.array([[scores[n]] for n in stack.members])
+            stack.target.copy_(torch.tensor(values, dtype=stack.target.dtype))
+
+    def names(self, plan: BatchPlan) -> str:
+        """The first few graphs of a batch, for a message."""
+        names = [self.graphs[n].name or f"graph {n}" for n in plan.indices.tolist()]
+        return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+    def _size(self, stack: GraphStack, batch_size: int) -> int:
+        """How many graphs a batch of one structure holds."""
+        if not self.batch_states:
+            return batch_size
+        return min(batch_size, max(1, self.batch_states // edge_states(stack.first)))
+
+    def _cut(self, order: IntArray, batch_size: int) -> Iterator[IntArray]:
+        """Batches of graphs of any structure, one after the other."""
+        start = states = 0
+        for n, graph in enumerate(order.tolist()):
+            states += edge_states(self.graphs[graph]) if self.batch_states else 0
+            if n > start and (n - start == batch_size or states > self.batch_states > 0):
+                yield order[start:n]
+                start, states = n, edge_states(self.graphs[graph])
+        if len(order):
+            yield order[start:]
+
+    def _compiled_batch(self, stack: int, size: int) -> CompiledBatch:
+        if (stack, size) not in self._compiled:
+            self._compiled[stack, size] = CompiledBatch([self.stacks[stack]], [size], self.device, self.dtype)
+        return self._compiled[stack, size]
+
+    def _all_fixed(self, batch_size: int) -> list[FixedBatch]:
+        if batch_size not in self._fixed_batches:
+            self._fixed_batches[batch_size] = [
+                FixedBatch(stacks, counts, self.device, self.dtype)
+                for stacks, counts in compose(self.stacks, batch_size, self.batch_states)
+            ]
+        return self._fixed_batches[batch_size]
+
+
+def _layout(structure: Structure) -> bytes:
+    """Equal for graphs that compile alike, also where two generators made them."""
+    arrays = (structure.card, structure.scope_ptr, structure.scope_vars)
+    return b"|".join(a.astype(np.int64).tobytes() for a in arrays)

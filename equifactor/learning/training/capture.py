@@ -1,0 +1,66 @@
+"""A whole gradient step as one CUDA graph: replayed without the host touching it, some hundred launches in one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from equifactor.learning.training.compiled_batches import Batch, CompiledBatch
+
+# Runs before the first capture, which the allocator and lazily made kernels need; later captures need only one.
+_WARM_UP = 3
+
+
+class CapturedSteps:
+    """Gradient steps by compiled batch and number of steps, captured when first asked for.
+
+    `gradient_step(batch, steps, read_at) -> loss` runs forward, backward and the optimizer. Weights and optimizer state
+    are put back after warming up, so that capturing changes nothing.
+    """
+
+    def __init__(
+        self, gradient_step: Callable[[Batch, int, tuple[int, ...]], Tensor], optimizer: torch.optim.Optimizer
+    ) -> None:
+        self.gradient_step = gradient_step
+        self.optimizer = optimizer
+        self.captured: dict[Any, tuple[torch.cuda.CUDAGraph, Tensor, Tensor]] = {}
+
+    def __call__(self, compiled: CompiledBatch, rows: Tensor, steps: int, read_at: tuple[int, ...]) -> Tensor:
+        """Run one gradient step on these rows; the loss is overwritten by the next call with the same shape."""
+        key = id(compiled), steps, read_at
+        if key not in self.captured:
+            self.captured[key] = self._capture(compiled, rows, steps, read_at)
+        graph, static_rows, loss = self.captured[key]
+        static_rows.copy_(rows)
+        graph.replay()
+        return loss
+
+    def _capture(
+        self, compiled: CompiledBatch, rows: Tensor, steps: int, read_at: tuple[int, ...]
+    ) -> tuple[torch.cuda.CUDAGraph, Tensor, Tensor]:
+        """The captured step, the rows it reads and the loss it writes."""
+        static_rows = rows.clone()
+        parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+        weights = [p.detach().clone() for p in parameters]
+        before = {p: {k: v.clone() for k, v in self.optimizer.state[p].items()} for p in parameters}
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(1 if self.captured else _WARM_UP):
+                self.gradient_step(compiled.fill(static_rows), steps, read_at)
+        torch.cuda.current_stream().wait_stream(stream)
+        self.optimizer.zero_grad(set_to_none=True)
+        graph = torch.cuda.CUDAGraph()
+        pool = next(iter(self.captured.values()))[0].pool() if self.captured else None
+        with torch.cuda.graph(graph, pool=pool):
+            loss = self.gradient_step(compiled.fill(static_rows), steps, read_at)
+        with torch.no_grad():
+            for p, weight in zip(parameters, weights, strict=True):
+                p.copy_(weight)
+                for name, value in self.optimizer.state[p].items():
+                    old = before[p].get(name)
+                    value.zero_() if old is None else value.copy_(old)
+        return graph, static_rows, loss

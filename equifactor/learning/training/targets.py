@@ -1,0 +1,227 @@
+"""What the graphs should come out as: exact marginals for MAR, the best known log score for MAP."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.base.clock import Clock
+from equifactor.base.errors import FormatError, OptionError
+from equifactor.base.files import write_bytes
+from equifactor.base.status import Task
+from equifactor.factors.dense_graph import with_tables
+from equifactor.graph import FactorGraph
+from equifactor.graph.reduction import ReducedGraph, without_impossible_states
+from equifactor.questions.solve import solve
+from equifactor.workers.fleet import fleet_at
+
+if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray
+    from equifactor.data import Instance
+    from equifactor.graph import Structure
+    from equifactor.learning.training.data_sources import Source
+    from equifactor.questions.result import Result
+    from equifactor.solving.solver import Progress
+
+_NETWORK = "a network in training"  # who asks for tables, in the sentence for a factor that has none
+_AT_ONCE = 500  # Graphs of one structure that go to a worker together: a second of work for the smallest.
+_MAP_SECONDS = 5.0  # How long a best score that is not known is searched for; training improves on it.
+
+
+def with_targets(
+    source: Source, task: Task, report: Progress | None = None, cluster: str = ""
+) -> tuple[list[FactorGraph], list[FloatArray], list[str]]:
+    """Graphs without impossible states, their targets, and a sentence for each graph that had to be left out.
+
+    Targets for MAR are marginals [X] of the free variables; for MAP one number [1]. Graphs of one structure are solved
+    together; answers for models from files are kept in the user's cache folder. `cluster` is the address of a Dask
+    scheduler, or its file, whose workers compute them.
+    """
+    kept_graphs: list[ReducedGraph] = []
+    left_out: list[str] = []
+    instances: list[Instance | None] = []
+    given = _in_tables(list(source.graphs))
+    for graph, reduced, instance in zip(given, without_impossible_states(given), source.instances, strict=True):
+        if reduced is None:
+            left_out.append(f"{graph.name}: every assignment has probability zero")
+        elif not len(reduced.graph.free_vars):
+            left_out.append(f"{graph.name}: no variable is free")
+        else:
+            kept_graphs.append(reduced)
+            instances.append(instance)
+    graphs = [r.graph for r in kept_graphs]
+    targets = _published(kept_graphs, instances, task)
+    _compute(targets, graphs, [i is not None for i in instances], task, report, cluster)
+    kept = [n for n, t in enumerate(targets) if t is not None]
+    why = "its exact answer does not fit the memory" if task is Task.MAR else "no possible assignment was found"
+    left_out += [f"{graphs[n].name}: {why}" for n in sorted(set(range(len(graphs))) - set(kept))]
+    if not kept:
+        raise OptionError(f"{source.text}: no graph is left to train on: {left_out[0] if left_out else 'it is empty'}")
+    return [graphs[n] for n in kept], [t for t in targets if t is not None], left_out
+
+
+def _in_tables(graphs: list[FactorGraph]) -> list[FactorGraph]:
+    """The graphs with a table in place of every factor of another kind; those of one structure go on to share one."""
+    if all(graph.structure.kinds is None for graph in graphs):
+        return graphs
+    known: dict[int, Structure] = {}
+    found = []
+    for graph in graphs:
+        dense = with_tables(graph, _NETWORK)
+        shared = known.setdefault(id(graph.structure), dense.structure)
+        found.append(FactorGraph.trusted(shared, dense.log_phi, dense.observed, dense.name))
+    return found
+
+
+def _published(reduced: list[ReducedGraph], instances: list[Instance | None], task: Task) -> list[FloatArray | None]:
+    """The answers that came with models; None for graphs without one."""
+    answers: list[FloatArray | None] = [None] * len(reduced)
+    for n, (graph, instance) in enumerate(zip(reduced, instances, strict=True)):
+        if instance is None:
+            continue
+        if task is Task.MAP:
+            known = instance.map_log_score
+            answers[n] = None if known is None else np.array([known])
+            continue
+        published = instance.marginals()
+        if published is not None and len(published.values) == graph.original.structure.state_ptr[-1]:
+            answers[n] = _free(graph.graph, graph.values_of_kept(published.values))
+    return answers
+
+
+def _compute(
+    answers: list[FloatArray | None],
+    graphs: list[FactorGraph],
+    from_file: list[bool],
+    task: Task,
+    report: Progress | None,
+    cluster: str,
+) -> None:
+    """Fill in the answers that are missing, those of models from files from the cache where it has them."""
+    what = "exact marginals" if task is Task.MAR else "best scores"
+    for n, graph in enumerate(graphs):
+        if answers[n] is None and from_file[n]:
+            answers[n] = _from_cache(graph, task)
+    todo = [n for n, answer in enumerate(answers) if answer is None]
+    done = len(graphs) - len(todo)
+    # Models of files are solved one at a time, so that an interrupt loses one; graphs of a generator together.
+    runs = [[n] for n in todo if from_file[n]] + _runs(graphs, [n for n in todo if not from_file[n]], task)
+    if cluster:
+        runs = [run[at : at + _AT_ONCE] for run in runs for at in range(0, len(run), _AT_ONCE)]
+    pieces = (_Piece(task, tuple(run), tuple(graphs[n] for n in run)) for run in runs)
+    if report and done:
+        report(done, len(graphs), what)
+    if not runs:
+        return
+    with fleet_at(cluster) as fleet, contextlib.closing(fleet.outcomes(_solved_piece, pieces)) as outcomes:
+        for piece, outcome in outcomes:
+            for n, answer in zip(piece.numbers, outcome(), strict=True):
+                answers[n] = answer
+                if answer is not None and from_file[n]:
+                    _to_cache(graphs[n], task, answer)
+            done += len(piece.numbers)
+            if report:
+                report(done, len(graphs), what)
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Graphs that are solved together, by their numbers; it may be solved on another machine."""
+
+    task: Task
+    numbers: tuple[int, ...]
+    graphs: tuple[FactorGraph, ...]
+
+
+def _solved_piece(piece: _Piece) -> list[FloatArray | None]:
+    """The answers of the graphs, None where one has none."""
+    if piece.task is Task.MAP:
+        return [_best_score(graph) for graph in piece.graphs]
+    if len(piece.graphs) == 1:
+        return [_exact(piece.graphs[0])]
+    from equifactor.solvers.elimination.exact_batch import exact_marginals
+
+    return list(exact_marginals(list(piece.graphs))[0])
+
+
+def _runs(graphs: list[FactorGraph], numbers: list[int], task: Task) -> list[list[int]]:
+    """The numbers of the graphs that can be eliminated together; for MAP each is searched on its own."""
+    if task is Task.MAP:
+        return [[n] for n in numbers]
+    from equifactor.solvers.elimination.exact_batch import same_structure
+
+    runs: list[list[int]] = []
+    for n in numbers:
+        if runs and same_structure(graphs[runs[-1][0]], graphs[n]):
+            runs[-1].append(n)
+        else:
+            runs.append([n])
+    return runs
+
+
+def _exact(graph: FactorGraph) -> FloatArray | None:
+    found = _solved(graph, "MAR", "exact").marginals
+    return None if found is None else _free(graph, found.values)
+
+
+def _free(graph: FactorGraph, values: FloatArray) -> FloatArray:
+    """The values of the states of free variables only."""
+    return values if graph.observed is None else values[np.repeat(graph.observed < 0, graph.card)]
+
+
+def _best_score(graph: FactorGraph) -> FloatArray | None:
+    score = _solved(graph, "MAP", "auto", _MAP_SECONDS).log_score
+    return None if score is None or np.isneginf(score) else np.array([score])  # The loss is relative to it.
+
+
+def _solved(graph: FactorGraph, task: str, solver: str, time_limit: float | None = None) -> Result:
+    """An answer, or KeyboardInterrupt: what a solver has when it is interrupted is no target to be kept."""
+    before = Clock.interrupts
+    result = solve(graph, task, solver, time_limit=time_limit)
+    if Clock.interrupts > before:
+        raise KeyboardInterrupt
+    return result
+
+
+def _from_cache(graph: FactorGraph, task: Task) -> FloatArray | None:
+    try:
+        return np.load(_cache_file(graph, task), allow_pickle=False)
+    except (OSError, ValueError):
+        return None  # It is not there yet, or is half a file of an older crash.
+
+
+def _to_cache(graph: FactorGraph, task: Task, answer: FloatArray) -> None:
+    """Keep an answer; a folder that cannot be written is no error."""
+    data, path = io.BytesIO(), _cache_file(graph, task)
+    np.save(data, answer, allow_pickle=False)
+    with contextlib.suppress(OSError, FormatError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(path, data.getvalue())
+
+
+def _cache_file(graph: FactorGraph, task: Task) -> Path:
+    return cache_folder() / f"{fingerprint(task.value, [graph])[:32]}.npy"
+
+
+def fingerprint(text: str, graphs: Iterable[FactorGraph]) -> str:
+    """A hash of a text and of the contents of graphs, names aside, in hexadecimal."""
+    digest = hashlib.sha256(text.encode())
+    for graph in graphs:
+        s = graph.structure
+        for array in (s.card, s.scope_ptr, s.scope_vars, graph.log_phi, graph.observed):
+            digest.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def cache_folder() -> Path:
+    """Where computed targets are kept: `equifactor/targets` in XDG_CACHE_HOME or ~/.cache."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "equifactor" / "targets"

@@ -1,0 +1,141 @@
+"""Several solvers on one model, side by side: `compare(graph, solvers) -> Comparison`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from equifactor.base.errors import EquifactorError, ModelError, OptionError, brief
+from equifactor.base.status import Status, Task
+from equifactor.graph.factor_graph import FactorGraph
+from equifactor.questions.comparison import ComparedSolver, Comparison
+from equifactor.questions.result import Result
+from equifactor.questions.solve import check_run, parse_task, solve
+from equifactor.solving.registry import parse_solver
+from equifactor.solving.solver import Solver
+
+if TYPE_CHECKING:
+    from equifactor.graph.reading.inputs import Evidence
+    from equifactor.solving.solver import Progress
+
+_SOON = 5.0  # seconds: a run that took less is made again, so that neither imports nor compilation count
+
+
+def compare(
+    graph: FactorGraph,
+    solvers: Iterable[str | Solver] | Mapping[str, str | Solver] | str | Solver,
+    *,
+    task: str = "MAR",
+    evidence: Evidence | None = None,
+    reference: str | Solver | Result | None = None,
+    time_limit: float | None = None,
+    seed: int = 0,
+    progress: Progress | bool = False,
+) -> Comparison:
+    """Run several solvers on one graph and put their answers side by side.
+
+    Args:
+        graph: the model.
+        solvers: texts such as `"bp(damping=0.5)"` or solver objects, or a mapping from a title to one.
+        task: "MAR", "PR" or "MAP".
+        evidence: states by variable, as for `solve`.
+        reference: what the answers are compared with: one of the solvers, another one, which is then run too and
+            comes first, or a `Result` on the same variables. By default the first of the solvers.
+        time_limit: seconds for each solver.
+        seed: for solvers that draw random numbers.
+        progress: True for a bar on stderr, or a callable `(done, total, note)`.
+
+    A solver that cannot do it is a row that says why; it does not end the comparison. A run of less than 5 s is made a
+    second time, and the time of the second one is shown: imports and compilation are not what is compared. Ctrl-C
+    keeps the answer so far and leaves the other solvers out.
+
+    Examples:
+        >>> import equifactor as ef
+        >>> found = ef.compare(ef.generators.ising_grid(3, 3), ["exact", "bp"])
+        >>> found["bp"].status, found["exact"].log_z == found.reference.log_z
+        (<Status.CONVERGED: 'converged'>, True)
+    """
+    from equifactor.base.progress import bar
+
+    if not isinstance(graph, FactorGraph):
+        raise ModelError(f"compare takes one FactorGraph, found {brief(graph)}; `evaluate` compares on many models")
+    wanted = parse_task(task)
+    check_run(time_limit, seed, progress)
+    given = graph if evidence is None else graph.condition(evidence)
+    chosen, against = _with_reference(_titled(solvers), reference)
+    settings = {"time_limit": time_limit, "seed": seed}
+    rows: list[ComparedSolver] = []
+    with bar(progress, "compare") as report:
+        for title, solver in chosen.items():
+            if report is not None:
+                report(len(rows), len(chosen), title)
+            stopped = any(r.result is not None and r.result.status is Status.INTERRUPTED for r in rows)
+            rows.append(
+                ComparedSolver(title, None, "It was not run: the comparison was interrupted.")
+                if stopped
+                else _run(given, wanted, title, solver, settings)
+            )
+    return Comparison(given, wanted, tuple(rows), *_reference(against, rows, given, wanted))
+
+
+def _titled(solvers: Any) -> dict[str, Any]:
+    """Solvers by title; the title is their text where none is given."""
+    if isinstance(solvers, Mapping):
+        found = {str(title): solver for title, solver in solvers.items()}
+    elif isinstance(solvers, (str, Solver)):
+        found = {str(solvers): solvers}
+    else:
+        try:
+            listed = list(solvers)
+        except TypeError:
+            raise OptionError(f"expected solvers such as ['exact', 'bp'], found {brief(solvers)}") from None
+        found = {str(solver): solver for solver in listed}
+        if len(found) < len(listed):
+            raise OptionError("a solver is given twice; a mapping from titles to solvers tells equal ones apart")
+    if not found:
+        raise OptionError("expected at least one solver, such as ['exact', 'bp']; found none")
+    return found
+
+
+def _with_reference(
+    solvers: dict[str, Any], reference: str | Solver | Result | None
+) -> tuple[dict[str, Any], str | Result]:
+    """All solvers to run, and the title of the reference, or the answer that it is."""
+    if reference is None:
+        return solvers, next(iter(solvers))
+    if isinstance(reference, Result):
+        return solvers, reference
+    if not isinstance(reference, (str, Solver)):
+        raise OptionError(f"the reference must be a solver or a Result, found {brief(reference)}")
+    if str(reference) in solvers:
+        return solvers, str(reference)
+    parse_solver(reference)  # a misspelt reference is an error: without it there is nothing to compare with
+    return {str(reference): reference, **solvers}, str(reference)
+
+
+def _run(graph: FactorGraph, task: Task, title: str, solver: Any, settings: dict[str, Any]) -> ComparedSolver:
+    """One row, whatever happens: also a solver of the user's own that raises must not hide the others."""
+    try:
+        result = solve(graph, task, solver, **settings)
+        if result.seconds < _SOON and result.status is not Status.INTERRUPTED:
+            result = solve(graph, task, solver, **settings)
+    except EquifactorError as error:
+        return ComparedSolver(title, None, str(error))
+    except Exception as error:
+        return ComparedSolver(title, None, f"{type(error).__name__}: {error}")
+    return ComparedSolver(title, result, result.message or result.status.advice)
+
+
+def _reference(
+    against: str | Result, rows: list[ComparedSolver], graph: FactorGraph, task: Task
+) -> tuple[Result | None, str]:
+    """The answer that others are compared with, None where there is none, and its title."""
+    if isinstance(against, str):
+        return next(row.result for row in rows if row.title == against), against
+    if against.graph.card.tolist() != graph.card.tolist():
+        raise ModelError(
+            f"the reference is an answer on another model: {against.graph!r}, and what is compared is {graph!r}"
+        )
+    if against.task is not task:
+        raise OptionError(f"the reference answers {against.task}, and {task} is compared")
+    return against, against.solver

@@ -1,0 +1,215 @@
+"""What `solve` returns."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from equifactor._version import __version__
+from equifactor.base.errors import SolveError
+from equifactor.base.status import Task
+from equifactor.graph import display
+from equifactor.solving.estimate import Estimate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+    from rich.console import RenderableType
+
+    from equifactor.base.typing import FloatArray
+    from equifactor.graph import FactorGraph
+    from equifactor.questions.entropies import Entropy
+    from equifactor.questions.frames import DataFrame
+    from equifactor.questions.information import Information
+    from equifactor.questions.joint import Joint
+    from equifactor.questions.scope_marginals import ScopeMarginals
+    from equifactor.questions.solve_settings import SolveSettings
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Result(Estimate):
+    """Answers over the original variables, how good they are, what ran and how long.
+
+    Logarithms are natural. A field is `None` where the solver does not provide it. Bounds are on ln Z for MAR
+    and PR, on the best log score for MAP. `marginals["rain"]` is the distribution of one variable, by number or name;
+    solvers that sample give the `standard_errors` of its entries, in the same form, and that of ln Z in `log_z_error`.
+
+    More can be asked, by number or name: `joint`, `factor_marginals`, `entropy` and `mutual_information`
+    (docs/questions.md). Nothing of it is computed before it is asked for; then the same solver is asked again.
+    """
+
+    graph: FactorGraph = field(repr=False)
+    task: Task
+    solver: str  # the text form, which parses back to the same solver
+    log_score: float | None = None
+    seconds: float = 0.0
+    version: str = __version__
+    settings: SolveSettings | None = field(default=None, repr=False)  # how `solve` was called, to ask for more
+
+    @property
+    def answered(self) -> bool:
+        """Whether the task has an answer, of whatever quality."""
+        answer = {Task.MAR: self.marginals, Task.PR: self.log_z, Task.MAP: self.assignment}[self.task]
+        return answer is not None
+
+    @property
+    def gap(self) -> float | None:
+        """The upper minus the lower bound; 0 proves the answer."""
+        if self.lower_bound is None or self.upper_bound is None:
+            return None
+        return self.upper_bound - self.lower_bound
+
+    def marginal(self, variable: int | str) -> FloatArray:
+        """The distribution of one variable, given by number or name."""
+        if self.marginals is None:
+            raise SolveError(f"this {self.task} result has no marginals ({self.status})")
+        return self.marginals[self.graph.variable(variable)]
+
+    def probability(self, variable: int | str, state: int | str) -> float:
+        """The probability of one state of one variable, both by number or name and read as evidence is."""
+        return float(self.marginal(variable)[self.graph.state(variable, state)])
+
+    def state(self, variable: int | str) -> int | str:
+        """The state of one variable in the assignment; its name where states have names."""
+        if self.assignment is None:
+            raise SolveError(f"this {self.task} result has no assignment ({self.status})")
+        i = self.graph.variable(variable)
+        return self.graph.structure.states_of(i)[int(self.assignment[i])]
+
+    @property
+    def states(self) -> dict[int | str, int | str]:
+        """The assignment by name: the state of every variable; by number where there are no names."""
+        names: Sequence[int | str] = self.graph.structure.variable_names or range(self.graph.num_vars)
+        if self.assignment is None:
+            raise SolveError(f"this {self.task} result has no assignment ({self.status})")
+        of = self.graph.structure.states_of
+        return {name: of(i)[x] for i, (name, x) in enumerate(zip(names, self.assignment.tolist(), strict=True))}
+
+    def joint(self, *variables: int | str, time_limit: float = 60.0) -> Joint:
+        """The distribution of a few variables together, with named axes.
+
+        An exact result gives it by elimination that keeps the variables together; belief propagation gives the Bethe
+        belief of a factor that has them all; otherwise the same solver is run given the states of all but one of them.
+
+        Args:
+            *variables: by number or name, each once; observed ones are allowed.
+            time_limit: the most seconds it may take by an estimate that is made first.
+
+        Raises `SolveError`, which says what it would cost, where that is over the time or memory limit.
+        """
+        from equifactor.questions.asking import joint_of
+
+        return joint_of(self, variables, time_limit)
+
+    @cached_property
+    def factor_marginals(self) -> ScopeMarginals:
+        """The distribution of every factor's scope: `factor_marginals[3]` has an axis for each variable of factor 3."""
+        from equifactor.questions.scope_marginals import ScopeMarginals
+
+        return ScopeMarginals(self)
+
+    def entropy(self) -> Entropy:
+        """The entropy of the whole distribution in nats, `ln Z - E[log score]`: exact, or the Bethe estimate.
+
+        It is a number whose `method` says which of the two it is; `SolveError` where a solver gives neither.
+        """
+        from equifactor.questions.entropies import entropy_of_result
+
+        return entropy_of_result(self)
+
+    def mutual_information(self, target: int | str, *, time_limit: float = 60.0) -> Information:
+        """How much every other variable tells about a target, in nats: which evidence would matter most.
+
+        The solver is run once given each state of the target. `SolveError` says what that would cost where it is over
+        the time limit, in seconds, by an estimate.
+        """
+        from equifactor.questions.information import information_about
+
+        return information_about(self, target, time_limit)
+
+    def to_frame(self) -> DataFrame:
+        """A pandas data frame: `variable`, `state`, `probability` (and `standard_error`), or the states of the MAP."""
+        from equifactor.questions.frames import frame_of
+
+        return frame_of(self)
+
+    @property
+    def how(self) -> SolveSettings:
+        """How this was asked for; a result that `solve` did not make has its solver by name alone."""
+        from equifactor.questions.solve_settings import SolveSettings
+
+        return SolveSettings(self.solver) if self.settings is None else self.settings
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What was computed on demand can be computed again: it does not belong into a pickle.
+        return {name: value for name, value in vars(self).items() if name != "factor_marginals"}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as plain values for JSON, with None in place of what is missing or not finite."""
+        return {
+            "model": self.graph.name,
+            "task": self.task.value,
+            "solver": self.solver,
+            "status": self.status.value,
+            "message": self.message or self.status.advice,
+            "log_z": _finite(self.log_z),
+            "log_z_error": _finite(self.log_z_error),
+            "log_score": _finite(self.log_score),
+            "lower_bound": _finite(self.lower_bound),
+            "upper_bound": _finite(self.upper_bound),
+            "assignment": None if self.assignment is None else self.assignment.tolist(),
+            "marginals": None if self.marginals is None else [m.tolist() for m in self.marginals],
+            "standard_errors": None if self.standard_errors is None else [m.tolist() for m in self.standard_errors],
+            "iterations": self.iterations,
+            "seconds": round(self.seconds, 6),
+            "stats": {k: _finite(v) if isinstance(v, float) else v for k, v in self.stats.items()},
+            "version": self.version,
+        }
+
+    def __str__(self) -> str:
+        head = f"{self.task} by {self.solver}: {self.status}"
+        return ", ".join([head, *(f"{label} {text}" for label, text in self._facts())])
+
+    def __rich__(self) -> RenderableType:
+        return display.terminal_table(f"{self.task} by {self.solver}", self.facts())
+
+    def _repr_html_(self) -> str:
+        from equifactor.drawing.answer_html import answer_html
+
+        return answer_html(self)
+
+    def plot(self, variables: Sequence[int | str] | None = None, *, ax: Axes | None = None) -> Axes:
+        """Draw the marginals as bars, with error bars where there are standard errors; those of a grid as an image.
+
+        Args:
+            variables: which, by number or name and in this order; by default those that are not observed, the most
+                uncertain first and as many as fit.
+            ax: axes to draw into, those of a new figure by default. Needs matplotlib.
+        """
+        from equifactor.drawing.answer_picture import draw_answer
+
+        return draw_answer(self, variables, ax)
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Labels and texts: what a summary shows, the sentence about the status last."""
+        return [("status", str(self.status)), *self._facts(), ("", self.message or self.status.advice)]
+
+    def _facts(self) -> list[tuple[str, str]]:
+        rows = [
+            (label, f"{value:.6g}")
+            for label, value in (
+                ("ln Z", self.log_z), ("standard error of ln Z", self.log_z_error), ("log score", self.log_score),
+                ("lower bound", self.lower_bound), ("upper bound", self.upper_bound),
+            )
+            if value is not None
+        ]  # fmt: skip
+        if self.iterations is not None:
+            rows.append(("iterations", str(self.iterations)))
+        return [*rows, ("seconds", f"{self.seconds:.3g}")]
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(value)

@@ -1,0 +1,128 @@
+"""Samples of a model: `sample(graph, n, evidence) -> Samples`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from numbers import Integral
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.base.clock import Clock
+from equifactor.base.errors import ModelError, OptionError, brief
+from equifactor.base.status import Status
+from equifactor.factors.lowered_graph import lower
+from equifactor.graph import FactorGraph
+from equifactor.graph.reduction import to_free_part
+from equifactor.questions.samples import Samples
+from equifactor.questions.solve import check_run
+from equifactor.solvers.auto.chooser import Auto
+from equifactor.solvers.elimination.backward_draws import backward_draws
+from equifactor.solvers.elimination.exact import Exact
+from equifactor.solvers.elimination.plan import format_bytes, plan
+from equifactor.solvers.sampling.block_draws import block_draws
+from equifactor.solvers.sampling.blocks import BlockSampling
+from equifactor.solving.registry import parse_solver
+from equifactor.solving.solver import Progress, SolveContext, Solver
+
+if TYPE_CHECKING:
+    from equifactor.base.typing import IntArray
+    from equifactor.graph.reading.inputs import Evidence
+
+_HOPE = 0.5  # A plan is used if its upward pass takes no more than this share of the time left.
+
+
+def sample(
+    graph: FactorGraph,
+    n: int,
+    *,
+    evidence: Evidence | None = None,
+    seed: int = 0,
+    solver: str | Solver = "auto",
+    time_limit: float | None = None,
+    progress: Progress | bool = False,
+) -> Samples:
+    """Draw assignments from a model, given evidence.
+
+    Where an elimination plan fits in memory they are independent and exact: one upward pass, then every variable is
+    drawn given those eliminated after it (backward sampling). Elsewhere they are the states of Markov chains that draw
+    large blocks of variables at once, and the status says whether the chains agree.
+
+    Args:
+        graph: the model.
+        n: how many.
+        evidence: states or weights by variable, as `FactorGraph.condition` takes them.
+        seed: the same seed gives the same samples.
+        solver: "auto"; "exact" to refuse models without a plan that fits `exact(memory_limit=..)`; or "blocks" for
+            chains in any case.
+        time_limit: seconds, after which fewer samples come back, with status `time-limit`.
+        progress: True for a bar on stderr, or a callable `(done, total, note)`.
+
+    Examples:
+        >>> import equifactor as ef
+        >>> graph = ef.FactorGraph({"rain": 2, "grass": ["dry", "wet"]}, [
+        ...     (["rain"], [0.8, 0.2]),
+        ...     (["rain", "grass"], [[0.9, 0.1], [0.05, 0.95]]),
+        ... ])
+        >>> drawn = ef.sample(graph, 100_000, evidence={"grass": "wet"}, seed=1)
+        >>> drawn.status.value, round(float(drawn.states[:, 0].mean()), 2)  # p(rain | wet) = 0.19 / 0.27
+        ('exact', 0.7)
+    """
+    from equifactor.base.progress import bar
+
+    if not isinstance(graph, FactorGraph):
+        raise ModelError(f"sample takes one graph, found {brief(graph)}")
+    if not isinstance(n, Integral) or isinstance(n, bool) or n < 0:
+        raise OptionError(f"the number of samples must be a whole number >= 0, found {brief(n)}")
+    method = parse_solver(solver)
+    check_run(time_limit, seed, progress)
+    if not isinstance(method, (Auto, Exact, BlockSampling)):
+        raise OptionError(f"{method.name} gives no samples; choose from: auto, exact, blocks")
+    if evidence is not None:
+        graph = graph.condition(evidence)
+    clock = Clock(time_limit)
+    try:
+        with clock.catch_interrupt(), bar(progress, "samples", time_limit) as report:
+            context = SolveContext(clock=clock, seed=seed, progress=report)
+            drawn = _drawn(graph, int(n), method, context)
+    except MemoryError:
+        need = format_bytes(8.0 * int(n) * graph.num_vars)
+        raise OptionError(f"{n:,} samples of {graph.num_vars:,} variables take {need}: draw fewer at a time") from None
+    return replace(drawn, seconds=clock.seconds)
+
+
+def _drawn(graph: FactorGraph, n: int, method: Auto | Exact | BlockSampling, context: SolveContext) -> Samples:
+    """Exact samples where a plan fits, chains where that is allowed."""
+    lowered = lower(graph).graph
+    if not isinstance(method, BlockSampling):
+        steps = plan(lowered, memory_limit=method.memory_limit, seed=context.seed)
+        if steps.impossible:
+            return _samples(graph, None, Status.ZERO_PROBABILITY, method)
+        if steps.fits(method.memory_limit) and steps.seconds() < _HOPE * context.clock.left:
+            states = backward_draws(steps, n, context)
+            if states is None:
+                return _samples(graph, None, Status.ZERO_PROBABILITY, method)
+            complete = len(states) == n
+            return _samples(graph, states, Status.EXACT if complete else context.clock.status, method)
+        if isinstance(method, Exact):
+            said = (
+                f"exact samples need {steps.cost}, and the limit is {method.memory_limit:g} GiB: raise it or use auto"
+            )
+            return _samples(graph, None, Status.TOO_LARGE, method, said)
+        method = BlockSampling()
+    reduced = to_free_part(lowered)
+    if reduced is None:
+        return _samples(graph, None, Status.ZERO_PROBABILITY, method)
+    found = block_draws(reduced, n, method, context)
+    return _samples(graph, found.states, found.status, method, found.message)
+
+
+def _samples(
+    graph: FactorGraph, states: IntArray | None, status: Status | None, method: Solver, message: str = ""
+) -> Samples:
+    """The samples without auxiliary variables, which lie behind those of the graph."""
+    if states is None:
+        states = np.zeros((0, graph.num_vars), np.int64)
+    status = status or Status.TIME_LIMIT
+    own = np.ascontiguousarray(states[:, : graph.num_vars])
+    return Samples(graph=graph, states=own, status=status, solver=str(method), message=message)

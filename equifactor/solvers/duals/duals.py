@@ -1,0 +1,192 @@
+"""MAP by dual ascent: the solvers `mplp` and `srmp`, and their loop of sweeping and decoding.
+
+Both lower an upper bound by messages, factor by factor or variable by variable. On the way they decode assignments,
+until the score of the best assignment meets the bound.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from equifactor.base.options import option
+from equifactor.base.status import Status, Task
+from equifactor.factors.lowered_graph import lower
+from equifactor.graph import compile
+from equifactor.solvers.duals.stall import Stall
+from equifactor.solvers.elimination.impossibility import zero_by_exclusion
+from equifactor.solving.estimate import Estimate
+from equifactor.solving.registry import register
+from equifactor.solving.solver import ALL_SYMMETRIES, GraphSolver, SolveContext
+
+if TYPE_CHECKING:
+    from equifactor.base.typing import IntArray
+    from equifactor.graph import FactorGraph, FlatGraph
+
+
+_DECODING = 0.3  # Seconds of decoding per second of sweeping, at most. Chosen by hand.
+_RANDOM_DECODINGS = 10  # Decodings in random orders when the bound has stalled. Chosen by hand.
+_PATIENCE = 10  # Sweeps over which the bound must fall by the tolerance. Chosen by hand.
+# The same number of sweeps with cycles: the bound may fall slowly until new cycles are found. Chosen by hand.
+_PATIENCE_WITH_CYCLES = 200
+
+
+@register("mplp")
+@dataclass(frozen=True, kw_only=True)
+class Mplp(GraphSolver):
+    """MAP by dual descent factor by factor, with an upper bound that never rises [Globerson07].
+
+    Every factor in turn shares its max-marginals equally among its variables, which is the block minimum of the dual of
+    the local linear program. Assignments are decoded along the way and the best is kept. The status is `optimal` when
+    its score meets the bound. The bound can stall above the optimum of the linear program. Cost O(T) per iteration.
+    """
+
+    tasks = (Task.MAP,)
+    any_kind = True
+    symmetries = ALL_SYMMETRIES - {"global"}  # sweeps go through the factors in the order of the model
+
+    iterations: int = option(100_000, "most sweeps over all factors", low=0)
+    gap: float = option(1e-7, "relative gap between bound and score that counts as optimal", low=0.0)
+    tolerance: float = option(1e-9, "stop when ten sweeps lower the bound by less, relatively", low=0.0)
+
+    def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
+        """Sweep over factors, decode, and compare, until the gap is closed."""
+        from equifactor.solvers.duals.ascent import FactorAscent
+
+        limits = GapLimits(self.iterations, self.gap, _PATIENCE, self.tolerance)
+        return close_gap(FactorAscent(compile(graph)), limits, context)
+
+
+@register("srmp")
+@dataclass(frozen=True, kw_only=True)
+class Srmp(GraphSolver):
+    """MAP by dual ascent along the variables and back (TRW-S for any arity), with a bound that never rises.
+
+    On pairwise graphs this is TRW-S [Kolmogorov06], in general close to SRMP [Kolmogorov15]: each variable collects the
+    max-marginals of its factors and shares their sum among the factors ahead. Assignments are decoded along the way and
+    the best is kept. The status is `optimal` when its score meets the bound. Cost O(T (k - 1)) per iteration, arity k.
+    """
+
+    tasks = (Task.MAP,)
+    any_kind = True
+    symmetries = ALL_SYMMETRIES - {"global"}  # sweeps go through the variables in the order of the model
+
+    iterations: int = option(100_000, "most passes over all variables", low=0)
+    gap: float = option(1e-7, "relative gap between bound and score that counts as optimal", low=0.0)
+    tolerance: float = option(1e-9, "stop when ten passes lower the bound by less, relatively", low=0.0)
+    cycles: bool = option(False, "tighten along frustrated cycles of pair factors: slower, closer bounds")
+
+    def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
+        """Sweep over variables, decode, and compare, until the gap is closed."""
+        from equifactor.solvers.duals.ascent import VariableAscent
+        from equifactor.solvers.duals.cycle_ascent import CycleAscent
+
+        patience = _PATIENCE_WITH_CYCLES if self.cycles else _PATIENCE
+        limits = GapLimits(self.iterations, self.gap, patience, self.tolerance)
+        if not self.cycles:
+            return close_gap(VariableAscent(compile(graph)), limits, context)
+        lowered = lower(graph, "max")  # cycles are searched for among pair tables
+        return lowered.estimate(close_gap(CycleAscent(compile(lowered.graph)), limits, context))
+
+
+class Dual(Protocol):
+    """A dual for the loop: a bound that falls with every sweep, and assignments decoded on the way."""
+
+    flat: FlatGraph[np.ndarray]
+
+    @property
+    def bound(self) -> float:
+        """The upper bound on the best log score, recomputed from the messages."""
+        ...
+
+    def sweep(self) -> float:
+        """Sweep once more; return the bound, up to rounding, or -inf if no assignment is possible."""
+        ...
+
+    def candidates(self, rng: np.random.Generator | None = None) -> list[IntArray]:
+        """Return assignments [V] of the free variables."""
+        ...
+
+
+@dataclass(frozen=True)
+class GapLimits:
+    """The limits at which the loop stops."""
+
+    iterations: int  # most sweeps
+    gap: float  # a difference of bound and score up to this share of the bound counts as a proof
+    patience: int  # the bound has stalled when it has not fallen over this many sweeps
+    tolerance: float  # a fall up to this share of the bound does not count as a fall
+
+
+def close_gap(dual: Dual, limits: GapLimits, context: SolveContext) -> Estimate:
+    """Sweep and decode until the best assignment meets the bound, the bound stalls, or time is up (one graph)."""
+    best = _Best(dual)
+    best.update()
+    lowest = dual.bound
+    stall = Stall(limits.patience, share_of_bound=limits.tolerance)
+    stall.add(lowest)
+    sweeping = 0.0  # time of all sweeps, in seconds
+    done = 0
+    status: Status | None = None
+    while status is None:
+        stalled = stall.stalled()
+        last = stalled or done >= limits.iterations or context.clock.stopped
+        if done and (best.seconds <= _DECODING * sweeping or last):
+            best.update()
+        if stalled:  # several states may share a maximum: other orders break the ties in other ways
+            rng = np.random.default_rng(context.seed)
+            for _ in range(_RANDOM_DECODINGS):
+                if best.meets(lowest, limits.gap) or context.clock.stopped:
+                    break
+                best.update(rng)
+        if best.meets(lowest, limits.gap):
+            status = Status.OPTIMAL
+        elif stalled:
+            status = Status.CONVERGED
+        elif last:
+            status = context.clock.status or Status.ITERATION_LIMIT
+        else:
+            start = time.perf_counter()
+            bound = dual.sweep()
+            sweeping += time.perf_counter() - start
+            done += 1
+            if bound == -np.inf:  # `isneginf` is slow on a single number
+                return zero_by_exclusion(dual.flat.graphs[0])
+            lowest = min(lowest, bound)
+            stall.add(lowest)
+            context.report(done, limits.iterations, f"gap {lowest - best.score:.3g}")
+    bound = max(dual.bound, best.score)  # recomputed, without the rounding of all sweeps
+    return Estimate(
+        status=status,
+        assignment=best.assignment,
+        lower_bound=best.score,
+        upper_bound=bound,
+        iterations=done,
+        stats={"gap": bound - best.score},
+    )
+
+
+class _Best:
+    """The best assignment decoded from a dual so far."""
+
+    def __init__(self, dual: Dual) -> None:
+        self.dual = dual
+        self.assignment: IntArray | None = None
+        self.score = -np.inf
+        self.seconds = 0.0  # time spent on decoding
+
+    def update(self, rng: np.random.Generator | None = None) -> None:
+        start = time.perf_counter()
+        flat = self.dual.flat
+        for states in self.dual.candidates(rng):
+            assignment = flat.assignments(states)[0]
+            score = flat.graphs[0].log_score(assignment)
+            if self.assignment is None or score > self.score:
+                self.assignment, self.score = assignment, score
+        self.seconds += time.perf_counter() - start
+
+    def meets(self, bound: float, gap: float) -> bool:
+        return bound - self.score <= gap * max(1.0, abs(bound))

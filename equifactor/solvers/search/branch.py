@@ -1,0 +1,171 @@
+"""Proven MAP by branch and bound: eliminate variables, bound, find a first assignment, search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.base.options import option
+from equifactor.base.status import Status, Task
+from equifactor.factors.move_model import MoveModel
+from equifactor.graph import compile
+from equifactor.solvers.duals.stall import Stall
+from equifactor.solvers.elimination.impossibility import zero_by_exclusion
+from equifactor.solvers.elimination.shrink import MOST_ENTRIES, ShrunkGraph, shrink
+from equifactor.solvers.search.branch_and_bound import BranchAndBound
+from equifactor.solvers.search.local_search import LocalSearch
+from equifactor.solving.estimate import Estimate
+from equifactor.solving.registry import register
+from equifactor.solving.solver import GraphSolver, SolveContext
+
+if TYPE_CHECKING:
+    from equifactor.base.clock import Clock
+    from equifactor.base.typing import IntArray
+    from equifactor.graph import FactorGraph
+    from equifactor.solvers.duals.ascent import VariableAscent
+
+_STINT = 0.1  # Seconds between two reports of the search. Chosen by hand.
+_PHASES = 10  # Phases of local search for the first assignment. Chosen by hand.
+_CHECK = 20  # Sweeps between two comparisons of the first bound with an assignment. Chosen by hand.
+# The first bound has stalled when it falls by less than this share of the gap between two checks. Chosen by hand.
+_LEAST_FALL = 1e-4
+
+
+@register("branch")
+@dataclass(frozen=True, kw_only=True)
+class Branch(GraphSolver):
+    """MAP proven by branch and bound: cheap variables are eliminated, and message passing bounds the rest.
+
+    Hybrid best-first search [Allouche15] from the messages of `srmp`. Below a decision, factors are renewed by the
+    block minimum of MPLP as far as the change reaches. States that cannot beat the best assignment are ruled out.
+    Without a time limit it ends with a proof. Open nodes take up to 200 MB; beyond that the search continues depth
+    first.
+    """
+
+    tasks = (Task.MAP,)
+    exact_on = "all"
+    symmetries = frozenset()  # ties between variables are broken by their numbers
+
+    sweeps: int = option(300, "most sweeps of dual ascent before the first node", low=1)
+    entries: int = option(64, "eliminate variables whose joint table has at most this many entries", low=1, high=4096)
+    gap: float = option(1e-7, "relative gap between bound and score that counts as optimal", low=0.0)
+
+    def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
+        """Return the best assignment, proven unless time runs out; then the best one found, with bounds."""
+        return prove(graph, context, sweeps=self.sweeps, entries=self.entries, gap=self.gap)
+
+
+class Branching:
+    """Dual ascent until its bound stalls, and then branch and bound, in single steps.
+
+    The solver `branch` takes these steps one after another. In the portfolio of `auto` they alternate with other
+    solvers.
+
+    Args:
+        ascent: the dual ascent of one graph.
+        stall: decides whether the bound of the ascent has stalled.
+        gap: the difference between bound and score, relative to the score, that counts as closed.
+        clock: the clock of the call, which stops the search.
+    """
+
+    def __init__(self, ascent: VariableAscent, stall: Stall, gap: float, clock: Clock) -> None:
+        self.ascent = ascent
+        self.stall = stall
+        self.gap = gap
+        self.clock = clock
+        self.sweeps = 0  # number of sweeps made here
+        self.swept_bound = -np.inf  # the bound after the last of them
+        self.search: BranchAndBound | None = None  # the search, once it has begun
+
+    @property
+    def nodes(self) -> int:
+        """Return the number of nodes visited."""
+        return 0 if self.search is None else self.search.nodes
+
+    def sweep(self) -> float:
+        """Sweep once more; return the bound, -inf when no assignment is possible."""
+        self.sweeps += 1
+        self.swept_bound = self.ascent.sweep()
+        self.stall.add(self.swept_bound)
+        return self.swept_bound
+
+    def begin(self, states: IntArray, score: float) -> BranchAndBound:
+        """Begin a search from the messages as they are now, and from an assignment [V] with its log score."""
+        self.search = BranchAndBound(self.ascent, states, score, self.gap)
+        return self.search
+
+    def work(self, seconds: float) -> bool:
+        """Search for about `seconds`; return whether a better assignment was found."""
+        assert self.search is not None
+        return self.search.work(seconds, lambda: self.clock.stopped)
+
+
+def prove(
+    graph: FactorGraph, context: SolveContext, *, sweeps: int = 300, entries: int = MOST_ENTRIES, gap: float = 1e-7
+) -> Estimate:
+    """Return the best assignment, proven unless time runs out; then the best one found, with bounds.
+
+    Args:
+        graph: the model.
+        context: the clock and the seed of the call.
+        sweeps: the most sweeps of dual ascent before the first node.
+        entries: variables whose joint table has at most this many entries are eliminated first.
+        gap: the difference between bound and score, relative to the score, that counts as closed.
+    """
+    if context.clock.stopped:
+        return Estimate(status=context.clock.status or Status.TIME_LIMIT)
+    shrunk = shrink(graph, entries)
+    if shrunk is None:
+        return zero_by_exclusion(graph)
+    if not shrunk.graph.num_vars:
+        return shrunk.optimum()
+    branching = _branching(shrunk.graph, gap, context.clock)
+    best = _first_assignment(shrunk.graph, branching, sweeps, context)
+    if best is None:
+        return zero_by_exclusion(graph)
+    search = branching.begin(best, shrunk.graph.log_score(best))
+    while not search.finished and not context.clock.stopped:
+        branching.work(_STINT)
+        context.report(search.nodes, None, f"gap {search.bound - search.score:.3g}")
+    return _estimate(shrunk, search, context)
+
+
+def _branching(graph: FactorGraph, gap: float, clock: Clock) -> Branching:
+    from equifactor.solvers.duals.ascent import VariableAscent
+
+    return Branching(VariableAscent(compile(graph)), Stall(_CHECK - 1, share_of_gap=_LEAST_FALL), gap, clock)
+
+
+def _first_assignment(graph: FactorGraph, branching: Branching, sweeps: int, context: SolveContext) -> IntArray | None:
+    """Lower the first bound until it stalls, and improve the decoded assignment; return None if none is possible."""
+    best = np.zeros(graph.num_vars, np.int64)
+    while branching.sweeps < sweeps and not context.clock.stopped:
+        bound = branching.sweep()
+        if np.isneginf(bound):
+            return None
+        if branching.sweeps % _CHECK == 0:
+            best = max([best, *branching.ascent.candidates()], key=graph.log_score)
+            left = bound - graph.log_score(best)
+            if branching.stall.stalled(left) or left <= branching.gap * abs(bound):
+                break
+    local = LocalSearch(MoveModel(branching.ascent.flat), best, context.seed)
+    for _ in range(0 if context.clock.stopped else _PHASES):
+        local.step()
+    return local.best
+
+
+def _estimate(shrunk: ShrunkGraph, search: BranchAndBound, context: SolveContext) -> Estimate:
+    assignment = shrunk.assignment(search.best)
+    score = shrunk.original.log_score(assignment)
+    if search.finished and np.isneginf(score):
+        return zero_by_exclusion(shrunk.original)
+    return Estimate(
+        status=Status.OPTIMAL if search.finished else context.clock.status or Status.TIME_LIMIT,
+        assignment=assignment,
+        lower_bound=score,
+        upper_bound=max(score, search.bound),
+        iterations=search.nodes,
+        stats={"nodes": search.nodes, "variables": shrunk.graph.num_vars, "gap": max(0.0, search.bound - score)},
+    )

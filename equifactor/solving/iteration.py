@@ -1,0 +1,227 @@
+"""The loop of the iterative solvers: batches of graphs, each of which stops by itself.
+
+A graph that has settled is noted down as it is at that moment. It then idles along with its batch until that has cost
+about as much as a new batch of the others would, and is left behind. So nothing costs more than twice what it has to,
+and every graph gets the iterations, messages and answers that it gets alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+
+from equifactor.base.status import Status, Task
+from equifactor.factors.clause import Clause
+from equifactor.factors.parity import Parity
+from equifactor.graph import compile
+from equifactor.graph.structured_factor import TABLE
+from equifactor.solving.estimate import Estimate
+from equifactor.solving.solver import Ending, IterativeSolver, SolveContext
+
+if TYPE_CHECKING:
+    from equifactor.base.clock import Clock
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray
+    from equifactor.graph import FactorGraph, FlatGraph
+
+State = TypeVar("State")
+_BURST_SECONDS = 0.02  # A call of `step` aims to take less time than this.
+_LATE_SECONDS = 0.5  # An iteration that would end later than this after the deadline is not begun.
+
+
+class Iteration(Generic[State]):
+    """One batch on its way."""
+
+    def __init__(
+        self, solver: IterativeSolver[State], graphs: Sequence[FactorGraph], task: Task, context: SolveContext,
+        known: dict[tuple[int, ...], FlatGraph[np.ndarray]] | None = None,
+    ) -> None:  # fmt: skip
+        """Compile the graphs and start.
+
+        Args:
+            solver: the method.
+            graphs: all of the batch.
+            task: what is asked for.
+            context: the circumstances.
+            known: compiled batches, by what they are made of; one more is added.
+        """
+        self.solver, self.task, self.context = solver, task, context
+        self.flat: FlatGraph[np.ndarray] = compile(graphs) if known is None else _compiled(graphs, known)
+        self.whole = self.state = solver.init(self.flat, task, context)
+        self.members: IntArray = np.arange(len(graphs))  # The graphs in `state`, by their number in the batch.
+        self.moves: BoolArray = np.ones(len(graphs), bool)  # Which of them have not settled.
+        self.settled: list[tuple[IntArray, Any]] = []  # Other graphs, and their part of the state when they had.
+        self.residual = np.full(len(graphs), np.inf)
+        self.iterations = np.zeros(len(graphs), np.int64)
+        self.done, self.look, self.wait = 0, 0, 1
+        self.each = 0.0  # The seconds of one iteration.
+        ptr = self.flat.graph_ptr
+        self.size: IntArray = 1 + np.diff(ptr["states"]) + np.diff(ptr["entries"])  # What an iteration costs, roughly.
+        self.idle = 0  # What the settled graphs in `state` have cost since they had.
+        self.over = solver.iterations == 0
+
+    def go_on(self, part: Clock) -> None:
+        """Iterate until all graphs have settled, or a limit is met, or the clock of this part of the time stops."""
+        clock, most = self.context.clock, self.solver.iterations
+        while not self.over and not part.stopped:
+            if self.done == self.look:
+                # The next look at the residual is after a number of iterations that does not depend on the clock, so
+                # that the same call gives the same answer on a busy machine. It grows with what was done: the fixed
+                # cost of a look is spread, and convergence is noticed an eighth late at most.
+                self.look = min(self.done + self.wait, most)
+            if self.each >= clock.left + _LATE_SECONDS:
+                self.over = True
+                return
+            count = min(self.look - self.done, max(1, int(_BURST_SECONDS / max(self.each, 1e-9))))
+            start = clock.seconds  # It stands still while kernels compile.
+            residual = self.solver.step(self.state, count)
+            self.each = (clock.seconds - start) / count
+            self.done += count
+            if self.context.progress is not None:  # Small graphs feel the price of the note.
+                self.context.report(self.done, most, f"change {residual.max(initial=0.0):.1e}")
+            self._note(residual)
+
+    def _note(self, residual: FloatArray) -> None:
+        """Take down how far the last update moved each graph, and see which have settled, if it is time to look."""
+        moving = self.members[self.moves]
+        self.residual[moving] = residual[self.moves]
+        self.iterations[moving] = self.done
+        if self.done < self.look:
+            return
+        self.wait = max(1, min(2 * self.wait, self.done // 8))
+        go_on = self.moves & (residual > self.solver.tolerance)  # A graph that went to NaN is over, the others go on.
+        self.over = self.done >= self.solver.iterations or not go_on.any()
+        if not self.over and len(self.members) > 1:
+            self._leave_behind(go_on)
+
+    def _leave_behind(self, go_on: BoolArray) -> None:
+        """Note down the graphs that have settled; make a batch of the others where it is time to."""
+        settled = self.moves & ~go_on
+        if settled.any():
+            part = self.solver.take(self.state, np.flatnonzero(settled))
+            if part is None:  # The state cannot be divided: all go on until the last one has settled.
+                return
+            self.settled.append((self.members[settled], part))
+            self.solver.rest(self.state, np.flatnonzero(settled))
+            self.moves = go_on
+        size = self.size[self.members]
+        self.idle += self.wait * int(size[~go_on].sum())  # Until the next look they will.
+        if self.idle < self.solver.narrowing * size[go_on].sum():
+            return
+        part = self.solver.take(self.state, np.flatnonzero(go_on))
+        self.members, self.moves, self.idle = self.members[go_on], np.ones(np.count_nonzero(go_on), bool), 0
+        smaller = compile([self.flat.graphs[n] for n in self.members.tolist()])
+        self.state = self.solver.init(smaller, self.task, self.context)
+        self.solver.put(self.state, np.arange(len(self.members)), part)
+
+    def end(self) -> Ending:
+        """Bring all graphs together in `whole`, each as it was when it settled or the loop ended; say how it ended."""
+        if self.state is not self.whole:
+            at = np.flatnonzero(self.moves)
+            self.settled.append((self.members[at], self.solver.take(self.state, at)))
+            self.state = self.whole
+        for graphs, part in self.settled:
+            self.solver.put(self.whole, graphs, part)
+        self.settled = []
+        tolerance, clock = self.solver.tolerance, self.context.clock
+        stopped = clock.status or Status.TIME_LIMIT if self.done < self.solver.iterations else Status.ITERATION_LIMIT
+        converged, non_finite = Status.CONVERGED, Status.NON_FINITE  # Looking them up costs more than the rest.
+        status = [
+            converged if r <= tolerance else stopped if r > tolerance else non_finite  # NaN is neither.
+            for r in self.residual.tolist()
+        ]
+        return Ending(status, self.residual, self.iterations.tolist())
+
+    def answers(self) -> list[Estimate]:
+        """One estimate per graph."""
+        ending = self.end()
+        return self.solver.finish(self.flat, self.whole, self.task, ending)
+
+
+def run_in_batches(
+    solver: IterativeSolver[Any], graphs: Sequence[FactorGraph], task: Task, context: SolveContext
+) -> list[Estimate]:
+    """One estimate per graph, from batches that are run one after the other.
+
+    Under a time limit each gets a share of the time that is left, and those that need more go on when all have had
+    theirs.
+    """
+    batches = _batches(graphs, solver.batch_size(context))
+    own = context if len(batches) == 1 else replace(context, progress=None)
+    found: list[Estimate] = [None] * len(graphs)  # type: ignore[list-item]
+    waiting: list[tuple[list[int], Iteration[Any] | None]] = [(batch, None) for batch in batches]
+    known: dict[tuple[int, ...], FlatGraph[np.ndarray]] = {}
+    finished = 0
+    while waiting:
+        left = sum(len(batch) for batch, _ in waiting)
+        later: list[tuple[list[int], Iteration[Any] | None]] = []
+        for batch, begun in waiting:
+            run = begun or Iteration(solver, [graphs[n] for n in batch], task, own, known)
+            run.go_on(context.clock if len(batch) == left else context.clock.part(len(batch) / left))
+            left -= len(batch)
+            if not (run.over or context.clock.stopped):
+                later.append((batch, run))
+                continue
+            for n, estimate in zip(batch, run.answers(), strict=True):
+                found[n] = estimate
+            finished += len(batch)
+            if len(batches) > 1:
+                context.report(finished, len(graphs))
+        waiting = later
+    return found
+
+
+def _compiled(
+    graphs: Sequence[FactorGraph], known: dict[tuple[int, ...], FlatGraph[np.ndarray]]
+) -> FlatGraph[np.ndarray]:
+    """The compiled graphs; where batches of equal structure follow each other, only the first one is compiled."""
+    if any(graph.observed is not None for graph in graphs):
+        return compile(graphs)
+    key = tuple(id(graph.structure) for graph in graphs)
+    if key not in known:
+        known.clear()
+        known[key] = compile(graphs)
+        return known[key]
+    flat = known[key]
+    return replace(flat.with_log_phi(flat.pack([graph.log_phi for graph in graphs])), graphs=tuple(graphs))
+
+
+def _batches(graphs: Sequence[FactorGraph], most: float) -> list[list[int]]:
+    """The graphs by number: those alike together, as long as edges and entries are no more than `most` in a batch.
+
+    Engines have fast paths for graphs of one sort, which one graph of another sort would close to all.
+    """
+    numbers = list(range(len(graphs)))
+    if most == math.inf or len(graphs) == 1:
+        return [numbers]
+    known: dict[int, int] = {}  # Graphs often share their structure.
+    sorts = [_sort_of(graph, known) for graph in graphs]
+    sizes = [graph.structure.num_edges + graph.structure.num_entries for graph in graphs]
+    batches: list[list[int]] = []
+    size, sort = 0, -1
+    for n in sorted(numbers, key=sorts.__getitem__):
+        # Iterations of checks and clauses cost so little that a batch must not idle.
+        if sorts[n] != sort or size + sizes[n] > (most / 8 if sort == 1 else most):
+            batches.append([])
+            size, sort = 0, sorts[n]
+        batches[-1].append(n)
+        size += sizes[n]
+    return batches
+
+
+def _sort_of(graph: FactorGraph, known: dict[int, int]) -> int:
+    """0 for pairs of binary variables without zeros, 1 for parities and clauses, 2 for all others."""
+    structure = graph.structure
+    sort = known.get(id(structure))
+    if sort is None:
+        kinds = structure.kinds
+        of_tables = structure.arity if kinds is None else structure.arity[kinds.kind == TABLE]
+        largest = of_tables.max(initial=0)
+        binary = bool((structure.card == 2).all())
+        literal = kinds is not None and bool(np.isin(kinds.kind, (TABLE, Parity.number, Clause.number)).all())
+        sort = 0 if binary and kinds is None and largest <= 2 else 1 if binary and literal and largest <= 1 else 2
+        known[id(structure)] = sort
+    return 2 if sort == 0 and np.isneginf(graph.log_phi).any() else sort

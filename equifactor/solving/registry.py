@@ -1,0 +1,176 @@
+"""Solvers by name: the one table of all of them, and solvers read from text such as `bp(damping=0.5)`.
+
+A new solver, classical or learned, is one new file and one line in `SOLVERS`. A class outside of this package
+becomes known by the decorator `register`, or by an entry point of its own package (`equifactor.solving.plugins`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from equifactor.base.errors import OptionError, brief
+from equifactor.base.options import check_names, choices, parse_options
+
+if TYPE_CHECKING:
+    from equifactor.solving.solver import Solver
+
+    S = TypeVar("S", bound=type[Solver])
+
+# The file and the class of each solver. A file is imported when its solver is first asked for.
+SOLVERS = {
+    # The choice among the others.
+    "auto": "equifactor.solvers.auto.chooser:Auto",
+    # Certified bounds on ln Z.
+    "mini-buckets": "equifactor.solvers.bounds.mini_buckets:WeightedMiniBuckets",
+    # Exact answers by elimination.
+    "brute": "equifactor.solvers.elimination.brute:BruteForce",
+    "exact": "equifactor.solvers.elimination.exact:Exact",
+    # Learned networks; each line also makes a kind of network known to `train` and to model files.
+    "bpnn": "equifactor.solvers.learned.bpnn:BPNNSolver",
+    "fe-gnn": "equifactor.solvers.learned.fe_gnn:FEGNNSolver",
+    "fe-nbp": "equifactor.solvers.learned.fe_nbp:FENBPSolver",
+    "fe-net": "equifactor.solvers.learned.fe_net:FENetSolver",
+    "fgnn": "equifactor.solvers.learned.fgnn:FGNNSolver",
+    "ggnn": "equifactor.solvers.learned.ggnn:GGNNSolver",
+    "nebp": "equifactor.solvers.learned.nebp:NEBPSolver",
+    # Message passing.
+    "bp": "equifactor.solvers.messages.bp:BeliefPropagation",
+    "loop-bp": "equifactor.solvers.messages.loop_bp:LoopCorrectedBp",
+    "meanfield": "equifactor.solvers.messages.meanfield:MeanField",
+    "trw": "equifactor.solvers.messages.trw:TreeReweighted",
+    # Optimisation: the best assignment and bounds on its score.
+    "beam": "equifactor.solvers.search.beam:Beam",
+    "best-first": "equifactor.solvers.search.beam:BestFirst",
+    "branch": "equifactor.solvers.search.branch:Branch",
+    "local-search": "equifactor.solvers.search.local_search:LocalSearchSolver",
+    "mplp": "equifactor.solvers.duals.duals:Mplp",
+    "srmp": "equifactor.solvers.duals.duals:Srmp",
+    "toulbar2": "equifactor.solvers.search.toulbar2:Toulbar2",
+    # Regions of bounded size.
+    "regions": "equifactor.solvers.regions.bounded_regions:Regions",
+    # Sampling, and sums over a cutset in place of samples.
+    "blocks": "equifactor.solvers.sampling.blocks:BlockSampling",
+    "conditioning": "equifactor.solvers.cutsets.conditioning:Conditioning",
+    "gibbs": "equifactor.solvers.sampling.gibbs:Gibbs",
+}
+
+MODEL_SUFFIX = ".safetensors"
+_REGISTRY: dict[str, type[Solver]] = {}  # The classes that have been imported, by name.
+_NAME = r"[A-Za-z][\w-]*"
+_SOLVER_TEXT = re.compile(rf"\s*({_NAME})\s*(?:\((.*)\))?\s*", re.DOTALL)
+_MODEL_TEXT = re.compile(rf"(.*{re.escape(MODEL_SUFFIX)})\s*(?:\((.*)\))?", re.DOTALL)
+
+
+def register(name: str) -> Callable[[S], S]:
+    """Class decorator that makes a solver known under a name, which can be taken only once."""
+
+    def decorate(cls: S) -> S:
+        if SOLVERS.get(name) != f"{cls.__module__}:{cls.__qualname__}":
+            _check_registration(name, cls)
+        cls.take_name(name)
+        _REGISTRY[name] = cls
+        return cls
+
+    return decorate
+
+
+def _check_registration(name: str, cls: type[Solver]) -> None:
+    """Raise `OptionError` where a class from outside cannot have this name, or is not a solver."""
+    from equifactor.solving import plugins
+    from equifactor.solving.solver import Solver
+
+    if not re.fullmatch(_NAME, name):
+        raise OptionError(f"a solver cannot be called {name!r}; a name is a letter, then letters, digits, _ and -")
+    if not issubclass(cls, Solver):
+        raise OptionError(f"{name}: {cls.__qualname__} is not a solver; derive it from GraphSolver or IterativeSolver")
+    if name in SOLVERS:
+        other = f"{SOLVERS[name]} of this package"
+    elif name in _REGISTRY:
+        known = plugins.place(_REGISTRY[name])
+        other = known if known != plugins.place(cls) else ""
+    else:
+        other = plugins.clash(name, cls)
+    if other:
+        raise OptionError(f"two solvers are called {name!r}: {plugins.place(cls)} and {other}; rename one of them")
+
+
+def solver_names() -> list[str]:
+    """Names of all solvers: those of the table `SOLVERS`, those of installed packages, those that were registered."""
+    from equifactor.solving import plugins
+
+    return sorted({*SOLVERS, *_REGISTRY, *plugins.entry_points()})
+
+
+def is_solver(name: str) -> bool:
+    """Whether a solver has this name; installed packages are looked through only where this one does not have it."""
+    if name in SOLVERS or name in _REGISTRY:
+        return True
+    from equifactor.solving import plugins
+
+    return name in plugins.entry_points()
+
+
+def solver_class(name: str) -> type[Solver]:
+    """The class behind a name; only its own file is imported."""
+    if name in _REGISTRY:
+        return _REGISTRY[name]
+    if name not in SOLVERS:
+        if not is_solver(name):
+            raise OptionError(f"there is no solver {name!r}; {choices(name, solver_names())}")
+        from equifactor.solving import plugins
+
+        return plugins.load_entry_point(name)
+    module, _, cls = SOLVERS[name].partition(":")
+    try:
+        found: type[Solver] = getattr(importlib.import_module(module), cls)
+    except ModuleNotFoundError as error:
+        from equifactor.base.optional_packages import explained
+
+        raise explained(error, name) from None
+    return found
+
+
+def parse_solver(spec: str | Solver) -> Solver:
+    """A solver from its text form, or a model file with `(options)` or without; a solver object stays as it is."""
+    from equifactor.solving.solver import Solver
+
+    if isinstance(spec, Solver):
+        return spec
+    if isinstance(spec, str) and spec in SOLVERS:
+        return _with_defaults(spec)
+    name, text, weights = _name_and_options(spec)
+    cls = solver_class(name)
+    settings = parse_options(name, text)
+    if weights is not None:
+        if "weights" in settings:
+            raise OptionError(f"{name} is given weights twice")
+        settings["weights"] = weights
+    check_names(name, settings, [f.name for f in dataclasses.fields(cls)])
+    return cls(**settings)
+
+
+@functools.cache
+def _with_defaults(name: str) -> Solver:
+    """A solver of the table with its default settings; it cannot be changed, so that one serves all."""
+    return solver_class(name)()
+
+
+def _name_and_options(spec: str) -> tuple[str, str, str | None]:
+    """The name of the solver, the text of its options, and the model file where the text names one."""
+    text = spec if isinstance(spec, str) else ""
+    solver, model = _SOLVER_TEXT.fullmatch(text), _MODEL_TEXT.fullmatch(text.strip())
+    if solver and (not model or is_solver(solver[1])):
+        return solver[1], solver[2] or "", None
+    if not model:
+        raise OptionError(
+            f"cannot read the solver {brief(spec)}; write it like bp, bp(damping=0.5) or mine{MODEL_SUFFIX} for a "
+            "model file"
+        )
+    from equifactor.solvers.learned.model_card import model_kind
+
+    return model_kind(model[1]), model[2] or "", model[1]

@@ -1,0 +1,155 @@
+"""Networks of GeNIe: kinds of nodes, and noisy-max nodes as the sentences that they are."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from equifactor import FactorGraph, NoisyOr
+from equifactor.base.errors import FormatError
+from equifactor.formats.xdsl import read_xdsl, write_xdsl
+
+HEAD = "<?xml version='1.0' encoding='ISO-8859-1'?>\n<smile version='1.0' id='n'>\n<nodes>\n"
+CAUSES = """<cpt id="A"><state id="yes"/><state id="no"/><probabilities>0.2 0.8</probabilities></cpt>
+<cpt id="B"><state id="none"/><state id="some"/><state id="much"/><probabilities>0.5 0.3 0.2</probabilities></cpt>
+"""
+EFFECT = '<state id="high"/><state id="low"/><state id="absent"/>'
+
+
+def read(tmp_path: Path, nodes: str) -> FactorGraph:
+    (tmp_path / "model.xdsl").write_text(f"{HEAD}{nodes}</nodes>\n<extensions><genie/></extensions></smile>\n")
+    return read_xdsl(tmp_path / "model.xdsl")
+
+
+def test_tables_and_functions(tmp_path):
+    nodes = (
+        CAUSES
+        + '<deterministic id="D"><state id="u"/><state id="v"/><parents>A B</parents>'
+        + "<resultingstates>u u v v u v</resultingstates></deterministic>\n"
+        + '<cpt id="C"><state id="s"/><state id="t"/><parents>D</parents>'
+        + '<probabilities>0.1 0.9 0.6 0.4</probabilities><property id="source">a book</property></cpt>\n'
+    )
+    g = read(tmp_path, nodes)
+    assert g.structure.variable_names == ("A", "B", "D", "C")
+    assert g.structure.state_names[1] == ("none", "some", "much")
+    np.testing.assert_array_equal(np.exp(g.log_table(2))[..., 0], [[1, 1, 0], [0, 1, 0]])
+    np.testing.assert_allclose(np.exp(g.log_table(3)), [[0.1, 0.9], [0.6, 0.4]])
+
+
+def noisy_max_by_definition(columns: list[np.ndarray], leak: np.ndarray) -> np.ndarray:
+    """The strongest of independent effects, one for each cause and the leak; state 0 is the strongest."""
+    table = np.zeros([*(len(c) for c in columns), len(leak)])
+    for given in np.ndindex(table.shape[:-1]):
+        parts = [c[s] for c, s in zip(columns, given, strict=True)] + [leak]
+        for effects in np.ndindex(*(len(p) for p in parts)):
+            table[(*given, min(effects))] += np.prod([p[e] for p, e in zip(parts, effects, strict=True)])
+    return table
+
+
+def test_a_noisy_max_is_the_strongest_of_its_effects(tmp_path):
+    # The states of B in the order of their strength are much, some, none: 2 1 0.
+    g = read(
+        tmp_path,
+        CAUSES
+        + f'<noisymax id="N">{EFFECT}<parents>A B</parents><strengths>0 1 2 1 0</strengths>\n'
+        + "<parameters>0.3 0.3 0.4  0 0 1  0.5 0.25 0.25  0.1 0.2 0.7  0 0 1  0.05 0.1 0.85</parameters></noisymax>\n",
+    )
+    of_a = np.array([[0.3, 0.3, 0.4], [0, 0, 1]])
+    of_b = np.array([[0, 0, 1], [0.1, 0.2, 0.7], [0.5, 0.25, 0.25]])
+    wanted = noisy_max_by_definition([of_a, of_b], np.array([0.05, 0.1, 0.85]))
+    np.testing.assert_allclose(np.exp(g.log_table(2)), wanted, atol=1e-15)
+    assert g.structure.kinds is None
+
+
+def test_a_binary_noisy_max_is_a_noisy_or(tmp_path):
+    nodes = "".join(
+        f'<cpt id="C{i}"><state id="on"/><state id="off"/><probabilities>0.1 0.9</probabilities></cpt>\n'
+        for i in range(40)
+    )
+    strengths = " ".join(["0 1", "1 0"] * 20)
+    parameters = " ".join(f"{1 - i / 50} {i / 50} 0 1" for i in range(40))
+    g = read(
+        tmp_path,
+        f'{nodes}<noisymax id="N"><state id="yes"/><state id="no"/>'
+        f"<parents>{' '.join(f'C{i}' for i in range(40))}</parents><strengths>{strengths}</strengths>"
+        f"<parameters>{parameters} 0.25 0.75</parameters></noisymax>\n",
+    )
+    factor = g.factor(40)
+    assert isinstance(factor, NoisyOr)
+    assert (factor.signs, factor.place) == ((*[False, True] * 20, False), 40)
+    np.testing.assert_allclose([factor.leak, *factor.inhibitors], [0.25, *(i / 50 for i in range(40))], atol=1e-15)
+    x = np.array([*[1, 0] * 20, 1])  # no cause is active
+    assert g.log_score(x) == pytest.approx(np.log(0.75) + 20 * np.log(0.9) + 20 * np.log(0.1))
+    write_xdsl(g, tmp_path / "b.xdsl")
+    np.testing.assert_allclose(read_xdsl(tmp_path / "b.xdsl").log_phi, g.log_phi, atol=1e-15)
+
+
+def test_a_noisy_or_with_the_effect_in_state_one_keeps_the_order_of_its_states(tmp_path):
+    variables = {"grass": ["dry", "wet"], "rain": ["no", "yes"], "pipe": ["broken", "whole"], "tap": ["off", "on"]}
+    causes = [(["rain"], [0.8, 0.2]), (["pipe"], [0.1, 0.9]), (["tap"], [0.5, 0.5])]
+    factor = NoisyOr(0.1, [0.5, 0.25, 0.125], [True, True, False, True])
+    after = (["lawn"], [1.0])
+    g = FactorGraph({**variables, "lawn": ["here"]}, [*causes, (["grass", "rain", "pipe", "tap"], factor), after])
+    write_xdsl(g, tmp_path / "a.xdsl")
+    h = read_xdsl(tmp_path / "a.xdsl")
+    assert h.structure.state_names == g.structure.state_names
+    assert isinstance(h.factor(0), NoisyOr)
+    x = np.indices(g.card).reshape(5, -1).T
+    np.testing.assert_allclose(h.log_score(x), g.log_score(x), rtol=1e-15)
+    assert '<state id="wet" />\n    <state id="dry" />' in (tmp_path / "a.xdsl").read_text()
+
+
+def test_parents_come_first(tmp_path):
+    g = FactorGraph({"b": ["u", "v"], "a": ["x", "y"]}, [(["a", "b"], [[0.1, 0.9], [0.2, 0.8]]), (["a"], [0.5, 0.5])])
+    write_xdsl(g, tmp_path / "a.xdsl")
+    text = (tmp_path / "a.xdsl").read_text()
+    assert text.index('<cpt id="a">') < text.index('<cpt id="b">')
+    assert read_xdsl(tmp_path / "a.xdsl") == g.renamed("a")
+
+
+N = f'<noisymax id="N">{EFFECT}<parents>A</parents>'
+FAULTS = [
+    ('<cpt id="C"><state id="s"/><probabilities>1 2</probabilities></cpt>', 6, "1 probabilities of 'C', found 2"),
+    ('<cpt id="C"><state id="s"/>\n<probabilities>x</probabilities></cpt>', 7, "a probability of 'C', found 'x'"),
+    ('<cpt id="C"><state id="s"/><probabilities>0.5</probabilities></cpt>', 6, "that sum to 1, found a sum of 0.5"),
+    ('<cpt id="C"><state id="s"/></cpt>', 6, "expected <probabilities> of 'C', found none"),
+    ('<cpt id="C"><probabilities>1</probabilities></cpt>', 6, "at least one state of 'C', found none"),
+    ("<cpt><state id='s'/></cpt>", 6, "expected the attribute id of <cpt>, found none"),
+    ("<cpt id='C'><state/></cpt>", 6, "expected the attribute id of <state>, found none"),
+    ('<cpt id="A"><state id="s"/></cpt>', 6, "expected each variable once, found 'A' again"),
+    ('<cpt id="C"><state id="s"/>\n<parents>Q</parents></cpt>', 7, "parents of 'C' that the file declares, found 'Q'"),
+    ('<cpt id="C"><state id="s"/><parents>C</parents></cpt>', 6, "different variables in the distribution of 'C'"),
+    ('<decision id="C"><state id="s"/></decision>', 6, "found <decision>: it is unsupported"),
+    ('<utility id="U"><parents>A</parents></utility>', 6, "found <utility>: it is unsupported"),
+    ('<deterministic id="D"><state id="u"/><resultingstates>w</resultingstates></deterministic>', 6, "found 'w'"),
+    ('<deterministic id="D"><state id="u"/><resultingstates/></deterministic>', 6, "expected 1 states of 'D', found 0"),
+    (f"{N}<strengths>0 1</strengths><parameters>1 0 0</parameters></noisymax>", 6, "9 parameters of 'N', found 3"),
+    (f"{N}<strengths>0 0</strengths><parameters>1</parameters></noisymax>", 6, "the 2 states of the parents of 'N'"),
+    (f"{N}<strengths>0</strengths><parameters>1</parameters></noisymax>", 6, "the 2 states of the parents of 'N'"),
+    (f"{N}<parameters>1 0 0 0 0 1 .5 .5 .5</parameters></noisymax>", 6, "found a sum of 1.5 in number 3"),
+    (f"{N}<parameters>1 0 0 0 0 1 2 -1 0</parameters></noisymax>", 6, "found a negative number in number 3"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("nodes", "line", "message"), FAULTS)
+def test_a_fault_is_one_sentence_with_its_line(tmp_path, nodes, line, message):
+    with pytest.raises(FormatError) as error:
+        read(tmp_path, CAUSES + nodes)
+    assert str(error.value).startswith(f"{tmp_path / 'model.xdsl'}:{line}: ")
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("<BIF/>", "a.xdsl:1: expected <smile> as the outermost element, found <BIF>"),
+        ("<smile/>", "a.xdsl:1: expected <nodes> in <smile>, found none"),
+        ("<smile><nodes/>\n<dynamic/></smile>", "a.xdsl:2: expected a network without plates"),
+        ("", "a.xdsl:1: expected XML, found a fault in it (no element found)"),
+    ],
+)
+def test_other_files_are_refused(tmp_path, text, message):
+    (tmp_path / "a.xdsl").write_text(text)
+    with pytest.raises(FormatError) as error:
+        read_xdsl(tmp_path / "a.xdsl")
+    assert message in str(error.value)

@@ -1,0 +1,372 @@
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import math
+import os
+import pickle
+import re
+import signal
+import threading
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from equifactor import FactorGraph, ModelError, OptionError, SolveError, Status, solve
+from equifactor.base.clock import Clock, Pause, TimeIsUp
+from equifactor.base.status import Task
+from equifactor.generators import ising_grid, random_graph
+from equifactor.graph.marginals import Marginals
+from equifactor.solving.estimate import Estimate
+from equifactor.solving.solver import GraphSolver, IterativeSolver
+
+
+@pytest.fixture
+def pair() -> FactorGraph:
+    return FactorGraph(
+        {"rain": ["no", "yes"], "grass": ["dry", "wet"]},
+        [(["rain"], [0.8, 0.2]), (["rain", "grass"], [[0.9, 0.1], [0.05, 0.95]])],
+        name="lawn",
+    )
+
+
+def test_answers_by_name(pair: FactorGraph) -> None:
+    result = solve(pair, "MAR", evidence={"grass": "wet"})
+    np.testing.assert_allclose(result.marginal("rain"), np.array([0.08, 0.19]) / 0.27)
+    np.testing.assert_array_equal(result.marginal("grass"), [0.0, 1.0])
+    assert result.log_z == pytest.approx(math.log(0.27))
+    best = solve(pair, "map", "brute")
+    assert (best.state("rain"), best.state("grass")) == ("no", "dry")
+    assert best.gap == 0.0
+    assert best.log_score == pytest.approx(math.log(0.72))
+    assert "lawn" in repr(pair)
+
+
+def test_soft_evidence_multiplies(pair: FactorGraph) -> None:
+    hard = solve(pair, "PR", "brute", evidence={"grass": "wet"}).log_z
+    soft = solve(pair, "PR", "brute", evidence={"grass": [0.0, 1.0]}).log_z
+    assert soft == pytest.approx(hard)
+
+
+def test_mpe_is_map(pair: FactorGraph) -> None:
+    assert solve(pair, "MPE", "brute").task is Task.MAP
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "fragment"),
+    [
+        ({"task": "MAX"}, "no task 'MAX'; did you mean MAR. choose from: MAR, PR, MAP"),
+        ({"time_limit": -1}, "time limit"),
+        ({"time_limit": float("nan")}, "time limit"),
+        ({"time_limit": "1"}, "the time limit must be a number of seconds >= 0, found '1'"),
+        ({"seed": 1.5}, "the seed must be a whole number, found 1.5"),
+        ({"device": None}, "the device must be a name such as cpu or cuda, found None"),
+        ({"dtype": "float16"}, "float32 or float64"),
+        ({"solver": "bp", "device": "cuda:77"}, "cuda:77"),
+        ({"solver": "bp", "device": "tpu9"}, "no device 'tpu9'"),
+    ],
+)
+def test_wrong_arguments(pair: FactorGraph, kwargs, fragment: str) -> None:
+    with pytest.raises(OptionError, match=fragment):
+        solve(pair, **kwargs)
+
+
+@pytest.mark.parametrize("graph", [None, 5, "model.uai", {"a": 1}])
+def test_what_is_no_graph(graph: object) -> None:
+    with pytest.raises(ModelError, match="expected a FactorGraph or several"):
+        solve(graph, "MAR", "brute")  # type: ignore[call-overload]
+
+
+def test_map_without_support_says_so() -> None:
+    # Any two of these tables are possible together, so belief propagation sees nothing wrong.
+    equal, differ = [[1, 0], [0, 1]], [[0, 1], [1, 0]]
+    impossible = FactorGraph([2, 2, 2], [([0, 1], equal), ([1, 2], equal), ([0, 2], differ)])
+    result = solve(impossible, "MAP", "bp")
+    assert result.log_score == -math.inf
+    assert result.lower_bound is None
+    assert "The assignment has probability zero" in result.message
+
+
+def test_results_are_compared_by_identity_and_shown_everywhere(pair: FactorGraph) -> None:
+    result, again = solve(pair, "MAP", "brute"), solve(pair, "MAP", "brute")
+    assert result == result
+    assert result != again  # and no error from comparing arrays
+    assert len({result, again}) == 2
+    assert "status</th>" in result._repr_html_()
+    assert pickle.loads(pickle.dumps(result)).log_score == result.log_score
+    with pytest.raises(SolveError, match="this MAP result has no marginals"):
+        result.marginal("rain")
+
+
+def test_json_is_finite_and_complete(pair: FactorGraph) -> None:
+    keys = {
+        "model", "task", "solver", "status", "log_z", "log_score", "lower_bound", "upper_bound", "assignment",
+        "marginals", "iterations", "seconds", "version",
+    }  # fmt: skip
+    impossible = FactorGraph([2], [([0], [1.0, 0.0]), ([0], [0.0, 1.0])])
+    for graph in (pair, impossible):
+        for task in Task:
+            for solver in ("brute", "bp", "exact"):
+                row = solve(graph, task, solver).to_dict()
+                assert keys <= set(row)
+                json.dumps(row, allow_nan=False)
+
+
+def test_zero_probability_is_a_status_with_a_sentence() -> None:
+    contradiction = FactorGraph([2, 2], [([0], [1, 0]), ([0, 1], [[0, 0], [1, 1]])])
+    for solver in ("brute", "exact", "bp", "auto"):
+        for task in Task:
+            result = solve(contradiction, task, solver)
+            assert result.status is Status.ZERO_PROBABILITY
+            assert "probability zero" in (result.message or result.status.advice)
+            assert result.log_z == -math.inf
+    with pytest.raises(SolveError, match="probability zero"):
+        solve(contradiction, "PR", "brute", strict=True)
+
+
+def test_strict_raises_on_no_convergence() -> None:
+    rng = np.random.default_rng(1)
+    triangle = FactorGraph([2] * 3, [(s, np.exp(3 * rng.normal(size=(2, 2)))) for s in ([0, 1], [1, 2], [2, 0])])
+    assert solve(triangle, "MAR", "bp(iterations=1)").status is Status.ITERATION_LIMIT
+    with pytest.raises(SolveError, match="iteration limit"):
+        solve(triangle, "MAR", "bp(iterations=1)", strict=True)
+
+
+def test_brute_refuses_with_the_size() -> None:
+    result = solve(FactorGraph([2] * 23), "PR", "brute")
+    assert result.status is Status.TOO_LARGE
+    assert "2^23" in result.message
+    assert not result.answered
+    huge = solve(FactorGraph([3] * 5000), "PR", "brute")
+    assert huge.status is Status.TOO_LARGE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bad(GraphSolver):
+    """Returns NaN, as a buggy method might."""
+
+    name = "bad"
+
+    def run_one(self, graph, task, context):
+        return Estimate(
+            status=Status.CONVERGED,
+            log_z=math.nan,
+            marginals=Marginals(np.array([np.nan, 1.0]), np.array([0, 2])),
+        )
+
+
+def test_nan_never_reaches_the_user() -> None:
+    result = solve(FactorGraph([2]), "MAR", Bad())
+    assert result.status is Status.NON_FINITE
+    assert result.log_z is None
+    assert result.marginals is None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BadForOne(GraphSolver):
+    """NaN for graphs of three states, in a batch where all others are fine."""
+
+    name = "bad-for-one"
+
+    def run_one(self, graph, task, context):
+        d = int(graph.card[0])
+        p = np.full(d, np.nan if d == 3 else 1 / d)
+        return Estimate(status=Status.CONVERGED, log_z=0.0, marginals=Marginals(p, np.array([0, d])))
+
+
+def test_nan_in_a_batch_costs_the_others_nothing() -> None:
+    results = solve([FactorGraph([d]) for d in (2, 3, 4)], "MAR", BadForOne())
+    assert [r.status for r in results] == [Status.CONVERGED, Status.NON_FINITE, Status.CONVERGED]
+    assert [r.marginals is None for r in results] == [False, True, False]
+    assert [r.log_z for r in results] == [0.0] * 3
+
+
+def test_an_estimate_from_a_dictionary_is_the_same_estimate() -> None:
+    fields = {"status": Status.EXACT, "log_z": 1.5, "stats": {"width": 2}}
+    quick, slow = Estimate.of(fields), Estimate(**fields)
+    for field in dataclasses.fields(Estimate):
+        assert getattr(quick, field.name) == getattr(slow, field.name)
+    assert repr(quick) == repr(slow)
+    assert dataclasses.replace(quick, log_z=2.0).stats == {"width": 2}
+    assert pickle.loads(pickle.dumps(quick)).log_z == 1.5
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        quick.log_z = 2.0  # type: ignore[misc]
+
+
+def test_a_batch_gives_what_each_graph_gives_alone() -> None:
+    graphs = [
+        *ising_grid(3, 3, seed=0, count=3),
+        ising_grid(3, 3, seed=5).condition({4: 1}),
+        *(random_graph(6, 9, arity=(1, 3), card=(2, 4), zeros=0.1, seed=n) for n in range(4)),
+    ]
+    for task in Task:
+        batch = solve(graphs, task, "bp(damping=0.5, iterations=20, tolerance=0)")
+        assert isinstance(batch, list)
+        for graph, one in zip(graphs, batch, strict=True):
+            alone = solve(graph, task, "bp(damping=0.5, iterations=20, tolerance=0)")
+            assert one.graph is graph
+            assert (one.status, one.iterations, one.task) == (alone.status, alone.iterations, task)
+            assert one.log_z == pytest.approx(alone.log_z)
+            assert one.log_score == pytest.approx(alone.log_score)
+            if one.marginals is not None:
+                np.testing.assert_array_equal(one.marginals.ptr, graph.structure.state_ptr)
+                np.testing.assert_allclose(one.marginals.values, alone.marginals.values, atol=1e-12)
+
+
+@dataclass
+class Count:
+    n: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counter(IterativeSolver[Count]):
+    """Counts; converges when told to."""
+
+    name = "counter"
+    settle_at: int = 10**9
+    seconds: float = 0.0
+    nan_at: int = 0
+
+    def init(self, flat, task, context):
+        return Count()
+
+    def step(self, state, count):
+        time.sleep(self.seconds * count)
+        state.n += count
+        return np.array([0.0 if state.n >= self.settle_at else math.nan if state.n >= self.nan_at > 0 else 1.0])
+
+    def finish(self, flat, state, task, ending):
+        return [Estimate(status=ending.status[0], log_z=float(state.n), iterations=ending.iterations[0])]
+
+
+def test_loop_stops_for_each_reason() -> None:
+    graph = FactorGraph([2])
+    assert solve(graph, "PR", Counter(settle_at=7)).status is Status.CONVERGED
+    assert solve(graph, "PR", Counter(settle_at=7)).log_z == 7
+    assert solve(graph, "PR", Counter(iterations=5)).status is Status.ITERATION_LIMIT
+    assert solve(graph, "PR", Counter(iterations=0)).log_z == 0
+    late = solve(graph, "PR", Counter(iterations=10**6, seconds=0.01), time_limit=0.1)
+    assert late.status is Status.TIME_LIMIT
+    assert 0 < late.log_z < 100
+    broken = solve(graph, "PR", Counter(nan_at=4))
+    assert broken.status is Status.NON_FINITE
+    assert broken.iterations == 4
+
+
+def test_ctrl_c_returns_the_best_answer_so_far() -> None:
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+    result = solve(FactorGraph([2]), "PR", Counter(iterations=10**6, seconds=0.01))
+    assert result.status is Status.INTERRUPTED
+    assert result.log_z > 0
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_is_counted_also_when_the_run_was_as_good_as_done() -> None:
+    before = Clock.interrupts
+    with Clock().catch_interrupt():
+        signal.raise_signal(signal.SIGINT)
+    assert Clock.interrupts == before + 1
+
+
+def test_progress_is_reported() -> None:
+    seen = []
+    solve(FactorGraph([2]), "PR", Counter(settle_at=3), progress=lambda *a: seen.append(a))
+    assert [done for done, _, _ in seen] == [1, 2, 3]
+    assert seen[0][1] == 200
+
+
+def test_the_clock_stands_still_while_kernels_compile() -> None:
+    clock, before = Clock(1000.0), Pause.seconds
+    Pause.begin()
+    Pause.begin()  # one kernel within another
+    time.sleep(0.05)
+    Pause.end()
+    Pause.end()
+    paused = Pause.seconds - before
+    assert paused >= 0.05
+    assert clock.seconds + paused <= time.perf_counter() - clock.start
+
+
+def test_auto_answers_whatever_happens_to_exact() -> None:
+    graph = ising_grid(5, 5, seed=0)
+    for task in Task:
+        for limit in (0.0, 1e-3):
+            result = solve(graph, task, "auto", time_limit=limit)
+            assert result.answered, (task, limit, result.message)
+        small = solve(ising_grid(2, 2, seed=0), task, "auto", time_limit=0.0)
+        assert small.answered
+        assert small.status is Status.TIME_LIMIT
+
+
+def test_part_of_a_clock() -> None:
+    clock = Clock(100.0)
+    part = clock.part(0.5)
+    assert 49.0 < part.left <= 50.0
+    assert Clock().part(0.5).left == math.inf
+    clock.interrupted = True
+    assert part.stopped
+    assert part.status is Status.INTERRUPTED
+    assert clock.part(0.5).stopped
+
+
+def test_clock() -> None:
+    assert Clock().left == math.inf
+    assert Clock().status is None
+    assert Clock(0.0).status is Status.TIME_LIMIT
+    clock = Clock(100.0)
+    clock.interrupted = True
+    assert clock.stopped
+    assert clock.status is Status.INTERRUPTED
+
+
+@pytest.mark.parametrize(
+    ("solver", "given", "sentence"),
+    [
+        ("bp", {"damping": 0.5}, 'damping, which is an option of bp; .* with the solver: solver="bp(damping=0.5)"'),
+        ("bp(iterations=5)", {"damping": 0.5}, 'solver="bp(iterations=5, damping=0.5)"'),
+        ("bp", {"damping": 5}, "bp: damping must be at least 0.0 and below 1.0, found 5"),
+        ("bp", {"dampin": 0.5}, "neither solve nor bp has dampin; did you mean damping? choose from: evidence, "),
+        ("auto", {"timelimit": 3}, "neither solve nor auto has timelimit; did you mean time_limit?"),
+    ],
+)
+def test_unknown_arguments(solver: str, given: dict, sentence: str) -> None:
+    pattern = ".*".join(re.escape(part) for part in sentence.split(".*"))
+    with pytest.raises(OptionError, match=pattern):
+        solve(FactorGraph([2]), "MAR", solver, **given)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="timers of POSIX")
+def test_alarm_rings_until_it_is_heard() -> None:
+    before = signal.getsignal(signal.SIGALRM)
+    with contextlib.suppress(TimeIsUp), Clock(0.05).alarm():
+        with contextlib.suppress(TimeIsUp):  # lost in somebody's callback
+            time.sleep(5)
+        time.sleep(5)
+        pytest.fail("it rings once only")
+    assert signal.getsignal(signal.SIGALRM) == before
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+    Pause.begin()  # a kernel is being compiled, and its time does not count
+    try:
+        with Clock(0.05).alarm():
+            time.sleep(0.5)
+    finally:
+        Pause.end()
+
+
+def test_an_iteration_that_would_end_far_too_late_is_not_begun() -> None:
+    from equifactor import SolveContext, Task
+    from equifactor.base.clock import Clock
+    from equifactor.solvers.messages.bp import BeliefPropagation
+
+    class Slow(BeliefPropagation):
+        def step(self, state, count):
+            clock.start -= 2.0  # two seconds pass
+            super().step(state, count)
+            return np.ones(1)
+
+    clock = Clock(5.0)
+    estimate = Slow().run([ising_grid(3, 3, seed=0)], Task.MAR, SolveContext(clock=clock))[0]
+    assert (estimate.status, estimate.iterations) == (Status.TIME_LIMIT, 2)  # one second is left, and a third takes two

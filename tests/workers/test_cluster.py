@@ -1,0 +1,85 @@
+"""Work on a real Dask cluster: workers and schedulers that die, other versions, and no cluster at all."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from dask_processes import Dask
+
+from equifactor import OptionError
+from equifactor.base.errors import ClusterError
+from equifactor.workers.cluster import DaskFleet
+from equifactor.workers.fleet import fleet_at
+
+pytest.importorskip("distributed")
+
+
+def test_outcomes_come_back_and_only_a_few_are_under_way(dask: Dask) -> None:
+    dask.scheduler()
+    dask.worker("one")
+    taken: list[int] = []
+
+    def items() -> Iterator[int]:
+        for n in range(-1, 100):
+            taken.append(n)
+            yield n
+
+    with DaskFleet(dask.address) as fleet:
+        outcomes = fleet.outcomes(math.sqrt, items())
+        found = dict([next(outcomes)])
+        assert len(taken) < 40
+        found.update(outcomes)
+        with pytest.raises(ValueError, match="domain"):
+            found.pop(-1)()
+        assert {n: outcome() for n, outcome in found.items()} == {n: math.sqrt(n) for n in range(100)}
+
+
+def test_a_worker_of_another_version_is_refused(dask: Dask, monkeypatch: pytest.MonkeyPatch) -> None:
+    dask.scheduler()
+    dask.worker("one")
+    monkeypatch.setattr("equifactor.workers.cluster.code", lambda: "0.0+another")
+    with DaskFleet(dask.address) as fleet:
+        ((_, outcome),) = fleet.outcomes(abs, [-1])
+        with pytest.raises(ClusterError, match=r"has equifactor .*, this command is 0\.0\+another"):
+            outcome()
+
+
+def test_a_scheduler_without_equifactor_is_refused(dask: Dask, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = "import sys; sys.modules['equifactor'] = None; from dask.__main__ import main; sys.exit(main())"
+    dask.program = ("-c", program)
+    dask.scheduler()
+    dask.worker("one")
+    with DaskFleet(dask.address) as fleet:
+        ((_, outcome),) = fleet.outcomes(abs, [-1])
+        with pytest.raises(ClusterError, match="scheduler and workers need the equifactor of this command"):
+            outcome()
+
+
+def test_no_cluster_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("equifactor.workers.cluster._PATIENCE", 1)
+    with pytest.raises(ClusterError, match="no Dask scheduler answers here"):
+        DaskFleet("tcp://127.0.0.1:9")
+    with pytest.raises(ClusterError, match="no Dask scheduler answers here"):
+        DaskFleet("nonsense://x")
+    with pytest.raises(ClusterError, match="no such file"):
+        DaskFleet(str(tmp_path / "gone.json"))
+    (tmp_path / "wrong.json").write_text("[]")
+    with pytest.raises(ClusterError, match="it names no address"):
+        DaskFleet(str(tmp_path / "wrong.json"))
+
+
+def test_without_the_extra_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(OptionError, match=r"install equifactor\[cluster\]"), fleet_at("tcp://127.0.0.1:9"):
+        pass
+
+
+def test_dask_is_imported_when_it_is_asked_for() -> None:
+    program = "import sys, equifactor.workers.fleet, equifactor.evaluation; print('distributed' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert ran.stdout == "False\n"
