@@ -1,9 +1,11 @@
 """Settings shared by all tests."""
 
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -66,6 +68,29 @@ def driven_time(monkeypatch: pytest.MonkeyPatch) -> DrivenTime:
     source = DrivenTime()
     monkeypatch.setattr(Clock, "now", source)
     return source
+
+
+@pytest.fixture
+def lines_run() -> Callable[[Callable[[], object]], int]:
+    """`lines_run(call)` makes a call and returns the number of Python lines that it ran: the same on every machine."""
+
+    def count(call: Callable[[], object]) -> int:
+        lines = 0
+
+        def trace(frame: FrameType, event: str, arg: object) -> Any:
+            nonlocal lines
+            lines += event == "line"
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            call()
+        finally:
+            sys.settrace(before)
+        return lines
+
+    return count
 
 
 @pytest.fixture

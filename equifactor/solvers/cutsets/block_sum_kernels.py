@@ -18,7 +18,7 @@ _ALL = 2**62  # A limit on the work of a pass, in entries, that no pass reaches.
 
 @fast_kernel
 def block_sum(log_phi, x, slicing, groups, clusters, tables, work):
-    """Upward pass of a block given the states x [V] of the cutset; ln of the sum over all states of the block.
+    """Make the upward pass of a block given the states x [V] of the cutset; return ln of the sum over all its states.
 
     log_phi [T] are the tables of the model.
     """
@@ -27,10 +27,10 @@ def block_sum(log_phi, x, slicing, groups, clusters, tables, work):
 
 @fast_kernel
 def block_sum_from(group, cluster, log_phi, x, slicing, groups, clusters, tables, work):
-    """`block_sum` where tables before the given group and messages before the given cluster are still right.
+    """Do the same as `block_sum` if tables before the given group and messages before the given cluster are valid.
 
-    Where the sum is zero, scale[0] says why: -1 for a factor whose variables are all cut, 1 + g for group g, and 0 for
-    a cluster, the first one whose scale[1 + n] is infinite.
+    If the sum is zero, scale[0] says why: -1 for a factor whose variables are all cut, 1 + g for group g, and 0 for
+    the first cluster whose scale[1 + n] is infinite.
     """
     slicing, groups_, clusters_ = Slicing(*slicing), FactorGroups(*groups), Clusters(*clusters)
     tables_, work_ = ClusterTables(*tables), Workspace(*work)
