@@ -21,7 +21,7 @@ from experiments.runner import Effort, finished_row, run_all
 
 
 @pytest.mark.slow
-def test_a_stopped_experiment_goes_on_without_repeating(tmp_path) -> None:
+def test_a_stopped_experiment_goes_on_without_repeating(tmp_path, monkeypatch) -> None:
     experiment, store = load_marginal("asymmetric").selected("BP,FE-NBP").quick(), RunStore(tmp_path)
     assert [run.line.name for run in final_runs(experiment, store)] == ["BP"]  # the network waits for its tuning
     run_all(list(tuning_runs(experiment)), store, Effort())
@@ -31,10 +31,10 @@ def test_a_stopped_experiment_goes_on_without_repeating(tmp_path) -> None:
     first, none = run_all(runs, store, Effort())
     assert not none
     store.pack()
-    start = time.perf_counter()
+    for run in runs:
+        monkeypatch.setattr(type(run), "perform", lambda *_: pytest.fail("it was run again"))
     again, _ = run_all(runs, RunStore(tmp_path), Effort())
     assert again == first
-    assert time.perf_counter() - start < 1.0
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 
 import numpy as np
 import pytest
@@ -59,15 +58,14 @@ def code(n: int, per_check: int, seed: int) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("per_check", [6, pytest.param(30, marks=pytest.mark.slow)])
-def test_codes_are_compared_in_seconds(per_check: int) -> None:
-    start = time.process_time()
+def test_codes_are_compared(per_check: int) -> None:
+    """By search alone this would not end."""
     scopes = code(1000, per_check, 1)
     g = checks(scopes)
     assert_same(g, shuffled(g, 3))
     turned = checks(scopes, odd=(0, 5, 7))  # no check depends on others: swaps of states make all of them even
     assert_same(g, turned)
     assert_different(g, checks(code(1000, per_check, 2)))
-    assert time.process_time() - start < 20  # 5 s; without an end before
 
 
 def test_codes_with_channels_and_punctured_bits() -> None:
@@ -82,11 +80,9 @@ def test_codes_with_channels_and_punctured_bits() -> None:
     assert_different(checks(scopes, (), all_known), checks(scopes, (3,), all_known))
 
 
-def test_formulas_are_compared_in_seconds() -> None:
-    start = time.process_time()
+def test_formulas_are_compared() -> None:
     g = generators.random_ksat(1000, ratio=4.2, k=3, seed=0)
     assert_same(g, shuffled(g, 1))
-    assert time.process_time() - start < 5
 
 
 def test_one_parity_of_any_size() -> None:
