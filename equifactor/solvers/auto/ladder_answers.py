@@ -136,7 +136,7 @@ def _squared_error(distance: float, sampled: float, least: float) -> float:
 
 
 def _together(samplers: Sequence[LadderAnswer]) -> LadderAnswer | None:
-    """Return several samplers as one, each weighted by one over its squared error; None if there are none."""
+    """Return several samplers as one, each weighted by one over its squared error; None for an empty list."""
     if len(samplers) < 2:
         return samplers[0] if samplers else None
     errors = np.stack([_values(a.estimate.standard_errors) for a in samplers])

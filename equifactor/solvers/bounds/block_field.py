@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.budget import EPS
 from equifactor.graph.structure import Structure
 from equifactor.kernels.pointers import ptr_of
 from equifactor.solvers.bounds.factor_layers import Growth, OrderedScopes, OutOfTime
@@ -22,9 +23,8 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
     from equifactor.solvers.elimination.program import Program
 
-_EPS = 2.0**-52  # The relative rounding error of one operation in float64, with room for exp and log.
 _CERTAIN = 1e-6  # Nats of entropy times shared factors below which a variable is not split. Chosen by hand.
-_STEPS = 8.0  # Operations of a cluster beside its operands and states, each with an error of `_EPS` at most.
+_STEPS = 8.0  # Operations of a cluster beside its operands and states, each with an error of `EPS` at most.
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ class BlockField:
         return True
 
     def doubtful(self) -> int | None:
-        """Return the variable that should be split next; None if there is none.
+        """Return the variable that should be split next; None if all are nearly certain.
 
         Blocks lose most where they ignore each other: at an uncertain variable that shares many factors with other
         blocks.
@@ -122,7 +122,7 @@ class BlockField:
         """Return a lower bound on ln Z after every block was updated, minus the largest possible rounding error."""
         between = (self._finite[self._crossing] * self.q[self._slots[self._crossing]].prod(axis=1)).sum()
         total = float(self._worth.sum()) + float(between) + self._fixed_score
-        return total - self._slack - _EPS * abs(total)
+        return total - self._slack - EPS * abs(total)
 
     @property
     def largest(self) -> int:
@@ -225,7 +225,7 @@ class BlockField:
     def _rounding(self) -> float:
         """Return how much rounding may have added to the bound.
 
-        The relative error of a marginal or of ln Z is `_EPS` for each operation of the elimination, and for the sizes
+        The relative error of a marginal or of ln Z is `EPS` for each operation of the elimination, and for the sizes
         of the logs in it. Every log of a factor is weighted by such numbers at most three times.
         """
         s = self.structure
@@ -234,7 +234,7 @@ class BlockField:
         for block in self.blocks:
             clusters = block.program.clusters
             steps += float(clusters.in_ptr[-1] + clusters.dim.sum()) + _STEPS * len(clusters.dim)
-        return _EPS * (steps + size) * (4.0 * size + 4.0 * len(self.blocks) + 1.0)
+        return EPS * (steps + size) * (4.0 * size + 4.0 * len(self.blocks) + 1.0)
 
 
 def _states_of_entries(s: Structure) -> IntArray:

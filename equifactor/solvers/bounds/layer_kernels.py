@@ -56,7 +56,7 @@ def _undo(clusters):
 def _widen(first, count, most, bits, clusters):
     """Add a table over `first` and the `count` later variables in `rest`; return False if a cluster becomes too large.
 
-    New variables of a separator are passed on to the cluster that receives the message, until there are none.
+    New variables of a separator are passed on to the cluster that receives the message, and so on while some are new.
     """
     separator, rest, wider, stamp = clusters.separator, clusters.rest, clusters.wider, clusters.stamp
     fits = True

@@ -10,7 +10,7 @@ import numpy as np
 from equifactor.base.budget import FLOAT_BYTES, Refusal, Seconds
 from equifactor.base.status import Task
 from equifactor.solvers.bounds.block_field import BlockField
-from equifactor.solvers.bounds.factor_layers import OrderedScopes, OutOfTime
+from equifactor.solvers.bounds.factor_layers import BITS_MORE, OrderedScopes, OutOfTime
 from equifactor.solvers.bounds.split_field import SplitField
 from equifactor.solvers.messages.meanfield import MeanField
 from equifactor.solving.ladder import Ladder, Step, Steps
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from equifactor.solvers.search.local_search import LocalSearch
 
 _FIRST_BITS = 8.0  # log2 of the cluster entries of the first blocks, or room for two variables. Chosen by hand.
-_BITS_MORE = 2.0  # log2 of the growth of clusters from one size to the next, or room for one more variable.
 _SWEEPS = 20  # Sweeps over all blocks of a field, at most. Chosen by hand.
 _GAIN = 1e-4  # Nats; a field that gains less in a sweep has settled. Chosen by hand.
 _SIZE_SHARE = 0.25  # The share of the time left that a new size may take. Chosen by hand.
@@ -71,7 +70,7 @@ class LowerSide:
         self._graph, self._orders, self._budget = graph, orders, budget
         self._most_bits, self._seed = most_bits, seed
         self._one = float(np.log2(graph.card.max(initial=2)))  # bits of the variable with the most states
-        self._more = max(_BITS_MORE, self._one)
+        self._more = max(BITS_MORE, self._one)
         self.best = -math.inf
         self._done = False  # whether nothing more can be gained
         self.largest = 0

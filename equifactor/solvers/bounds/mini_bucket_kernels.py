@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from equifactor.base.budget import EPS
 from equifactor.base.typing import FloatArray, IntArray
 from equifactor.kernels.fastmath import MIN_EXP, exp_, get, log_, put
 from equifactor.kernels.jit import fast_kernel, inlined, reordering_kernel
 
 HARD = -1e300  # The log of a true zero.
 SOFTEST = -1e290  # A number below this contains the log of a true zero.
-EPS = 2.0**-52  # Twice the relative rounding error of one addition, with room for exp and log.
 OTHER_STEPS = 8.0  # Operations of a powered sum beside its terms, each with an error of `EPS` at most.
 BLOCK = 1024  # Entries of a cluster that are processed at a time. Chosen by hand.
 LARGEST_BLOCK = 16384  # Entries at a time if a block would otherwise have fewer than `_FEW` rows. Chosen by hand.

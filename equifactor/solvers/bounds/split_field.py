@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.budget import EPS
+
 if TYPE_CHECKING:
     from equifactor.base.clock import Clock
     from equifactor.base.typing import BoolArray, FloatArray
     from equifactor.solvers.bounds.block_field import BlockField
-
-_EPS = 2.0**-52  # The relative rounding error of one operation in float64, with room for exp and log.
 
 
 class SplitField:
@@ -54,7 +54,7 @@ class SplitField:
         if best == -math.inf:
             return best
         total = best + math.log(float(np.exp(bounds - best).sum()))
-        return total - _EPS * (abs(best) + abs(total) + 2.0 * len(bounds) + 8.0)
+        return total - EPS * (abs(best) + abs(total) + 2.0 * len(bounds) + 8.0)
 
     def split(self, clock: Clock) -> None:
         """Split the part with the largest bound; it stays whole if the clock stops or the bound does not improve."""

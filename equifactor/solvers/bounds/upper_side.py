@@ -14,7 +14,7 @@ from equifactor.kernels.pointers import place_in_row
 from equifactor.solvers.bounds.bound_descent import Descent
 from equifactor.solvers.bounds.bucket_partition import partition, sizes_of
 from equifactor.solvers.bounds.elimination_orders import candidate_orders
-from equifactor.solvers.bounds.factor_layers import OrderedScopes, OutOfTime, cover
+from equifactor.solvers.bounds.factor_layers import BITS_MORE, OrderedScopes, OutOfTime, cover
 from equifactor.solvers.bounds.tree_start import TreeStart
 from equifactor.solvers.bounds.weighted_bound import WeightedBound
 from equifactor.solving.ladder import Ladder, Step, Steps
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
 
 _FIRST_BITS = 6.0  # log2 of the cluster entries in the trial, or room for one variable beside the largest factor.
-_BITS_MORE = 2.0  # log2 of the growth of clusters from one size to the next, or room for one more variable.
 _TRIAL = 30  # Iterations along each order of the trial. Chosen by hand.
 _TRIAL_SHARE = 0.15  # The share of the time left that the trial of one order may take. Chosen by hand.
 _LEAST_TRIAL = 8, _TRIAL_SHARE  # An order is tried if there is time for this many iterations within this share.
@@ -89,7 +88,7 @@ class UpperSide:
         tried = yield from self._trial(clock)
         contest, most = 2, self._most_bits
         while tried and tried[0].bits < most:
-            more = min(tried[0].bits + max(_BITS_MORE, self._one), most)
+            more = min(tried[0].bits + max(BITS_MORE, self._one), most)
             larger = []
             for run in tried[:contest]:
                 next_run = self._begin((run.name, run.scopes), more, (_ROUND, _SIZE_SHARE / contest))

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.budget import EPS
+
 if TYPE_CHECKING:
     from equifactor.base.clock import Clock
     from equifactor.base.typing import FloatArray
@@ -51,7 +53,7 @@ class WeightedBound:
 
         The largest possible rounding error is added, so that the bound holds for the numbers of the model.
         """
-        from equifactor.solvers.bounds.mini_bucket_kernels import EPS, SOFTEST, pass_up
+        from equifactor.solvers.bounds.mini_bucket_kernels import SOFTEST, pass_up
 
         for start, stop in zip(self.cuts[:-1].tolist(), self.cuts[1:].tolist(), strict=True):
             if clock is not None and clock.stopped:

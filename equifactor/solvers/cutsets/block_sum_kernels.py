@@ -13,7 +13,7 @@ from equifactor.solvers.elimination.elimination_kernels import collect
 from equifactor.solvers.elimination.program import Clusters, ClusterTables, FactorGroups, Workspace
 
 NEG_INF = -math.inf
-_ALL = 2**62  # A limit on the work of a pass, in entries, that no pass reaches.
+NO_LIMIT = 2**62  # A limit on the work of a pass, in entries, that no pass reaches.
 
 
 @fast_kernel
@@ -64,7 +64,7 @@ def block_sum_from(group, cluster, log_phi, x, slicing, groups, clusters, tables
         if group_scale[g] == NEG_INF:
             scale[0] = 1.0 + g
             return NEG_INF
-    n, _ = collect(cluster, 0, _ALL, clusters_, tables_, work_)
+    n, _ = collect(cluster, 0, NO_LIMIT, clusters_, tables_, work_)
     if n < 0:
         return NEG_INF
     for g in range(num_groups):

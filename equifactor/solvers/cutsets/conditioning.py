@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.base.budget import FLOAT_BYTES, GIB, Budget, Refusal, Seconds
+from equifactor.base.budget import CALL_SECONDS, FLOAT_BYTES, GIB, Budget, Refusal, Seconds
 from equifactor.base.clock import Clock
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
@@ -41,7 +41,6 @@ _TRIAL_SHARE = 0.08  # The share of the time whose pace decides whether a sum go
 _SCRATCH = 1.3  # The memory of the pass down over that of the messages. Chosen by hand.
 _LEAST_WAITING = 2**16  # Numbers that may always wait between levels: 512 KiB.
 _FEWEST_STATES = 8  # States that marginals are made from, however short the time. Chosen by hand.
-_CALL_SECONDS = 0.05  # Seconds that a call of the kernel aims for, so that Ctrl-C and the deadline are noticed.
 _MOST_GROWTH = 8.0  # The growth of the work from one call of the kernel to the next, at most. Chosen by hand.
 
 
@@ -279,7 +278,7 @@ class CutsetSums:
 
 def _next_steps(steps: int, seconds: float) -> int:
     """Return the number of steps for the next call of a kernel, from the time that the last call took."""
-    return max(1, int(steps * min(_MOST_GROWTH, _CALL_SECONDS / max(1e-9, seconds))))
+    return max(1, int(steps * min(_MOST_GROWTH, CALL_SECONDS / max(1e-9, seconds))))
 
 
 def _normalised(values: np.ndarray, ptr: np.ndarray) -> np.ndarray:

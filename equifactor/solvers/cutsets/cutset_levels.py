@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from equifactor.kernels.pointers import ptr_of
+from equifactor.solvers.cutsets.cutsets import MOST_BITS
 from equifactor.solvers.elimination.orders import Order
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 NEGLIGIBLE = 1e-11  # The total probability of the states of a cutset that are left out. Chosen by hand.
 MOST_CUT = 60  # Variables of a cutset above which there are too many states for any sum.
-_MOST_BITS = 500.0  # log2 of the number of states at most, so that powers of two stay finite.
 
 
 class Nest(NamedTuple):
@@ -123,7 +123,7 @@ def nest(structure: Structure, cut: Cut, most_waiting: float = math.inf) -> Nest
         variables=variables,
         first=ptr_of(np.bincount(level, minlength=count + 1)),
         sizes=np.bincount(level, size, minlength=count + 1).astype(np.float64),
-        states=np.exp2(np.minimum(bits, _MOST_BITS)).round(),
+        states=np.exp2(np.minimum(bits, MOST_BITS)).round(),
     )
 
 

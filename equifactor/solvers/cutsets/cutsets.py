@@ -25,7 +25,7 @@ _OVERSTATED = 8.0  # An order asks for fewer than this many times the bits that 
 _NEARLY_BEST = 0.5  # Variables are cut together if they save at least this share of the largest saving. By hand.
 _AT_ONCE = 64  # Variables that are cut together at most. Chosen by hand.
 _NEGLIGIBLE = 1e-6  # Clusters below this share of the largest one do not influence the choice. Chosen by hand.
-_MOST_BITS = 500.0  # Bits of a table at most, in sums of sizes, so that powers of two stay finite.
+MOST_BITS = 500.0  # Bits that count at most in sums of sizes and states, so that powers of two stay finite.
 
 
 class Cut(NamedTuple):
@@ -139,8 +139,8 @@ def without_variables(structure: Structure, is_cut: BoolArray) -> tuple[Structur
 def sizes_of(structure: Structure, order: Order) -> tuple[float, float]:
     """Return the entries of all cluster tables of an order, and the entries of all its messages."""
     own, message = _bits(structure, order)
-    total = float(np.exp2(np.minimum(own + message, _MOST_BITS)).sum())
-    return total, float(np.exp2(np.minimum(message, _MOST_BITS)).sum())
+    total = float(np.exp2(np.minimum(own + message, MOST_BITS)).sum())
+    return total, float(np.exp2(np.minimum(message, MOST_BITS)).sum())
 
 
 def _bits(structure: Structure, order: Order) -> tuple[FloatArray, FloatArray]:
@@ -165,8 +165,8 @@ def _worst_variables(
     holds_ptr, holds = ptr_of(np.bincount(place, minlength=count)), cluster[by_place]
     chosen: list[int] = []
     while len(chosen) < count - 1:
-        sizes = np.exp2(np.minimum(bits, _MOST_BITS))
-        if sizes.sum() <= limits.entries and np.exp2(np.minimum(message, _MOST_BITS)).sum() <= limits.kept:
+        sizes = np.exp2(np.minimum(bits, MOST_BITS))
+        if sizes.sum() <= limits.entries and np.exp2(np.minimum(message, MOST_BITS)).sum() <= limits.kept:
             break
         heavy = sizes > max(1.0, float(sizes.max()) * _NEGLIGIBLE)
         saved = np.bincount(place, np.where(heavy, sizes, 0.0)[cluster], minlength=count) * share

@@ -20,7 +20,7 @@ from equifactor.solvers.messages.loop_balls import (
     PartLimits,
     run_rounds,
 )
-from equifactor.solvers.regions.agreement import Rounds, last_move
+from equifactor.solvers.regions.agreement import NEARLY_SETTLED, Rounds, last_move
 from equifactor.solving.estimate import Estimate, impossible
 from equifactor.solving.ladder import Ladder, Step, Steps
 from equifactor.solving.registry import register
@@ -37,7 +37,6 @@ _LENGTH_SHARE = 0.5  # The share of the time left within which a length should s
 _ROUNDS_SHARE = 0.8  # The share of the time left after which a length is cut short. Chosen by hand.
 _BP_SHARE = 0.3  # The share of the time for belief propagation, before the first length. Chosen by hand.
 _BYTES_PER_FACTOR = 256.0  # Bytes that the lists of a ball or cavity take for each of its factors.
-_NEARLY = 0.05  # A length whose messages still change by no more counts as settled. Chosen by hand.
 _SMALLEST_BALL = 8  # Variables below which balls are not cut to fit a longer length. Chosen by hand.
 
 
@@ -192,7 +191,7 @@ class GrowingLoops:
 
     def best(self) -> LengthAnswer:
         """Return the answer for the longest length that settled, or nearly; for the longest one if none did."""
-        most = max(_NEARLY, self.rounds.tolerance)
+        most = max(NEARLY_SETTLED, self.rounds.tolerance)
         return ([answer for answer in self.answers if answer.found.change <= most] or self.answers)[-1]
 
     def error(self, ptr: IntArray) -> FloatArray | None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from equifactor.graph.reduction import ReducedGraph
     from equifactor.solvers.regions.relaxation import Relaxation
 
+NEARLY_SETTLED = 0.05  # The change of messages, in probability, up to which an answer counts as settled. By hand.
 _LATE_DAMPING = 0.7  # The least damping in the second half of the rounds, against oscillation. Chosen by hand.
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from equifactor.base.budget import FLOAT_BYTES, Refusal, Seconds
 from equifactor.base.status import Status
-from equifactor.solvers.regions.agreement import Agreement, Rounds, agree
+from equifactor.solvers.regions.agreement import NEARLY_SETTLED, Agreement, Rounds, agree
 from equifactor.solvers.regions.relaxation import Relaxation, SplitRule, TableLimits
 from equifactor.solving.ladder import Ladder, Step, Steps
 
@@ -41,7 +41,6 @@ _ENOUGH = 4  # Splittings that must agree before only larger tables can help. Ch
 _UNANIMOUS = 0.004  # Mean standard error, in total variation, below which splittings agree. Chosen on public models.
 _JUMP = 8  # Bits above the last bound in which larger tables are looked for: a variable may have many states.
 _LARGER = 1.5  # Tables must grow by this factor before a larger bound counts as larger. Chosen by hand.
-_NEARLY = 0.05  # A splitting whose messages still change by no more counts as settled. Chosen by hand.
 _BITS_MORE = 2  # Bits from one bound to the next: tables become four times as large. Chosen by hand.
 
 
@@ -229,7 +228,7 @@ class GrowingRegions:
 
     def settled(self, splittings: list[Splitting]) -> list[Splitting]:
         """Return the splittings that settled, or nearly; all of them if none did."""
-        most = max(_NEARLY, self.rounds.tolerance)
+        most = max(NEARLY_SETTLED, self.rounds.tolerance)
         return [one for one in splittings if one.found.change <= most] or splittings
 
     def error(self) -> FloatArray | None:

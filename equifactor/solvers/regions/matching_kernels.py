@@ -15,8 +15,8 @@ _LEAST_LOG = -745.0  # The log of the smallest positive float64, for a probabili
 def match_clones(p, possible, groups, damping, m, u):
     """Make one round of messages between clones, from the probabilities p [x] of the states of all clones.
 
-    m_c = ln p_c - u_c is the message of a clone: its marginal without what it was told. A new u_c is the sum of the m
-    of the other clones. At a fixed point all clones of a variable have the same probabilities, and the sum of m over
+    m_c = ln p_c - u_c is the message from a clone, and a new u_c, the message to it, is the sum of the m of the other
+    clones. At a fixed point all clones of a variable have the same probabilities, and the sum of m over
     the clones is their log.
 
     Args:
@@ -24,8 +24,8 @@ def match_clones(p, possible, groups, damping, m, u):
         possible: [X] states of the original variables that are not excluded.
         groups: a `CloneGroups`, as a plain tuple.
         damping: share of the old message that is kept.
-        m: [U] messages of the clones, changed in place.
-        u: [U] what the clones are told, changed in place.
+        m: [U] messages from the clones, changed in place.
+        u: [U] messages to the clones, changed in place.
 
     Returns:
         the largest change of an undamped message, in probability, and the term to add to ln Z of the relaxed graph.
@@ -93,7 +93,7 @@ def _tell(count, d, start, state, possible, m, u):
 
 @fast_kernel
 def _tell_others(count, d, start, state, possible, m, u):
-    """Compute what each clone of one variable is told: the sum of the others' messages, with a maximum of zero."""
+    """Compute the message to each clone of one variable: the sum of the others' messages, with a maximum of zero."""
     for k in range(count):
         top = NEG_INF
         for x in range(d):

@@ -9,7 +9,7 @@ import math
 from equifactor.kernels.jit import fast_kernel
 from equifactor.kernels.randomness import random_unit
 from equifactor.solvers.cutsets.block_program import Slicing
-from equifactor.solvers.cutsets.block_sum_kernels import block_sum
+from equifactor.solvers.cutsets.block_sum_kernels import NO_LIMIT, block_sum
 from equifactor.solvers.elimination.cluster_tables import normalise
 from equifactor.solvers.elimination.draw_kernels import draw_states
 from equifactor.solvers.elimination.elimination_kernels import distribute
@@ -17,7 +17,6 @@ from equifactor.solvers.elimination.program import Clusters, ClusterTables, Work
 from equifactor.solvers.sampling.chain_move_kernels import jump
 
 NEG_INF = -math.inf
-_ALL = 2**62  # A limit on the work of a pass, in entries, that no pass reaches.
 
 
 @fast_kernel
@@ -61,7 +60,7 @@ def update_chains(
         draw_states(x[c], rng[c], slicing_.variables, slicing_.separators, clusters, tables, row)
         if not keep or c % temperatures > 0:
             continue
-        distribute(len(dim) - 1, 0, _ALL, clusters_, tables_, work_, p)
+        distribute(len(dim) - 1, 0, NO_LIMIT, clusters_, tables_, work_, p)
         normalise(state_start, dim, p)
         total_c, squares_c = total[c // temperatures], squares[c // temperatures]
         for n in range(len(dim)):

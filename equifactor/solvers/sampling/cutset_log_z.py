@@ -108,7 +108,7 @@ def _unseen(given: FloatArray) -> float:
 
 
 def combined(estimates: list[LogZ | None]) -> LogZ | None:
-    """Return one estimate from several of the same chains, weighted by their errors; None if there are none.
+    """Return one estimate from several of the same chains, weighted by their errors; None for an empty list.
 
     The estimates share their draws, so their errors do not average out. The error is that of the best estimate, or the
     spread of the estimates if that is larger.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.budget import CALL_SECONDS
 from equifactor.base.clock import Clock
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 _FIRST_BATCHES = 64  # The first batches hold 1/64 of all draws. Chosen by hand.
 _LONGEST_BATCH = 32  # Draws in each of the first batches at most. Chosen by hand.
 _REPAIR_PHASES = 400  # Phases of local search to repair a start of probability zero. Chosen by hand.
-_CALL_SECONDS = 0.05  # Seconds that a call of the kernel aims for, so that Ctrl-C and the deadline are noticed.
 _BURN_IN_SHARE = 0.25  # The share of the time limit for burn-in at most. Chosen by hand.
 
 
@@ -151,4 +151,4 @@ class SingleMoves:
 
     def _draws_per_call(self, thin: int) -> int:
         """Return the number of draws, `thin` sweeps apart, that one call of the kernel should make."""
-        return max(1, int(_CALL_SECONDS / max(self._cost * thin, 1e-9))) if self._cost else 1
+        return max(1, int(CALL_SECONDS / max(self._cost * thin, 1e-9))) if self._cost else 1
