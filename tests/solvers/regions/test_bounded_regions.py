@@ -100,11 +100,11 @@ def test_the_seed_decides() -> None:
 
 
 def test_a_deadline_gives_the_best_so_far(driven_time) -> None:
-    driven_time.tick = 0.001
+    driven_time.tick = 0.01
     graph = ising_grid(30, 30, coupling_std=1.5, seed=0)
     result = solve(graph, "MAR", "regions", time_limit=0.5)
     assert result.status is Status.TIME_LIMIT
-    assert result.seconds < 0.6  # it looks at the clock a hundred times more at most
+    assert result.seconds < 1.0  # it looks at the clock fifty times more at most
     assert result.answered
     assert np.all(np.isfinite(result.marginals.values))
 
