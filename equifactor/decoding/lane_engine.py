@@ -28,9 +28,8 @@ class LaneEngine:
     """Decodes by belief propagation, 16 shots at a time; what a shot is answered does not depend on the others."""
 
     def __init__(self, problem: DecodingProblem, method: DecodingMethod) -> None:
-        from equifactor.decoding.check_rules import ROWS
+        from equifactor.decoding.check_rules import LANES, ROWS
         from equifactor.decoding.lane_kernels import Checks, LaneState, Strategy
-        from equifactor.decoding.shot_vectors import LANES
 
         self.problem, self.method = problem, method
         self.checks = Checks(

@@ -16,6 +16,7 @@ import numpy as np
 
 from equifactor.base.budget import Refusal
 from equifactor.base.errors import ModelError, OptionError, SolveError, brief
+from equifactor.base.run_context import check_time_limit
 from equifactor.base.status import Status, Task
 from equifactor.graph.reading.observations import named
 from equifactor.graph.structure import MAX_AXES
@@ -62,12 +63,6 @@ def numbered_joint(result: Result, numbers: list[int], time_limit: float = TIME_
     return Joint(
         _with_observed(result, numbers, free, values), part_of(graph.structure, numbers), tuple(numbers), status, how
     )
-
-
-def check_time_limit(time_limit: float) -> None:
-    """Raise `OptionError` for what is no number of seconds."""
-    if not isinstance(time_limit, (int, float)) or not time_limit >= 0:
-        raise OptionError(f"the time limit must be a number of seconds >= 0, found {brief(time_limit)}")
 
 
 def check_distribution(result: Result, what: str) -> None:

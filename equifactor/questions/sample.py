@@ -10,12 +10,12 @@ import numpy as np
 
 from equifactor.base.clock import Clock
 from equifactor.base.errors import ModelError, OptionError, brief
+from equifactor.base.run_context import check_run
 from equifactor.base.status import Status
 from equifactor.factors.lowered_graph import lower
 from equifactor.graph import FactorGraph
 from equifactor.graph.reduction import to_free_part
 from equifactor.questions.samples import Samples
-from equifactor.questions.solve import check_run
 from equifactor.solvers.auto.chooser import Auto
 from equifactor.solvers.elimination.backward_draws import backward_draws
 from equifactor.solvers.elimination.exact import Exact

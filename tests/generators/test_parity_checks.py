@@ -74,12 +74,12 @@ def test_irregular_codes_have_their_degrees() -> None:
 @pytest.mark.parametrize(
     ("bits", "checks", "sentence"),
     [
-        ([2, 2], [3], "the bits have 4 edges and the checks 3"),
-        ([2, 2], [4], "a bit of degree 2 needs as many of the others, found 1"),
-        ([1, 1], [3, -1], "the degrees of the checks are a list of whole numbers above 0"),
-        ([1.5, 1.5], [3], "the degrees of the bits are a list of whole numbers above 0"),
-        ([], [], "the degrees of the bits are a list"),
-        ([3, 3, 1, 1, 1], [4, 4, 1], "no code was found"),
+        ([2, 2], [3], "The degrees of the bits sum to 4 and those of the checks to 3"),
+        ([2, 2], [4], "A bit has degree 2, which exceeds the number of checks, 1"),
+        ([1, 1], [3, -1], "The degrees of the checks must be a list of whole numbers above 0"),
+        ([1.5, 1.5], [3], "The degrees of the bits must be a list of whole numbers above 0"),
+        ([], [], "The degrees of the bits must be a list"),
+        ([3, 3, 1, 1, 1], [4, 4, 1], "No code with these degrees"),
     ],
 )
 def test_refuses_degrees(bits: list, checks: list, sentence: str) -> None:

@@ -12,8 +12,7 @@ import numpy as np
 from equifactor.base.errors import ModelError, brief
 from equifactor.formats.csv_columns import read_csv
 from equifactor.graph.reading.inputs import as_list
-from equifactor.graph.reading.state_columns import Column
-from equifactor.graph.reading.state_rows import columns_of, is_frame, read_columns, read_numbers
+from equifactor.graph.reading.state_rows import Column, columns_of, is_frame, read_columns, read_numbers
 from equifactor.questions.samples import Samples
 
 if TYPE_CHECKING:

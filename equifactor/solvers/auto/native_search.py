@@ -61,6 +61,8 @@ def native_best(graph: FactorGraph, seconds: float, gap: float, context: SolveCo
         score = float(graph.log_score(best))
         if clock.stopped or _closed(bound, score, gap):
             break
+        if not solver.takes_kinds_of(graph):
+            continue
         part = replace(context, clock=Clock(share * clock.left, whole=clock))
         estimate = solver.run([graph], Task.MAP, part)[0]
         if estimate.status is Status.ZERO_PROBABILITY:

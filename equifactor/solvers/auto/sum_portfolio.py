@@ -12,7 +12,7 @@ import numpy as np
 from equifactor.base.budget import GIB, Budget, Refusal, Seconds
 from equifactor.base.optional_packages import is_installed
 from equifactor.base.status import Status, Task
-from equifactor.solvers.auto.table_forms import has_kinds, run_any_kind, table_forms
+from equifactor.solvers.auto.table_forms import run_any_kind, table_forms
 from equifactor.solving.estimate import Estimate
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def estimates(graphs: Sequence[FactorGraph], task: Task, context: SolveContext) 
 
 def _learned(network: Solver, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
     """Return the answers of the network; their status is `too-large` if it needs dense tables that do not fit."""
-    if not network.any_kind and any(map(has_kinds, graphs)):
+    if not all(map(network.takes_kinds_of, graphs)):
         forms = table_forms(graphs, task)
         lowered = [form.graph for form in forms if not isinstance(form, Refusal)]
         if len(lowered) < len(forms) or not _fits(lowered, context):

@@ -54,7 +54,7 @@ def run_any_kind(solver: Solver, graphs: Sequence[FactorGraph], task: Task, cont
     Raises:
         ModelError: if dense tables are needed and would be too large.
     """
-    if solver.any_kind or not any(map(has_kinds, graphs)):
+    if all(map(solver.takes_kinds_of, graphs)):
         return solver.run(graphs, task, context)
     from equifactor.solving.running import estimates_of
 

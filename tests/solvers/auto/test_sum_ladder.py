@@ -7,8 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from equifactor import Estimate, Marginals, generators, solve
+from equifactor import generators, solve
+from equifactor.answers import Marginals
 from equifactor.base.status import Status
+from equifactor.solvers import Estimate
 from equifactor.solvers.auto.ladder_answers import LadderAnswer, best_log_z, best_marginals
 from equifactor.solvers.bounds.mini_buckets import WeightedMiniBuckets
 from equifactor.solvers.messages.bp import BeliefPropagation
