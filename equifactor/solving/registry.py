@@ -54,7 +54,7 @@ SOLVERS = {
     "regions": "equifactor.solvers.regions.bounded_regions:Regions",
     # Sampling, and sums over a cutset in place of samples.
     "blocks": "equifactor.solvers.sampling.blocks:BlockSampling",
-    "conditioning": "equifactor.solvers.sampling.conditioning:Conditioning",
+    "conditioning": "equifactor.solvers.cutsets.conditioning:Conditioning",
     "gibbs": "equifactor.solvers.sampling.gibbs:Gibbs",
 }
 

@@ -1,4 +1,4 @@
-"""One block of variables made ready for sampling: its elimination, and how the state of the rest cuts the tables."""
+"""One block of variables prepared for sums and draws: its elimination, and how the cutset slices the tables."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from equifactor.solvers.elimination.program import (
 
 if TYPE_CHECKING:
     from equifactor.graph.structure import Structure
-    from equifactor.solvers.sampling.cutsets import Cut
+    from equifactor.solvers.cutsets.cutsets import Cut
 
 
 class Slicing(NamedTuple):
-    """How the states of the cutset move the beginning of every table."""
+    """How the states of the cutset move the first entry of every table."""
 
     table_ptr: IntArray  # [F] first entry of each table of the model
-    begin: IntArray  # [F+1] first entry of each table given the cutset, which a pass writes and `FactorGroups` reads
+    begin: IntArray  # [F+1] first entry of each table given the cutset; a pass writes it, `FactorGroups` reads it
     factor: IntArray  # [E_c] factor of each edge to a cut variable
     variable: IntArray  # [E_c] the cut variable
     stride: IntArray  # [E_c] its stride in the table
-    cut: IntArray  # the cutset
-    constants: IntArray  # factors all of whose variables are cut
+    cut: IntArray  # the variables of the cutset
+    constants: IntArray  # factors whose variables are all cut
     variables: IntArray  # [v] variable of the model that each cluster eliminates
     separators: IntArray  # places of the separator variables of all clusters
     group_scale: FloatArray  # [G] log of what was divided out of each group of factors
 
 
 class BlockProgram(NamedTuple):
-    """All arrays of one block, as `block_kernels` take them."""
+    """All arrays of one block, as kernels take them."""
 
     slicing: Slicing
     groups: FactorGroups
@@ -52,24 +52,24 @@ class BlockProgram(NamedTuple):
 
 
 class SharedMemory(NamedTuple):
-    """Memory that blocks share, which do not run at the same time."""
+    """Memory that is shared by blocks, as they do not run at the same time."""
 
     arena: FloatArray  # tables and messages
-    scratch: FloatArray  # of a downward pass
+    scratch: FloatArray  # scratch of a downward pass
 
 
 def shared_memory(structure: Structure, kept: float) -> SharedMemory:
-    """Memory for blocks whose messages have at most `kept` entries; pages that no block touches are never taken."""
+    """Return memory for blocks whose messages have at most `kept` entries. Untouched pages cost nothing."""
     return SharedMemory(np.empty(int(kept) + 2 * structure.num_entries), np.empty(int(kept)))
 
 
 def build_block(structure: Structure, cut: Cut, memory: SharedMemory) -> BlockProgram:
-    """The arrays of one block.
+    """Return the arrays of one block.
 
     Args:
-        structure: of the model.
-        cut: the cutset and the order of the others.
-        memory: for the tables; a block that needs more takes its own.
+        structure: the structure of the model.
+        cut: the cutset, and the order of the other variables.
+        memory: memory for the tables; a block that needs more allocates its own.
     """
     s = structure
     stride = _strides(s)

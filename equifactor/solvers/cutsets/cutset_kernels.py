@@ -1,23 +1,23 @@
 # mypy: ignore-errors
-"""Sums over all states of a cutset, each a sum over its block, in nested loops that keep what does not change.
+"""Sums over all states of a cutset, each a sum over its block, in nested loops that keep unchanged tables.
 
-`levels` is a `LevelArrays` as a plain tuple; the other arguments of a block are as in `block_kernels.py`.
+`levels` is a `LevelArrays` as a plain tuple; the other arguments of a block are as in `block_sum_kernels.py`.
 """
 
 import math
 
 from equifactor.kernels.jit import fast_kernel, inlined
+from equifactor.solvers.cutsets.block_sum_kernels import block_sum_from
+from equifactor.solvers.cutsets.cutset_levels import LevelArrays
 from equifactor.solvers.elimination.elimination_kernels import distribute
 from equifactor.solvers.elimination.program import Clusters, ClusterTables
-from equifactor.solvers.sampling.block_kernels import block_sum_from
-from equifactor.solvers.sampling.cutset_levels import LevelArrays
 
 NEG_INF = -math.inf
 
 
 @inlined
 def _set_states(number, cut, states, x):
-    """Put the cut variables into the state with this number; the level of the first one that changes, 0 for none."""
+    """Set the cut variables to the state with this number; return the level of the first change, 0 for none."""
     changed = 0
     for k in range(len(cut) - 1, -1, -1):
         card = states[k + 1] // states[k]
@@ -30,7 +30,7 @@ def _set_states(number, cut, states, x):
 
 @inlined
 def _failed_level(level, levels, scale):
-    """The level at which `block_sum_from` met a zero: it is there for all states of the variables after that."""
+    """Return the level at which `block_sum_from` met a zero, which excludes all states of the variables after it."""
     if scale[0] < 0.0:
         return len(levels.cut)
     r = level
@@ -48,10 +48,10 @@ def _failed_level(level, levels, scale):
 
 @fast_kernel
 def sum_over_cutset(log_phi, x, begin, steps, levels, slicing, groups, clusters, tables, work, log_sum, stale):
-    """Write ln of the sums over the block at the states `begin` and after into log_sum [N]; the next one to visit.
+    """Write ln of the sums over the block at states from `begin` into log_sum [N]; return the next state to visit.
 
-    x [V] and stale [1], the level from which on messages are to be made anew, are as the call before left them. `steps`
-    is the number of passes; states that a zero excludes together with others take none.
+    x [V] and stale [1], the level from which messages must be recomputed, are as the previous call left them. `steps`
+    is the number of passes; states that a zero excludes together take a single pass.
     """
     levels_, scale = LevelArrays(*levels), ClusterTables(*tables).scale
     n = begin
@@ -82,8 +82,8 @@ def marginals_over_cutset(
 ):  # fmt: skip
     """Add conditional distributions of the block at states chosen[begin:end], times their weights, to total [X].
 
-    chosen [K] must be ascending, and none of its sums zero. mass [m+1] and waiting [2, W] carry over from call to call;
-    with begin = end, what is still waiting is added.
+    chosen [K] must be ascending, and its sums must be positive. mass [m+1] and waiting [2, W] are kept from call to
+    call; with begin = end, the numbers that still wait are added.
     """
     levels_ = LevelArrays(*levels)
     count = len(levels_.cut)
@@ -104,7 +104,7 @@ def marginals_over_cutset(
 
 @fast_kernel
 def _close(level, levels, clusters, tables, work, p, total, mass, waiting):
-    """Way down through the clusters of one level, given what those above have said since its tables were made."""
+    """Pass down through the clusters of one level, with the sums from above since its tables were computed."""
     levels_, clusters_, tables_ = LevelArrays(*levels), Clusters(*clusters), ClusterTables(*tables)
     lower, lower_level, upper_level, place = levels_.lower, levels_.lower_level, levels_.upper_level, levels_.place
     start, size, arena = tables_.start, tables_.size, tables_.arena
@@ -122,7 +122,7 @@ def _close(level, levels, clusters, tables, work, p, total, mass, waiting):
             for t in range(place[b + 1] - at):
                 arena[message + t] = waiting[0, at + t]
                 waiting[0, at + t] = 0.0
-        elif upper_level[b] == level:  # The way down overwrites a message that is needed again.
+        elif upper_level[b] == level:  # The pass down overwrites a message that is needed again.
             for t in range(place[b + 1] - at):
                 waiting[1, at + t] = arena[message + t]
     # The work of all clusters of the level is the budget, so that the pass ends at the first of them.

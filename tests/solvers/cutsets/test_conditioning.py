@@ -11,9 +11,9 @@ from equifactor import FactorGraph, Status, solve
 from equifactor.base.clock import Clock
 from equifactor.base.status import Task
 from equifactor.generators import ising_grid, random_graph
-from equifactor.solvers.sampling import conditioning
-from equifactor.solvers.sampling.conditioning import best_cutset
-from equifactor.solvers.sampling.cutset_levels import choose_states
+from equifactor.solvers.cutsets import conditioning
+from equifactor.solvers.cutsets.conditioning import best_cutset
+from equifactor.solvers.cutsets.cutset_levels import choose_states
 from equifactor.solving.solver import SolveContext
 
 RNG = np.random.default_rng(0)
@@ -55,8 +55,9 @@ def test_a_sum_that_takes_too_long_is_not_begun() -> None:
     assert not got.answered
 
 
-def test_a_sum_that_is_cut_short_is_a_lower_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conditioning, "_HOPE", 1e9)
+def test_a_sum_that_is_cut_short_is_a_lower_bound(monkeypatch: pytest.MonkeyPatch, driven_time) -> None:
+    driven_time.tick = 0.05
+    monkeypatch.setattr(conditioning, "_ACCEPTED_OVERRUN", 1e9)
     graph = ising_grid(14, 14, seed=0)
     got = solve(graph, "PR", "conditioning(memory_limit=2e-5)", time_limit=2.5)
     assert got.status is Status.TIME_LIMIT

@@ -1,8 +1,8 @@
-"""In which order to visit the states of a cutset, so that most tables are the same from one state to the next.
+"""The order in which the states of a cutset are visited, so that most tables stay the same from state to state.
 
-A cluster depends on the cut variables whose factors reach it or a cluster below it. With the cut variables in a row,
-the level of a cluster is the place of the last one that it depends on, and its table is made anew only when that one or
-one before it changes; those in front change most slowly. So heavy clusters should have low levels.
+A cluster depends on the cut variables whose factors reach it or a cluster below it. Put the cut variables in a row. The
+level of a cluster is the place of the last cut variable that it depends on. Its table is recomputed only when that
+variable or an earlier one changes. Earlier variables change more slowly, so large clusters should have low levels.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from equifactor.kernels.pointers import ptr_of
+from equifactor.solvers.cutsets.cutsets import MOST_BITS
 from equifactor.solvers.elimination.orders import Order
 
 if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, FloatArray, IntArray
     from equifactor.graph.structure import Structure
-    from equifactor.solvers.sampling.block_program import BlockProgram
-    from equifactor.solvers.sampling.cutsets import Cut
+    from equifactor.solvers.cutsets.block_program import BlockProgram
+    from equifactor.solvers.cutsets.cutsets import Cut
 
-NEGLIGIBLE = 1e-11  # States of the cutset that have this probability together make no difference.
-MOST_CUT = 60  # A cutset with more variables has too many states for any sum.
-_MOST_BITS = 500.0  # Numbers of states above are all equally hopeless; powers of two stay finite.
+NEGLIGIBLE = 1e-11  # The total probability of the states of a cutset that are left out. Chosen by hand.
+MOST_CUT = 60  # Variables of a cutset above which there are too many states for any sum.
 
 
 class Nest(NamedTuple):
-    """A cutset of m variables whose states are visited in nested loops, the first one outermost."""
+    """A cutset of m variables whose states are visited in nested loops, the loop of the first variable outermost."""
 
-    cut: Cut  # its clusters are in the order of their levels
+    cut: Cut  # with its clusters in the order of their levels
     variables: IntArray  # [m] the cut variables
     first: IntArray  # [m+2] first cluster of each level 0..m, then their number
     sizes: FloatArray  # [m+1] table entries of all clusters of each level
@@ -37,7 +37,7 @@ class Nest(NamedTuple):
 
     @property
     def entries(self) -> float:
-        """Table entries of all clusters, as often as they are made."""
+        """Table entries of all clusters, each counted as often as it is computed."""
         return float(self.sizes @ self.states)
 
     @property
@@ -47,17 +47,17 @@ class Nest(NamedTuple):
 
 
 class LevelArrays(NamedTuple):
-    """What the kernels know about levels.
+    """The levels as arrays for the kernels.
 
-    A message from a cluster to one of a higher level is a *bridge*. On the way down, what the upper cluster says at all
-    states of the inner variables is added up before the lower cluster is asked.
+    A message from a cluster to a cluster of a higher level is a *bridge*. On the way down, the numbers of the upper
+    cluster are added up over all states of the inner variables before they go to the lower cluster.
     """
 
     cut: IntArray  # [m] the cut variables, outermost first
     states: IntArray  # [m+1] number of states of the variables up to each level
     cluster: IntArray  # [m+2] first cluster of each level
     group: IntArray  # [m+2] first group of factors of each level
-    work: IntArray  # [m+1] what `distribute` counts as its work on each level
+    work: IntArray  # [m+1] the work of `distribute` on each level, as it counts it
     lower: IntArray  # [B] lower cluster of each bridge
     lower_level: IntArray  # [B]
     upper_level: IntArray  # [B]
@@ -71,7 +71,7 @@ def level_arrays(nested: Nest, block: BlockProgram) -> LevelArrays:
     num_groups = len(block.tables.size) - num_vars
     operands = np.diff(c.in_ptr)
     is_group = c.in_op < num_groups
-    home = np.repeat(np.arange(num_vars), operands)[is_group]  # of the groups, in their order
+    home = np.repeat(np.arange(num_vars), operands)[is_group]  # the cluster of each group
     work = np.concatenate(([0], np.cumsum(2 * c.dim * block.tables.size[num_groups:] * (operands + 1))))
     level = np.repeat(np.arange(count + 1), np.diff(nested.first))
     lower = np.flatnonzero((c.parent >= 0) & (level[c.parent] > level))
@@ -89,16 +89,16 @@ def level_arrays(nested: Nest, block: BlockProgram) -> LevelArrays:
 
 
 def nest(structure: Structure, cut: Cut, most_waiting: float = math.inf) -> Nest:
-    """Choose the order of the loops: from the innermost outwards, each time the variable that changes fewest entries.
+    """Choose the order of the loops, from the innermost outwards: each time the variable that changes fewest entries.
 
     Args:
-        structure: of the model.
-        cut: the cutset and the order of the others.
-        most_waiting: numbers that may wait on bridges; where more would, all clusters are made anew for every state.
+        structure: the structure of the model.
+        cut: the cutset, and the order of the other variables.
+        most_waiting: numbers that may wait on bridges; beyond that, all clusters are recomputed for every state.
     """
     variables = np.flatnonzero(cut.is_cut)
     count = len(variables)
-    if count > MOST_CUT:  # There are too many states whatever the order.
+    if count > MOST_CUT:  # There are too many states for any order of the loops.
         size, level = np.array([cut.entries]), np.array([count])
     else:
         size, depends = _clusters(structure, cut, variables)
@@ -123,7 +123,7 @@ def nest(structure: Structure, cut: Cut, most_waiting: float = math.inf) -> Nest
         variables=variables,
         first=ptr_of(np.bincount(level, minlength=count + 1)),
         sizes=np.bincount(level, size, minlength=count + 1).astype(np.float64),
-        states=np.exp2(np.minimum(bits, _MOST_BITS)).round(),
+        states=np.exp2(np.minimum(bits, MOST_BITS)).round(),
     )
 
 
@@ -151,7 +151,7 @@ def _clusters(structure: Structure, cut: Cut, variables: IntArray) -> tuple[Floa
 
 
 def _by_level(order: Order, level: IntArray) -> Order:
-    """The same clusters in another order, level after level: no cluster has a lower level than one below it."""
+    """Return the same clusters level by level: no cluster has a lower level than a cluster below it."""
     row = np.argsort(level, kind="stable")
     place = np.empty(len(row), np.int64)
     place[row] = np.arange(len(row))
@@ -169,19 +169,19 @@ def _by_level(order: Order, level: IntArray) -> Order:
 
 
 def choose_states(weight: FloatArray, most: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray, float]:
-    """At most about `most` of N states that stand for all of them: their numbers, weights, and a standard error.
+    """Return about `most` of N states, or fewer, that stand for all: their numbers, weights, and a standard error.
 
-    States above a threshold keep their weights. Of those below, some are drawn in systematic steps, each with the
-    threshold as its weight, so that every mean is right on average; what a mean of numbers in [0, 1] is off by has at
-    most the standard error. Where all fit, nothing but a negligible part is left out.
+    States above a threshold keep their weights. Of the states below, some are drawn in systematic steps, each with the
+    threshold as its weight, so that every mean is unbiased. The error of a mean of numbers in [0, 1] has at most the
+    standard error that is returned. If all states fit, only a negligible part is left out.
 
     Args:
-        weight: [N] probabilities, of sum 1.
-        most: how many may be chosen.
-        rng: for the draw.
+        weight: [N] probabilities, with a sum of 1.
+        most: how many states may be chosen.
+        rng: the generator for the draw.
     """
     falling = np.sort(weight)[::-1]
-    rest = np.concatenate((np.cumsum(falling[::-1])[::-1], [0.0]))  # [N+1] weight of all but the first so many
+    rest = np.concatenate((np.cumsum(falling[::-1])[::-1], [0.0]))  # [N+1] weight of all states but the first n
     enough = int(np.argmax(rest <= NEGLIGIBLE))
     if enough <= most:
         chosen = np.flatnonzero(weight >= falling[enough - 1]) if enough else np.zeros(0, np.int64)
