@@ -17,7 +17,7 @@ def found(graph: FactorGraph, tries: int = 256, seed: int = 0) -> Order:
 
 
 def naive_clusters(graph: FactorGraph, variables: list[int]) -> list[set[int]]:
-    """Neighbours of each variable when it is eliminated, by joining sets."""
+    """Return the neighbours of each variable when it is eliminated, by joining sets."""
     around = {i: set() for i in range(graph.num_vars)}
     for a in range(graph.num_factors):
         scope = graph.structure.scope(a).tolist()
@@ -48,7 +48,7 @@ def test_clusters_are_those_of_the_order(seed: int):
 
 @pytest.mark.parametrize("seed", range(10))
 def test_the_incremental_fill_is_exact(seed: int):
-    """One try by fill alone costs what the textbook rule costs, up to ties: here the first step has none."""
+    """One try by fill alone has the cost of the textbook rule, up to ties; the first step here has no ties."""
     graph = random_graph(12, 16, arity=2, card=2, seed=seed)
     order = found(graph, tries=1)
     around = {i: set() for i in range(graph.num_vars)}
@@ -57,7 +57,7 @@ def test_the_incremental_fill_is_exact(seed: int):
         around[i].add(j)
         around[j].add(i)
     by_place = order.variables.tolist()
-    # subtrees were moved together; the least fill is always somewhere among the variables without children before them
+    # subtrees were moved together; the least fill is among the variables without children before them
     first = [v for n, v in enumerate(by_place) if n not in order.parent.tolist()]
 
     def fill(v: int) -> int:
