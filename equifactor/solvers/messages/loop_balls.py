@@ -11,7 +11,7 @@ from equifactor.base.typing import BoolArray, FloatArray, IntArray
 from equifactor.graph.pointers import picked, ptr_of
 from equifactor.graph.structure import Structure
 from equifactor.solvers.elimination.eliminate import sum_out
-from equifactor.solvers.elimination.orders import Hopeless, PlanningLimits, best_order
+from equifactor.solvers.elimination.orders import NoOrder, PlanningLimits, best_order
 from equifactor.solvers.elimination.program import Program, build_program
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def _side_by_side(
     size = np.round(np.exp2(np.add.reduceat(bits[scopes], ptr[:-1]))).astype(np.int64) if len(number) else ptr[:0]
     structure = Structure.trusted(card, ptr, scopes, ptr_of(size))
     order = best_order(structure, PlanningLimits(tries=_TRIES, kept=entries, message=entries))
-    if isinstance(order, Hopeless):
+    if isinstance(order, NoOrder):
         return None
     running = np.concatenate(([0.0], np.cumsum(bits[order.variables][order.separators])))
     table = running[order.sep_ptr[1:]] - running[order.sep_ptr[:-1]] + bits[order.variables]
