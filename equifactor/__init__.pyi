@@ -57,6 +57,7 @@ from equifactor.questions.comparison import Comparison as Comparison
 from equifactor.questions.information import Information as Information
 from equifactor.questions.joint import Joint as Joint
 from equifactor.questions.many_results import ManyResults as ManyResults
+from equifactor.questions.result import Result as Result
 from equifactor.questions.sample import sample as sample
 from equifactor.questions.samples import Samples as Samples
 from equifactor.questions.solve import solve as solve
@@ -80,11 +81,10 @@ from equifactor.solvers.learned.network import NetworkConfig as NetworkConfig
 from equifactor.solvers.learned.network import NetworkState as NetworkState
 from equifactor.solvers.learned.replay import Replay as Replay
 from equifactor.solvers.search.local_search import improve as improve
+from equifactor.solving.estimate import Estimate as Estimate
 from equifactor.solving.registry import parse_solver as parse_solver
 from equifactor.solving.registry import register as register
 from equifactor.solving.registry import solver_names as solver_names
-from equifactor.solving.result import Estimate as Estimate
-from equifactor.solving.result import Result as Result
 from equifactor.solving.solver import ALL_SYMMETRIES as ALL_SYMMETRIES
 from equifactor.solving.solver import GraphSolver as GraphSolver
 from equifactor.solving.solver import IterativeSolver as IterativeSolver

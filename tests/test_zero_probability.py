@@ -9,8 +9,8 @@ import pytest
 
 from equifactor import FactorGraph, ModelError, OptionError, Result, Status, Task, parse_solver, solve
 from equifactor.solvers.auto import chooser
+from equifactor.solving.estimate import Estimate
 from equifactor.solving.registry import SOLVERS, solver_class
-from equifactor.solving.result import Estimate
 from equifactor.solving.solver import SolveContext
 
 EQUAL = np.eye(3)

@@ -1,6 +1,6 @@
 """The exceptions of this package.
 
-Wrong input raises; a run that fails numerically is a `Status` value instead (see `equifactor.solving.result`).
+Wrong input raises; a run that fails numerically is a `Status` value instead (see `equifactor.questions.result`).
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from equifactor.cli.shared_options import example
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
-    from equifactor.solving.result import Result
+    from equifactor.questions.result import Result
 
 EXAMPLE = example("equifactor demo -o demo-output")
 

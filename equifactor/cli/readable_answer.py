@@ -13,7 +13,7 @@ from equifactor.text_tables import aligned, shown
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
-    from equifactor.solving.result import Result
+    from equifactor.questions.result import Result
 
 
 def parse_evidence(text: str, graph: FactorGraph) -> dict[int | str, int | str]:

@@ -21,7 +21,7 @@ from equifactor.cli.shared_options import EvidencePaths, InputFormat, ModelPaths
 
 if TYPE_CHECKING:
     from equifactor.questions.joint import Joint
-    from equifactor.solving.result import Result
+    from equifactor.questions.result import Result
     from equifactor.solving.solver import Progress
 
 EXAMPLE = example(

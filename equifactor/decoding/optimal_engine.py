@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from equifactor.decoding.methods import OptimalDecoding
     from equifactor.decoding.problem import DecodingProblem
     from equifactor.decoding.shot_store import ShotStore
-    from equifactor.solving.result import Result
+    from equifactor.questions.result import Result
 
 # A solver does not know that weights come in steps, and goes on when its bound is a proof already: look early.
 _STAGES = (0.05, 0.2, 1.0)

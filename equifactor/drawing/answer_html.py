@@ -10,7 +10,7 @@ from equifactor.drawing.uncertain import most_uncertain
 from equifactor.text_tables import shown
 
 if TYPE_CHECKING:
-    from equifactor.solving.result import Result
+    from equifactor.questions.result import Result
 
 
 def answer_html(result: Result) -> Html:

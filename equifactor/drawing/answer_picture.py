@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph.inputs import Variable
-    from equifactor.solving.result import Result
+    from equifactor.questions.result import Result
 
 _MOST_BARS = 40
 _LABEL = 24  # characters of a name beside a bar

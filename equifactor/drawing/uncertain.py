@@ -8,7 +8,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
-    from equifactor.solving.result import Result
+    from equifactor.questions.result import Result
 
 
 def entropies(result: Result) -> FloatArray:

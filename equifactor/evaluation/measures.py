@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
     from equifactor.data import Instance
     from equifactor.graph import FactorGraph
-    from equifactor.solving.result import Result
+    from equifactor.questions.result import Result
 
 _DIGITS = 1e-6  # a score within this share of the best known one counts as equal to it: both carry rounding errors
 

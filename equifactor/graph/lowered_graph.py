@@ -20,7 +20,7 @@ from equifactor.graph.structure import Structure
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray, Semiring
-    from equifactor.solving.result import Estimate
+    from equifactor.solving.estimate import Estimate
 
 _MAX_ENTRIES = 2**28  # 2 GiB of tables: beyond this, lowering is a mistake rather than a method
 

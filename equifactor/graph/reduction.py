@@ -21,7 +21,7 @@ from equifactor.graph.structure import Structure
 
 if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, FloatArray, IntArray
-    from equifactor.solving.result import Estimate
+    from equifactor.solving.estimate import Estimate
 
 
 class ConsistentGraph(FactorGraph):

@@ -20,7 +20,7 @@ from equifactor.graph.observations import named
 from equifactor.graph.structure import MAX_AXES
 from equifactor.questions.eliminated_tables import eliminated
 from equifactor.questions.joint import Joint, part_of
-from equifactor.solving.result import Result
+from equifactor.questions.result import Result
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray

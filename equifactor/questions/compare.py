@@ -9,9 +9,9 @@ from equifactor.base.errors import EquifactorError, ModelError, OptionError, bri
 from equifactor.base.status import Status, Task
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.questions.comparison import ComparedSolver, Comparison
+from equifactor.questions.result import Result
 from equifactor.questions.solve import check_run, parse_task, solve
 from equifactor.solving.registry import parse_solver
-from equifactor.solving.result import Result
 from equifactor.solving.solver import Solver
 
 if TYPE_CHECKING:

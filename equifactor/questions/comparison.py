@@ -14,7 +14,7 @@ from equifactor.base.options import choices
 from equifactor.base.status import Task
 from equifactor.drawing.html_tables import short
 from equifactor.metrics import max_error, mean_error
-from equifactor.solving.result import Result
+from equifactor.questions.result import Result
 from equifactor.text_tables import aligned
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from equifactor.base.errors import SolveError
 from equifactor.base.status import Status
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.observations import StateNumbers
-from equifactor.solving.result import Result
+from equifactor.questions.result import Result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,7 +14,7 @@ from equifactor.graph.lowered_graph import lower
 from equifactor.questions import asking
 from equifactor.questions.eliminated_tables import factor_tables
 from equifactor.questions.joint import entropy_of
-from equifactor.solving.result import Result
+from equifactor.questions.result import Result
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray

@@ -12,7 +12,7 @@ from equifactor.base.optional_packages import needed
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from equifactor.solving.result import Result
+    from equifactor.questions.result import Result
 
     DataFrame = Any  # pandas.DataFrame: its types are not needed to use this package
 

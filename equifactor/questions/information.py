@@ -15,7 +15,7 @@ from equifactor.graph.observations import named
 from equifactor.questions import asking
 from equifactor.questions.conditioned_joints import solve_given
 from equifactor.questions.joint import entropy_of
-from equifactor.solving.result import Result
+from equifactor.questions.result import Result
 from equifactor.text_tables import aligned
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from equifactor.factors.lowering import small
 from equifactor.questions import asking
 from equifactor.questions.bethe_beliefs import BetheBeliefs, has_messages
 from equifactor.questions.eliminated_tables import factor_tables
-from equifactor.solving.result import Result
+from equifactor.questions.result import Result
 
 if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, FloatArray

@@ -17,13 +17,13 @@ from equifactor.base.options import choices, format_solver
 from equifactor.base.status import Status, Task
 from equifactor.graph import FactorGraph
 from equifactor.graph.factor_graph import as_graphs
-from equifactor.graph.lowered_graph import lower_all
 from equifactor.graph.marginals import Marginals
-from equifactor.graph.reduction import without_impossible_states
 from equifactor.graph.scores import batch_log_scores
+from equifactor.questions.result import Result
 from equifactor.questions.solve_settings import SolveSettings
+from equifactor.solving.estimate import Estimate
 from equifactor.solving.registry import parse_solver
-from equifactor.solving.result import Estimate, Result, impossible
+from equifactor.solving.running import estimates_of
 from equifactor.solving.solver import Progress, SolveContext, Solver
 
 if TYPE_CHECKING:
@@ -162,44 +162,6 @@ def parse_task(task: str) -> Task:
     if name not in Task.__members__:
         raise OptionError(f"there is no task {brief(task)}; {choices(str(task), list(Task))}")
     return Task(name)
-
-
-def estimates_of(method: Solver, graphs: list[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
-    """Run the method on the graphs that can have an answer; the others are impossible by inspection.
-
-    A method that knows tables only gets graphs of tables that are equal to those of other factors.
-    """
-    if not method.any_kind and any(g.structure.kinds is not None for g in graphs):
-        lowered = lower_all(graphs, "max" if task is Task.MAP else "sum")
-        found = estimates_of(method, [g.graph for g in lowered], task, context)
-        return [g.estimate(e) for g, e in zip(lowered, found, strict=True)]
-    # A batch is better off without impossible states: its graphs share the smaller structure.
-    if not graphs or (method.finds_zeros and len(graphs) == 1) or _is_plain(graphs):
-        return _run(method, graphs, task, context) if graphs else []
-    reduced = without_impossible_states(graphs)
-    possible = [r for r in reduced if r is not None]
-    answers = iter(_run(method, [r.graph for r in possible], task, context) if possible else ())
-    return [impossible() if r is None else r.estimate(next(answers)) for r in reduced]
-
-
-def _run(method: Solver, graphs: list[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
-    """One estimate per graph; raises `SolveError` where a solver of the user's own gives something else."""
-    found = method.run(graphs, task, context)
-    if len(found) != len(graphs):
-        raise SolveError(
-            f"{method.name} gave {len(found)} answers for {len(graphs)} graphs; expected one Estimate each"
-        )
-    for estimate in found:
-        if not isinstance(estimate, Estimate):
-            raise SolveError(f"{method.name} answered {estimate!r:.60}; expected an equifactor.Estimate")
-    return found
-
-
-def _is_plain(graphs: list[FactorGraph]) -> bool:
-    """No zeros and no variables of one state anywhere: nothing to simplify, found at once for a whole batch."""
-    if np.any(np.concatenate([g.structure.card for g in graphs]) == 1):
-        return False
-    return not np.isneginf(np.concatenate([g.log_phi for g in graphs])).any()
 
 
 def _results(estimates: list[Estimate], graphs: list[FactorGraph], *, task: Task, **common: Any) -> list[Result]:

@@ -19,8 +19,8 @@ from equifactor.graph.pointers import picked
 from equifactor.questions.many_results import ManyResults, MarginalColumns
 from equifactor.questions.solve import check_run
 from equifactor.solvers.elimination.plan import plan
+from equifactor.solving.estimate import Estimate
 from equifactor.solving.registry import parse_solver
-from equifactor.solving.result import Estimate
 from equifactor.solving.running import estimates_of
 from equifactor.solving.solver import Progress, SolveContext, Solver
 

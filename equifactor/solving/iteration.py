@@ -19,7 +19,7 @@ from equifactor.factors.clause import Clause
 from equifactor.factors.parity import Parity
 from equifactor.factors.structured_factor import TABLE
 from equifactor.graph import compile
-from equifactor.solving.result import Estimate
+from equifactor.solving.estimate import Estimate
 from equifactor.solving.solver import Ending, IterativeSolver, SolveContext
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from equifactor.base.clock import Clock
 from equifactor.base.errors import OptionError
 from equifactor.base.options import check_options, format_solver, option
 from equifactor.base.status import Status, Task
-from equifactor.solving.result import Estimate
+from equifactor.solving.estimate import Estimate
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from equifactor.base.typing import IntArray
     from equifactor.graph import FactorGraph, FlatGraph
-    from equifactor.solving.result import Result
+    from equifactor.questions.result import Result
 
 
 KINDS: tuple[Symmetry, ...] = ("global", "local variable", "variable assignment")  # in the order of the paper

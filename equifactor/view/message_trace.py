@@ -16,8 +16,8 @@ from equifactor.base.errors import OptionError
 from equifactor.base.status import Status, Task
 from equifactor.graph.marginals import Marginals
 from equifactor.graph.pointers import ptr_of
+from equifactor.solving.estimate import Estimate
 from equifactor.solving.registry import parse_solver
-from equifactor.solving.result import Estimate
 from equifactor.solving.running import estimates_of
 from equifactor.solving.solver import Ending, IterativeSolver, Progress, SolveContext, Solver
 

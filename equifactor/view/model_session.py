@@ -19,10 +19,10 @@ from equifactor.base.status import Status, Task
 from equifactor.graph import display
 from equifactor.graph.observations import StateNumbers
 from equifactor.graph.structure import numbered
+from equifactor.questions.result import Result
 from equifactor.questions.solve import solve
 from equifactor.solvers.elimination.plan import Plan, plan
 from equifactor.solving.registry import SOLVERS, parse_solver, solver_names
-from equifactor.solving.result import Result
 from equifactor.view.model_picture import Answer, ModelPicture
 from equifactor.view.plain_json import number
 

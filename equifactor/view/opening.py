@@ -8,8 +8,8 @@ from pathlib import Path
 from equifactor.base.errors import FormatError, ModelError, brief
 from equifactor.evaluation.row_store import ROWS
 from equifactor.graph.factor_graph import FactorGraph
+from equifactor.questions.result import Result
 from equifactor.solving.registry import MODEL_SUFFIX
-from equifactor.solving.result import Result
 from equifactor.view.model_session import ModelSession
 from equifactor.view.page_server import PageServer
 from equifactor.view.results_page import RESULTS, ResultsFolder

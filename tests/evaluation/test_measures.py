@@ -16,7 +16,7 @@ from equifactor.evaluation.kept_marginals import pack, unpack
 from equifactor.evaluation.measures import trivial_assignment, trivial_log_z
 from equifactor.generators import random_graph
 from equifactor.graph.marginals import Marginals
-from equifactor.solving.result import Result
+from equifactor.questions.result import Result
 
 
 def instance(**record: object) -> Instance:

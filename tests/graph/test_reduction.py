@@ -14,7 +14,7 @@ from equifactor.graph import reduction
 from equifactor.graph.possible_states import possible_states
 from equifactor.graph.reduction import ReducedGraph, to_free_part, without_impossible_states, without_observed
 from equifactor.solvers.search.toulbar2 import Toulbar2
-from equifactor.solving.result import Estimate
+from equifactor.solving.estimate import Estimate
 from equifactor.testing import contract_graphs
 
 EQUAL = [[1, 0], [0, 1]]

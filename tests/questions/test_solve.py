@@ -20,7 +20,7 @@ from equifactor.base.clock import Clock, Pause, TimeIsUp
 from equifactor.base.status import Task
 from equifactor.generators import ising_grid, random_graph
 from equifactor.graph.marginals import Marginals
-from equifactor.solving.result import Estimate
+from equifactor.solving.estimate import Estimate
 from equifactor.solving.solver import GraphSolver, IterativeSolver
 
 

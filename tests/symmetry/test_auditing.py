@@ -9,7 +9,7 @@ import pytest
 
 from equifactor import FactorGraph, OptionError, Relabelling, Status, Task, equivariance_error, relabel, solve
 from equifactor.graph.marginals import Marginals
-from equifactor.solving.result import Estimate
+from equifactor.solving.estimate import Estimate
 from equifactor.solving.solver import GraphSolver
 from equifactor.symmetry import KINDS, audit
 from equifactor.symmetry.auditing import Trials, rounding_error, violations

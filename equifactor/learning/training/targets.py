@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from equifactor.data import Instance
     from equifactor.graph import Structure
     from equifactor.learning.training.data_sources import Source
-    from equifactor.solving.result import Result
+    from equifactor.questions.result import Result
     from equifactor.solving.solver import Progress
 
 _NETWORK = "a network in training"  # who asks for tables, in the sentence for a factor that has none

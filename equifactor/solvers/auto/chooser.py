@@ -13,8 +13,8 @@ from equifactor.solvers.auto.table_forms import completed, cost_in_words, has_ki
 from equifactor.solvers.elimination.brute import BruteForce
 from equifactor.solvers.elimination.exact import Exact
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
+from equifactor.solving.estimate import Estimate
 from equifactor.solving.registry import register
-from equifactor.solving.result import Estimate
 from equifactor.solving.solver import SolveContext, Solver
 
 if TYPE_CHECKING:

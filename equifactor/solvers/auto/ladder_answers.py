@@ -15,7 +15,7 @@ import numpy as np
 from equifactor.base.status import Status
 from equifactor.graph.marginals import Marginals
 from equifactor.solvers.sampling.chain_driver import R_HAT_LIMIT
-from equifactor.solving.result import Estimate
+from equifactor.solving.estimate import Estimate
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray

@@ -17,7 +17,7 @@ from equifactor.solvers.duals.stall import Stall
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 from equifactor.solvers.elimination.shrink import ShrunkGraph, shrink
 from equifactor.solvers.search.local_search import LocalSearch
-from equifactor.solving.result import Estimate
+from equifactor.solving.estimate import Estimate
 
 if TYPE_CHECKING:
     from equifactor.base.typing import IntArray

@@ -12,7 +12,7 @@ from equifactor.base.status import Status, Task
 from equifactor.graph import compile
 from equifactor.solvers.messages.bp_engine import BpSettings, new_engine
 from equifactor.solvers.messages.sequential_decoding import sequential_states
-from equifactor.solving.result import Estimate
+from equifactor.solving.estimate import Estimate
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray

@@ -14,8 +14,8 @@ from equifactor.base.clock import Clock
 from equifactor.base.status import Status, Task
 from equifactor.solvers.auto.ladder_answers import LadderRung, best_log_z, best_marginals
 from equifactor.solvers.auto.table_forms import run_any_kind
+from equifactor.solving.estimate import Estimate
 from equifactor.solving.registry import parse_solver
-from equifactor.solving.result import Estimate
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph

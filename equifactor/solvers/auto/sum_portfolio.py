@@ -12,7 +12,7 @@ import numpy as np
 from equifactor.base.optional_packages import is_installed
 from equifactor.base.status import Status, Task
 from equifactor.solvers.auto.table_forms import has_kinds, run_any_kind, table_forms
-from equifactor.solving.result import Estimate
+from equifactor.solving.estimate import Estimate
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph

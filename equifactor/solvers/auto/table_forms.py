@@ -12,7 +12,7 @@ from equifactor.base.status import Task
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.lowered_graph import LoweredGraph, lower_all
 from equifactor.graph.slicing import slice_tables
-from equifactor.solving.result import Estimate
+from equifactor.solving.estimate import Estimate
 
 if TYPE_CHECKING:
     from equifactor.base.typing import IntArray, Semiring

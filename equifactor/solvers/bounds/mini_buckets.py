@@ -15,8 +15,8 @@ from equifactor.graph.reduction import to_free_part
 from equifactor.solvers.elimination.exact import Exact
 from equifactor.solvers.elimination.impossibility import proven_impossible
 from equifactor.solvers.elimination.plan import plan
+from equifactor.solving.estimate import Estimate, impossible
 from equifactor.solving.registry import register
-from equifactor.solving.result import Estimate, impossible
 from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from equifactor.graph import compile
 from equifactor.graph.lowered_graph import lower
 from equifactor.solvers.duals.stall import Stall
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
+from equifactor.solving.estimate import Estimate
 from equifactor.solving.registry import register
-from equifactor.solving.result import Estimate
 from equifactor.solving.solver import ALL_SYMMETRIES, GraphSolver, SolveContext
 
 if TYPE_CHECKING:

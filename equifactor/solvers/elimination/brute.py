@@ -11,8 +11,8 @@ from equifactor.base.options import option
 from equifactor.base.status import Status, Task
 from equifactor.graph import compile
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
+from equifactor.solving.estimate import Estimate
 from equifactor.solving.registry import register
-from equifactor.solving.result import Estimate
 from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 from equifactor.solvers.elimination.orders import NoOrder
 from equifactor.solvers.elimination.plan import Plan, format_bytes, plan
 from equifactor.solvers.elimination.plan_cache import known_plan
+from equifactor.solving.estimate import Estimate, impossible
 from equifactor.solving.registry import register
-from equifactor.solving.result import Estimate, impossible
 from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from equifactor.base.errors import ModelError
 from equifactor.base.status import Status, Task
 from equifactor.graph.lowered_graph import lower
 from equifactor.graph.reduction import to_free_part
-from equifactor.solving.result import Estimate, impossible
+from equifactor.solving.estimate import Estimate, impossible
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph

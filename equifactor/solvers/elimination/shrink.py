@@ -14,7 +14,7 @@ from equifactor.graph.pointers import ptr_of
 from equifactor.graph.reduction import ReducedGraph, to_free_part
 from equifactor.graph.structure import Structure
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
-from equifactor.solving.result import Estimate
+from equifactor.solving.estimate import Estimate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

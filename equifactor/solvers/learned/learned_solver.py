@@ -24,7 +24,7 @@ from equifactor.solvers.learned.model_card import WEIGHTS, card_of_file
 from equifactor.solvers.learned.model_files import load_network
 from equifactor.solvers.learned.network import Network, NetworkConfig, build
 from equifactor.solvers.learned.network_run import NetworkRun
-from equifactor.solving.result import Estimate
+from equifactor.solving.estimate import Estimate
 from equifactor.solving.solver import Ending, IterativeSolver, SolveContext
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from equifactor.base.torch_device import torch_batch_size
 from equifactor.numerics.table_ranges import structured_ranges, table_ranges
 from equifactor.solvers.elimination.impossibility import zero_or_lost
 from equifactor.solvers.messages.bp_engine import BpEngine, BpPart, BpSettings, Schedule, engine_name, new_engine
+from equifactor.solving.estimate import Estimate
 from equifactor.solving.registry import register
-from equifactor.solving.result import Estimate
 from equifactor.solving.solver import ALL_SYMMETRIES, BATCH_SIZE, Ending, IterativeSolver, SolveContext
 
 if TYPE_CHECKING:

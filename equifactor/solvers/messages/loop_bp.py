@@ -21,8 +21,8 @@ from equifactor.solvers.messages.loop_balls import (
     run_rounds,
 )
 from equifactor.solvers.regions.agreement import Rounds, last_move
+from equifactor.solving.estimate import Estimate, impossible
 from equifactor.solving.registry import parse_solver, register
-from equifactor.solving.result import Estimate, impossible
 from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import numpy as np
 
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
+from equifactor.solving.estimate import Estimate, impossible
 from equifactor.solving.registry import register
-from equifactor.solving.result import Estimate, impossible
 from equifactor.solving.solver import ALL_SYMMETRIES, Ending, IterativeSolver, SolveContext
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 from equifactor.solvers.elimination.orders import random_state
 from equifactor.solvers.regions.agreement import Rounds, last_move
 from equifactor.solvers.regions.climb import Climb, Limits
+from equifactor.solving.estimate import Estimate, impossible
 from equifactor.solving.registry import register
-from equifactor.solving.result import Estimate, impossible
 from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from equifactor.solvers.sampling.conditioning import best_cutset, memory_budget,
 from equifactor.solvers.sampling.cutset_log_z import CutsetLogZ, combined
 from equifactor.solvers.sampling.cutsets import Budget
 from equifactor.solvers.sampling.running_batches import RunningBatches
+from equifactor.solving.estimate import Estimate, impossible
 from equifactor.solving.registry import register
-from equifactor.solving.result import Estimate, impossible
 from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 
 from equifactor.base.status import Status
 from equifactor.solvers.elimination.impossibility import proven_impossible
-from equifactor.solving.result import Estimate, impossible
+from equifactor.solving.estimate import Estimate, impossible
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,8 +17,8 @@ from equifactor.solvers.elimination.plan import format_bytes
 from equifactor.solvers.sampling.block_program import build_block, shared_memory
 from equifactor.solvers.sampling.cutset_levels import Nest, choose_states, level_arrays, nest
 from equifactor.solvers.sampling.cutsets import Budget, cut_to_fit
+from equifactor.solving.estimate import Estimate, impossible
 from equifactor.solving.registry import register
-from equifactor.solving.result import Estimate, impossible
 from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:

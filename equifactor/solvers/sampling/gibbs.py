@@ -15,8 +15,8 @@ from equifactor.graph.move_model import MoveModel, MoveState
 from equifactor.graph.reduction import to_free_part
 from equifactor.solvers.sampling.chain_driver import RunLimits, no_start, repair, run_chains, sampled_estimate
 from equifactor.solvers.sampling.running_batches import RunningBatches
+from equifactor.solving.estimate import Estimate, impossible
 from equifactor.solving.registry import register
-from equifactor.solving.result import Estimate, impossible
 from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:

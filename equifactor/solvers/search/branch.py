@@ -16,8 +16,8 @@ from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 from equifactor.solvers.elimination.shrink import MOST_ENTRIES, ShrunkGraph, shrink
 from equifactor.solvers.search.branch_and_bound import BranchAndBound
 from equifactor.solvers.search.local_search import LocalSearch
+from equifactor.solving.estimate import Estimate
 from equifactor.solving.registry import register
-from equifactor.solving.result import Estimate
 from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:

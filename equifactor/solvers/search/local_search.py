@@ -24,8 +24,8 @@ from equifactor.base.status import Status, Task
 from equifactor.graph import FactorGraph, FlatGraph, compile
 from equifactor.graph.move_kinds import KindMoves
 from equifactor.graph.move_model import MoveModel
+from equifactor.solving.estimate import Estimate
 from equifactor.solving.registry import register
-from equifactor.solving.result import Estimate
 from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from equifactor.base.options import option
 from equifactor.base.status import Status, Task
 from equifactor.graph.reduction import to_free_part
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
+from equifactor.solving.estimate import Estimate, impossible
 from equifactor.solving.registry import register
-from equifactor.solving.result import Estimate, impossible
 from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from equifactor.base.clock import Clock
 from equifactor.base.status import Status
 from equifactor.generators import ising_grid
 from equifactor.solvers.auto import sum_portfolio
-from equifactor.solving.result import Estimate
+from equifactor.solving.estimate import Estimate
 from equifactor.solving.solver import SolveContext
 
 WEAK = ising_grid(6, 6, coupling_std=0.3, seed=1)

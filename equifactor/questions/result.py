@@ -1,17 +1,17 @@
-"""What solvers and `solve` return: `Estimate` and `Result`."""
+"""What `solve` returns."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from equifactor._version import __version__
 from equifactor.base.errors import SolveError
-from equifactor.base.status import Status, Task
+from equifactor.base.status import Task
 from equifactor.graph import display
-from equifactor.graph.marginals import Marginals
+from equifactor.solving.estimate import Estimate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from rich.console import RenderableType
 
-    from equifactor.base.typing import FloatArray, IntArray
+    from equifactor.base.typing import FloatArray
     from equifactor.graph import FactorGraph
     from equifactor.questions.entropies import Entropy
     from equifactor.questions.frames import DataFrame
@@ -27,42 +27,6 @@ if TYPE_CHECKING:
     from equifactor.questions.joint import Joint
     from equifactor.questions.scope_marginals import ScopeMarginals
     from equifactor.questions.solve_settings import SolveSettings
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)  # compared by identity: arrays have no single answer to ==
-class Estimate:
-    """What a solver reports for one graph; `solve` adds the rest and makes it a `Result`."""
-
-    status: Status
-    message: str = ""  # a sentence beyond the status, where there is something to say
-    marginals: Marginals | None = None
-    standard_errors: Marginals | None = None  # of each entry of the marginals, where they are averages over samples
-    log_z: float | None = None
-    log_z_error: float | None = None  # the standard error of ln Z, where it is an average over samples
-    assignment: IntArray | None = None  # [V] the state of each variable, observed ones included
-    lower_bound: float | None = None  # a bound on ln Z, or for MAP on the best log score
-    upper_bound: float | None = None
-    iterations: int | None = None
-    stats: dict[str, Any] = field(default_factory=dict)  # what only this solver can tell
-
-    @classmethod
-    def of(cls, fields: dict[str, Any]) -> Self:
-        """The object from a dictionary of its fields, in a fifth of the time of the constructor.
-
-        The dictionary must hold `stats` and all fields without a default. A frozen dataclass sets its fields one by
-        one and through a detour, which counts for a batch of thousands.
-        """
-        new = cls.__new__(cls)
-        vars(new).update(fields)  # what is left out is found in the class, where the defaults live
-        return new
-
-
-def impossible() -> Estimate:
-    """The estimate for a graph whose every assignment is proven to have probability zero.
-
-    A method that has merely found none asks `solvers.elimination.impossibility` first.
-    """
-    return Estimate(status=Status.ZERO_PROBABILITY, log_z=-math.inf)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
