@@ -41,7 +41,7 @@ METHODS = {
     "bp-osd": ("bp-osd", "bp-osd"),
     "relay": ("relay-bp", f"relay(low={INTERVAL[0]}, high={INTERVAL[1]})"),
     "relay, serial": ("relay-bp", f"relay(low={INTERVAL[0]}, high={INTERVAL[1]}, schedule=serial)"),
-    "fe-nbp": ("relay-bp", "fe-nbp"),
+    "learned-memory": ("relay-bp", "learned-memory"),
     "matching": ("pymatching", ""),
 }
 Decode = Callable[[np.ndarray], np.ndarray]  # shots [n, D] to flips [n, L]

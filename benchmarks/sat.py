@@ -16,7 +16,7 @@ import numpy as np
 
 import equifactor as ef
 from benchmarks.checks import rate
-from equifactor.graph.move_model import MoveModel
+from equifactor.factors.move_model import MoveModel
 from equifactor.solvers.search.focused_walk import FocusedWalk
 
 MARKS = 1.0, 5.0, 20.0  # seconds after which the search is looked at, beside its end

@@ -22,11 +22,12 @@ from equifactor.factors.count import AtLeast as AtLeast
 from equifactor.factors.count import AtMost as AtMost
 from equifactor.factors.count import Count as Count
 from equifactor.factors.count import Exactly as Exactly
+from equifactor.factors.lowered_graph import lower as lower
 from equifactor.factors.noisy_or import NoisyOr as NoisyOr
 from equifactor.factors.parity import Parity as Parity
 from equifactor.factors.potts import Potts as Potts
-from equifactor.factors.sparse_table import SparseTable as SparseTable
-from equifactor.factors.structured_factor import StructuredFactor as StructuredFactor
+from equifactor.factors.sparse import SparseTable as SparseTable
+from equifactor.factors.tensors.tensor_beliefs import log_scores as log_scores
 from equifactor.factors.truncated_linear import TruncatedLinear as TruncatedLinear
 from equifactor.formats import read_evidence as read_evidence
 from equifactor.formats import read_graph as read_graph
@@ -34,8 +35,8 @@ from equifactor.formats import write_graph as write_graph
 from equifactor.graph.compiler import compile as compile
 from equifactor.graph.factor_graph import FactorGraph as FactorGraph
 from equifactor.graph.flat_graph import FlatGraph as FlatGraph
-from equifactor.graph.lowered_graph import lower as lower
 from equifactor.graph.marginals import Marginals as Marginals
+from equifactor.graph.structured_factor import StructuredFactor as StructuredFactor
 from equifactor.interop.networkx import from_networkx as from_networkx
 from equifactor.interop.networkx import to_networkx as to_networkx
 from equifactor.interop.pgmpy import from_pgmpy as from_pgmpy
@@ -51,7 +52,6 @@ from equifactor.learning.fitting.fitter import fit as fit
 from equifactor.learning.training.trainer import train as train
 from equifactor.learning.training.training_log import TrainingLog as TrainingLog
 from equifactor.learning.training.training_settings import TrainingSettings as TrainingSettings
-from equifactor.numerics.tensors.tensor_beliefs import log_scores as log_scores
 from equifactor.questions.compare import compare as compare
 from equifactor.questions.comparison import Comparison as Comparison
 from equifactor.questions.information import Information as Information

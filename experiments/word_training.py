@@ -18,7 +18,7 @@ from torch import Tensor
 
 from equifactor import Task
 from equifactor.base.typing import FloatArray, IntArray
-from equifactor.factors.as_tables import with_tables
+from equifactor.factors.dense_graph import with_tables
 from equifactor.generators import BurstyChannel, LdpcCode
 from equifactor.graph import compile
 from equifactor.learning.training.capture import CapturedSteps

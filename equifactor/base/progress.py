@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from equifactor.solving.solver import Progress
+    from equifactor.base.run_context import Progress
 
 _DELAY = 0.5  # seconds before a bar appears, so that short runs stay quiet
 _EVERY = 0.1  # seconds between two drawings

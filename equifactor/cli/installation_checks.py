@@ -31,7 +31,7 @@ def line(x):
 begin = time.perf_counter()
 assert numba.njit(line)(1.0) == 3.0
 print(json.dumps({"compile_seconds": time.perf_counter() - begin}), flush=True)
-from equifactor.numerics.heaps import settle
+from equifactor.kernels.heaps import settle
 try:
     folder = FunctionCache(settle.py_func).cache_path
 except RuntimeError:

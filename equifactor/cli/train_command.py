@@ -21,7 +21,7 @@ from equifactor.learning.training.training_settings import TrainingSettings
 
 EXAMPLE = example(
     'equifactor train fe-nbp --task MAR --data "ising(4x4, n=200)" --epochs 3 --out mine.safetensors',
-    "equifactor train fe-nbp --task DECODE --data bb72:0.06 --set steps=1 --set shots=32 --set pairs=2 --out mine.json",
+    "equifactor train learned-memory --task DECODE --data bb72:0.06 --set steps=1 --set shots=32 --out net.safetensors",
 )
 
 
@@ -31,7 +31,7 @@ def _run(
         typer.Argument(
             metavar="KIND",
             autocompletion=network_kinds,
-            help="fe-nbp, fe-gnn, fe-net, or a baseline: bpnn, nebp, ggnn, fgnn.",
+            help="fe-nbp, fe-gnn, fe-net, or a baseline: bpnn, nebp, ggnn, fgnn; learned-memory for DECODE.",
         ),
     ],
     data: Annotated[

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from equifactor.base.typing import FloatArray, IntArray
-    from equifactor.graph.inputs import Variable
+    from equifactor.graph.reading.inputs import Variable
     from equifactor.questions.result import Result
 
 _MOST_BARS = 40

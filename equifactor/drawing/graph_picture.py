@@ -8,9 +8,9 @@ import numpy as np
 
 from equifactor.drawing.canvas import CURVES, FAINT, INK, axes_or_new, plain, tidy
 from equifactor.drawing.grid_shapes import grid_shape
-from equifactor.factors.kinds import kind_name
-from equifactor.formats.conditionals import children_of
 from equifactor.graph import display
+from equifactor.graph.kinds import kind_name
+from equifactor.graph.parents import children_of
 from equifactor.view.graph_layout import Places, places_of
 
 if TYPE_CHECKING:

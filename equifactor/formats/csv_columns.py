@@ -12,7 +12,7 @@ import numpy as np
 
 from equifactor.base.errors import FormatError
 from equifactor.base.files import label, read_bytes, split_name
-from equifactor.graph.state_columns import Column
+from equifactor.graph.reading.state_columns import Column
 
 if TYPE_CHECKING:
     from equifactor.base.files import PathLike

@@ -11,14 +11,14 @@ import numpy as np
 from equifactor.base.errors import FormatError, ModelError
 from equifactor.formats.tokens import sentence
 from equifactor.graph.factor_graph import FactorGraph
-from equifactor.graph.pointers import ptr_of
+from equifactor.graph.parents import ROUNDING
 from equifactor.graph.structure import Structure
+from equifactor.kernels.pointers import ptr_of
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray
     from equifactor.factors.noisy_or import NoisyOr
 
-ROUNDING = 0.01  # Published networks have rows that sum to 1 within this, since their numbers are rounded.
 _MAX_ENTRIES = 2**27  # 1 GiB of float64, in all tables together
 _MAX_AXES = 64  # numpy has no arrays of more
 

@@ -16,7 +16,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from equifactor.numerics.jit import kernel
+from equifactor.kernels.jit import kernel
 
 DONE, FULL, BAD = 0, 1, 2  # how a scan ended: at its goal, with a full list of odd tokens, at a wrong token
 

@@ -45,7 +45,7 @@ def contents(graph: FactorGraph) -> Contents:
     if kinds is None:
         zeros = int(np.count_nonzero(np.isneginf(graph.log_phi)))
         return Contents({"table": graph.num_factors}, graph.structure.num_entries, zeros, 0)
-    from equifactor.factors.kinds import kind_name
+    from equifactor.graph.kinds import kind_name
 
     numbers, counts = np.unique(kinds.kind, return_counts=True)
     by_kind = {kind_name(number): count for number, count in zip(numbers.tolist(), counts.tolist(), strict=True)}

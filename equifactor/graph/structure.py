@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.base.errors import ModelError, brief
-from equifactor.graph.pointers import ptr_of, row_of
+from equifactor.kernels.pointers import ptr_of, row_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from equifactor.base.typing import BoolArray, FloatArray, IntArray
-    from equifactor.factors.factor_rows import FactorRows
+    from equifactor.graph.factor_rows import FactorRows
 
 
 _BLOCK = 2**18  # factors whose table sizes are computed together
@@ -94,7 +94,7 @@ class Structure:
         state_names: Sequence[Sequence[str] | None] | None = None,
     ) -> Structure:
         """The structure of factors of any kinds; everything is checked as by `build`, and what each kind asks for."""
-        from equifactor.factors.checks import check_kinds
+        from equifactor.graph.kind_checks import check_kinds
 
         if not rows.kind.any():
             names = {"variable_names": variable_names, "state_names": state_names}
@@ -121,7 +121,7 @@ class Structure:
 
     def rows(self, log_phi: FloatArray) -> FactorRows:
         """All factors with their log values `log_phi` [T], of whatever kind; nothing is copied."""
-        from equifactor.factors.factor_rows import FactorRows
+        from equifactor.graph.factor_rows import FactorRows
 
         kinds = self.kinds or tables_only(self.num_factors)
         return FactorRows(

@@ -10,8 +10,8 @@ import numpy as np
 
 from equifactor.base.errors import ModelError
 from equifactor.base.status import Status
-from equifactor.graph import observations
-from equifactor.graph.inputs import variable_number
+from equifactor.graph.reading import observations
+from equifactor.graph.reading.inputs import variable_number
 from equifactor.graph.structure import Structure
 from equifactor.text_tables import aligned, shown
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from equifactor.base.typing import FloatArray
-    from equifactor.graph.inputs import Variable
+    from equifactor.graph.reading.inputs import Variable
     from equifactor.questions.frames import DataFrame
 
 _SHOWN_ROWS = 60  # Most rows of a printed table; further rows are counted. Chosen by hand.

@@ -6,14 +6,14 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
 from equifactor.base.clock import Clock
 from equifactor.base.errors import ModelError, OptionError, SolveError, brief
-from equifactor.base.options import choices, format_solver
+from equifactor.base.options import choices, format_method
+from equifactor.base.run_context import Progress, check_run
 from equifactor.base.status import Status, Task
 from equifactor.graph import FactorGraph
 from equifactor.graph.factor_graph import as_graphs
@@ -24,10 +24,10 @@ from equifactor.questions.solve_settings import SolveSettings
 from equifactor.solving.estimate import Estimate
 from equifactor.solving.registry import parse_solver
 from equifactor.solving.running import estimates_of
-from equifactor.solving.solver import Progress, SolveContext, Solver
+from equifactor.solving.solver import SolveContext, Solver
 
 if TYPE_CHECKING:
-    from equifactor.graph.inputs import Evidence
+    from equifactor.graph.reading.inputs import Evidence
 
 _ARGUMENTS = ("evidence", "time_limit", "seed", "device", "dtype", "strict", "progress")
 _NO_MEMORY = "The memory of this machine does not hold what the solver needs: use another one or a smaller model."
@@ -128,16 +128,6 @@ def solve(
     return results[0] if isinstance(graph, FactorGraph) else results
 
 
-def check_run(time_limit: object, seed: object, progress: object) -> None:
-    """Raise `OptionError` for a time limit, seed or progress that is none; all functions that run long take these."""
-    if time_limit is not None and not (_is_number(time_limit, Real) and time_limit >= 0):  # type: ignore[operator]
-        raise OptionError(f"the time limit must be a number of seconds >= 0, found {brief(time_limit)}")
-    if not _is_number(seed, Integral):
-        raise OptionError(f"the seed must be a whole number, found {brief(seed)}")
-    if not isinstance(progress, (bool, np.bool_)) and not callable(progress):
-        raise OptionError(f"progress must be True, False or a callable, found {brief(progress)}")
-
-
 def _given(
     graphs: list[FactorGraph], evidence: Evidence | Sequence[Evidence | None], several: bool
 ) -> list[FactorGraph]:
@@ -202,16 +192,12 @@ def _without_nan(estimates: list[Estimate]) -> list[Estimate]:
     return checked
 
 
-def _is_number(value: object, kind: type) -> bool:
-    return isinstance(value, kind) and not isinstance(value, np.timedelta64)  # a time span is an integer to numpy
-
-
 def _unknown_argument(solver: str | Solver, unknown: dict[str, object]) -> OptionError:
     """The error for an argument that `solve` does not have; the options of a solver belong to the solver."""
     method = parse_solver(solver)
     options = {f.name for f in dataclasses.fields(method)}
     if unknown.keys() <= options:
-        with_them = format_solver(replace(method, **unknown))
+        with_them = format_method(replace(method, **unknown))
         return OptionError(
             f"solve has no argument {next(iter(unknown))}, which is an option of {method.name}; options are written "
             f'with the solver: solver="{with_them}"'

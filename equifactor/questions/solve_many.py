@@ -11,13 +11,13 @@ import numpy as np
 
 from equifactor.base.clock import Clock
 from equifactor.base.errors import ModelError, SolveError, brief
+from equifactor.base.run_context import check_run
 from equifactor.base.status import Status, Task
 from equifactor.graph import FactorGraph
-from equifactor.graph.evidence_sets import sets_of, states_of_sets
-from equifactor.graph.observations import StateNumbers
-from equifactor.graph.pointers import picked
+from equifactor.graph.reading.evidence_sets import sets_of, states_of_sets
+from equifactor.graph.reading.observations import StateNumbers
+from equifactor.kernels.pointers import picked
 from equifactor.questions.many_results import ManyResults, MarginalColumns
-from equifactor.questions.solve import check_run
 from equifactor.solvers.elimination.plan import plan
 from equifactor.solving.estimate import Estimate
 from equifactor.solving.registry import parse_solver
@@ -26,7 +26,7 @@ from equifactor.solving.solver import Progress, SolveContext, Solver
 
 if TYPE_CHECKING:
     from equifactor.base.typing import IntArray
-    from equifactor.graph.inputs import Variable
+    from equifactor.graph.reading.inputs import Variable
     from equifactor.solvers.elimination.evidence_rows import EvidenceRows
 
 _ROWS = 2**14  # So many rows along one plan lie between two reports of progress,

@@ -9,8 +9,8 @@ import numpy as np
 
 from equifactor.base.errors import OptionError
 from equifactor.graph.factor_graph import FactorGraph
-from equifactor.graph.pointers import row_of
 from equifactor.graph.structure import Structure
+from equifactor.kernels.pointers import row_of
 from equifactor.symmetry.colour_refinement import bits, refine
 from equifactor.symmetry.coloured_graph import canonical_order, coloured_graph
 from equifactor.symmetry.comparable_graph import comparable, first_states, with_swaps

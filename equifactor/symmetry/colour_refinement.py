@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.graph.pointers import place_in_row, row_of
+from equifactor.kernels.pointers import place_in_row, row_of
 from equifactor.symmetry.relabelled_graph import entry_slots
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equifactor.base.errors import OptionError
-from equifactor.graph.pointers import ptr_of, row_of
+from equifactor.kernels.pointers import ptr_of, row_of
 from equifactor.symmetry.relabelled_graph import entry_slots
 
 if TYPE_CHECKING:

@@ -9,15 +9,15 @@ import numpy as np
 
 from equifactor.base.errors import ModelError
 from equifactor.factors.count import Counting
-from equifactor.factors.factor_rows import merged
-from equifactor.factors.mixed_rows import with_states
 from equifactor.factors.noisy_or import NoisyOr
 from equifactor.factors.parity import Parity
-from equifactor.factors.sparse_table import SparseTable
-from equifactor.factors.structured_factor import TABLE
+from equifactor.factors.sparse import SparseTable
 from equifactor.graph.factor_graph import FactorGraph
-from equifactor.graph.pointers import place_in_row
+from equifactor.graph.factor_rows import merged
+from equifactor.graph.mixed_rows import with_states
 from equifactor.graph.structure import Structure
+from equifactor.graph.structured_factor import TABLE
+from equifactor.kernels.pointers import place_in_row
 from equifactor.symmetry.colour_refinement import bits, refine
 from equifactor.symmetry.compared_factors import (
     MARK,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from equifactor.base.typing import BoolArray, IntArray
-    from equifactor.factors.factor_rows import FactorRows
+    from equifactor.graph.factor_rows import FactorRows
     from equifactor.symmetry.relabelling import Relabelling
 
 

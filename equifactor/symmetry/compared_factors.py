@@ -23,17 +23,17 @@ import numpy as np
 from equifactor.base.errors import ModelError
 from equifactor.factors.clause import Clause
 from equifactor.factors.count import Counting
-from equifactor.factors.factor_rows import FactorRows, by_kind, merged
-from equifactor.factors.kinds import KINDS, kind_class, kind_name
 from equifactor.factors.label_pairs import LabelPair
 from equifactor.factors.lowering import by_shape
 from equifactor.factors.noisy_or import IN_SCOPE, ON, NoisyOr, log1mexp
 from equifactor.factors.parity import Parity
-from equifactor.factors.sparse_table import SparseTable
-from equifactor.factors.structured_factor import TABLE
+from equifactor.factors.sparse import SparseTable
 from equifactor.graph.factor_graph import FactorGraph
-from equifactor.graph.pointers import ptr_of
+from equifactor.graph.factor_rows import FactorRows, by_kind, merged
+from equifactor.graph.kinds import KINDS, kind_class, kind_name
 from equifactor.graph.structure import Structure
+from equifactor.graph.structured_factor import TABLE
+from equifactor.kernels.pointers import ptr_of
 
 if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, FloatArray, IntArray

@@ -9,7 +9,7 @@ import numpy as np
 
 from equifactor.base.errors import ModelError, OptionError, SolveError
 from equifactor.graph.factor_graph import FactorGraph, as_graphs
-from equifactor.graph.pointers import place_in_row
+from equifactor.kernels.pointers import place_in_row
 from equifactor.symmetry.canonical_forms import canonical_relabelling
 from equifactor.symmetry.colour_refinement import bits, refine
 from equifactor.symmetry.comparable_graph import comparable, first_states, with_swaps

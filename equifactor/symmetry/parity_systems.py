@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.factors.factor_rows import row_sums
 from equifactor.factors.lowering import by_shape
 from equifactor.factors.parity import Parity
-from equifactor.factors.structured_factor import TABLE
 from equifactor.graph.components import connected_components
-from equifactor.graph.pointers import picked, row_of
+from equifactor.graph.factor_rows import row_sums
 from equifactor.graph.structure import Structure
+from equifactor.graph.structured_factor import TABLE
+from equifactor.kernels.pointers import picked, row_of
 from equifactor.symmetry.binary_elimination import bits_of, dependencies, light_sums, masks_of, solve_rows
 
 if TYPE_CHECKING:

@@ -9,15 +9,15 @@ import numpy as np
 
 from equifactor.base.errors import ModelError
 from equifactor.graph.factor_graph import FactorGraph
-from equifactor.graph.pointers import picked, place_in_row, ptr_of, row_of
 from equifactor.graph.structure import Structure
+from equifactor.kernels.pointers import picked, place_in_row, ptr_of, row_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from equifactor.base.typing import IntArray
-    from equifactor.factors.factor_rows import FactorRows
     from equifactor.graph import FlatGraph
+    from equifactor.graph.factor_rows import FactorRows
     from equifactor.symmetry.relabelling import Relabelling
 
 
@@ -114,9 +114,9 @@ def _first_edge_states(flat: FlatGraph[Any], s: Structure) -> IntArray:
 
 def _rows(graph: FactorGraph, r: Relabelling) -> FactorRows:
     """The relabelled factors of a graph that has other kinds than tables."""
-    from equifactor.factors.factor_rows import by_kind, merged
-    from equifactor.factors.kinds import kind_class
-    from equifactor.factors.structured_factor import TABLE
+    from equifactor.graph.factor_rows import by_kind, merged
+    from equifactor.graph.kinds import kind_class
+    from equifactor.graph.structured_factor import TABLE
 
     s = graph.structure
     rows = s.rows(graph.log_phi)

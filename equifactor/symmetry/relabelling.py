@@ -12,7 +12,7 @@ import numpy as np
 from equifactor.base.errors import ModelError, OptionError
 from equifactor.base.options import choices
 from equifactor.graph.marginals import Marginals
-from equifactor.graph.pointers import place_in_row, ptr_of, row_of
+from equifactor.kernels.pointers import place_in_row, ptr_of, row_of
 from equifactor.solving.solver import ALL_SYMMETRIES, Symmetry
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.graph.pointers import ptr_of
+from equifactor.kernels.pointers import ptr_of
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray

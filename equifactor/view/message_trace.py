@@ -15,7 +15,7 @@ import numpy as np
 from equifactor.base.errors import OptionError
 from equifactor.base.status import Status, Task
 from equifactor.graph.marginals import Marginals
-from equifactor.graph.pointers import ptr_of
+from equifactor.kernels.pointers import ptr_of
 from equifactor.solving.estimate import Estimate
 from equifactor.solving.registry import parse_solver
 from equifactor.solving.running import estimates_of

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equifactor.base.errors import OptionError, brief
-from equifactor.factors.kinds import kind_name
-from equifactor.formats.conditionals import children_of
+from equifactor.graph.kinds import kind_name
+from equifactor.graph.parents import children_of
 from equifactor.graph.structure import numbered
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from equifactor.base.clock import Clock
 from equifactor.base.errors import ModelError, OptionError, SolveError, brief
 from equifactor.base.status import Status, Task
 from equifactor.graph import display
-from equifactor.graph.observations import StateNumbers
+from equifactor.graph.reading.observations import StateNumbers
 from equifactor.graph.structure import numbered
 from equifactor.questions.result import Result
 from equifactor.questions.solve import solve

@@ -5,9 +5,9 @@ import pytest
 from random_factors import all_states, as_tables, random_factor, random_mixture, scores_from_tables
 
 import equifactor as ef
-from equifactor.factors.as_tables import with_tables
 from equifactor.factors.conditional_kernels import conditional_values, literals_held
-from equifactor.factors.noisy_or_expectation_kernels import presence_knots
+from equifactor.factors.dense_graph import with_tables
+from equifactor.factors.noisy_or.noisy_or_expectation_kernels import presence_knots
 from equifactor.factors.structured_kernels import kind_rows_of
 from equifactor.graph.layout import SLOT, VAR, layout_of
 from equifactor.graph.reduction import without_impossible_states

@@ -28,7 +28,7 @@ from equifactor import (
     parse_solver,
     solve,
 )
-from equifactor.factors.kinds import KINDS, kind_name
+from equifactor.graph.kinds import KINDS, kind_name
 
 _RNG = np.random.default_rng(17)
 

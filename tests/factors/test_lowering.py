@@ -21,8 +21,9 @@ from equifactor import (
     lower,
     solve,
 )
-from equifactor.factors import count, sparse_boxes
+from equifactor.factors import count
 from equifactor.factors.lowering import LoweredBuilder
+from equifactor.factors.sparse import sparse_boxes
 
 
 def test_a_chain_of_tables_for_long_factors() -> None:

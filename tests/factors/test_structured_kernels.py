@@ -12,8 +12,8 @@ from equifactor.factors.structured_kernels import (
     structured_reduction,
     update_structured,
 )
+from equifactor.factors.table_ranges import structured_ranges
 from equifactor.graph.layout import layout_of
-from equifactor.numerics.table_ranges import structured_ranges
 
 
 def table_messages(table, q, is_max):

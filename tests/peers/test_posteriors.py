@@ -9,7 +9,7 @@ import pytest
 
 import equifactor as ef
 from benchmarks.networks import SETS, as_bayes_net, evidence_sets, model_folder, posteriors
-from equifactor.graph.observations import StateNumbers
+from equifactor.graph.reading.observations import StateNumbers
 
 gum = pytest.importorskip("pyagrum", reason="pyAgrum is not installed")
 # A warning turned into an exception inside its C++ bindings ends the process.

@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from equifactor.numerics import tensors
-from equifactor.numerics.tensors.segments import segment_logsumexp, segment_sum
+from equifactor.factors import tensors
+from equifactor.kernels.segments import segment_logsumexp, segment_sum
 from equifactor.solvers.learned.wiring import Flat
 
 SMALLEST_SCORE = 1e-3  # Errors are relative to the best log score, or to this where constraints make it 0.

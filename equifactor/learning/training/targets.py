@@ -17,8 +17,8 @@ from equifactor.base.clock import Clock
 from equifactor.base.errors import FormatError, OptionError
 from equifactor.base.files import write_bytes
 from equifactor.base.status import Task
+from equifactor.factors.dense_graph import with_tables
 from equifactor.graph import FactorGraph
-from equifactor.graph.dense_graph import with_tables
 from equifactor.graph.reduction import ReducedGraph, without_impossible_states
 from equifactor.questions.solve import solve
 from equifactor.workers.fleet import fleet_at

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 
 from equifactor.base.status import Task
+from equifactor.factors import tensors
 from equifactor.learning.training.compiled_batches import Batch
 from equifactor.learning.training.losses import SMALLEST_SCORE, kl_per_graph, squared_error_per_graph
-from equifactor.numerics import tensors
 from equifactor.solvers.learned.network import Network
 from equifactor.solvers.learned.wiring import wire
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.base.status import Task
+from equifactor.factors.lowered_graph import lower
 from equifactor.graph import display
-from equifactor.graph.lowered_graph import lower
 from equifactor.graph.reduction import ReducedGraph, to_free_part, without_observed
 from equifactor.solvers.elimination.orders import NoOrder, Order, PlanningLimits, best_order
 from equifactor.solvers.elimination.program import Program, build_program

@@ -22,9 +22,9 @@ from torch import Tensor
 
 from equifactor.base.errors import ModelError, OptionError
 from equifactor.base.typing import Semiring
-from equifactor.factors.kinds import kind_name
-from equifactor.numerics import tensors
-from equifactor.numerics.tensors.segments import (
+from equifactor.factors import tensors
+from equifactor.graph.kinds import kind_name
+from equifactor.kernels.segments import (
     finite,
     logsumexp,
     safe_log,

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from equifactor.base.options import option
 from equifactor.base.status import Task
-from equifactor.numerics import tensors
-from equifactor.numerics.tensors.segments import segment_sum
+from equifactor.factors import tensors
+from equifactor.kernels.segments import segment_sum
 from equifactor.solvers.learned.layers import mlp, settling, squash
 from equifactor.solvers.learned.learned_solver import NeuralSolver
 from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState, check_cardinality

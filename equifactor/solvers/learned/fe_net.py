@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from equifactor.base.options import option
-from equifactor.numerics.tensors.segments import segment_logsumexp
+from equifactor.kernels.segments import segment_logsumexp
 from equifactor.solvers.learned.layers import logit, mlp, settling, spread, squash, zero_
 from equifactor.solvers.learned.learned_solver import NeuralBP
 from equifactor.solvers.learned.loop_corrections import loops_of

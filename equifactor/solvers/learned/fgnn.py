@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from equifactor.base.errors import OptionError
 from equifactor.base.options import option
 from equifactor.base.status import Task
-from equifactor.numerics.tensors.segments import segment_sum
+from equifactor.kernels.segments import segment_sum
 from equifactor.solvers.learned.layers import mlp
 from equifactor.solvers.learned.learned_solver import NeuralSolver
 from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState, check_cardinality

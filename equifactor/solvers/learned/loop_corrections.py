@@ -23,10 +23,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from equifactor.factors import tensors
 from equifactor.graph.flat_graph import FactorGroup
 from equifactor.graph.short_loops import Pairs, Rings, find_rings
-from equifactor.numerics import tensors
-from equifactor.numerics.tensors.segments import finite, segment_max, segment_sum
+from equifactor.kernels.segments import finite, segment_max, segment_sum
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -75,6 +75,11 @@ class ModelCard:
                 )
             if type(number) is not int or number < 1:
                 raise ValueError(f"format must be a whole number of at least 1, found {shown(number)}")
+            if given.get("task") == "DECODE":
+                raise FormatError(
+                    f"{where}: holds weights for decoding. Use them by the decoding method {given.get('kind')}"
+                    f"(weights={where})."
+                )
             _check_fields(cls, given)
         except ValueError as error:
             raise FormatError(

@@ -9,8 +9,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from equifactor.base.options import option
-from equifactor.numerics import tensors
-from equifactor.numerics.tensors.segments import logsumexp, segment_sum
+from equifactor.factors import tensors
+from equifactor.kernels.segments import logsumexp, segment_sum
 from equifactor.solvers.learned.layers import mlp, squash
 from equifactor.solvers.learned.learned_solver import NeuralSolver
 from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState, check_cardinality

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from equifactor.base.status import Task
-from equifactor.numerics import tensors
-from equifactor.numerics.tensors.segments import segment_max
+from equifactor.factors import tensors
+from equifactor.kernels.segments import segment_max
 
 if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, FloatArray, IntArray

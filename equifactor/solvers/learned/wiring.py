@@ -15,11 +15,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from equifactor.base.typing import Semiring
+from equifactor.factors import tensors
+from equifactor.factors.table_ranges import message_floor
 from equifactor.graph import FlatGraph
 from equifactor.graph.flat_graph import FactorGroup
-from equifactor.numerics import tensors
-from equifactor.numerics.table_ranges import message_floor
-from equifactor.numerics.tensors.segments import logsumexp, segment_logsumexp, segment_max, segment_sum
+from equifactor.kernels.segments import logsumexp, segment_logsumexp, segment_max, segment_sum
 
 if TYPE_CHECKING:
     from equifactor.base.clock import Clock

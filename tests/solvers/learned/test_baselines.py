@@ -11,8 +11,8 @@ import torch
 
 from equifactor import FactorGraph, Network, compile
 from equifactor.base.errors import ModelError
+from equifactor.factors.tensors import probabilities
 from equifactor.generators import asymmetric_grid, ising_grid, random_graph, random_tree
-from equifactor.numerics.tensors import probabilities
 from equifactor.questions.solve import solve
 from equifactor.solvers.duals.map_bounds import map_upper_bound
 from equifactor.solvers.elimination.exact_batch import exact_marginals

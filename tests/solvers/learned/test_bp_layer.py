@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from equifactor import FactorGraph, ModelError, OptionError, beliefs, compile, solve
+from equifactor.factors import tensors
 from equifactor.generators import ising_grid, random_graph, random_tree
 from equifactor.graph.reduction import without_impossible_states
-from equifactor.numerics import tensors
 from equifactor.testing import contract_graphs
 
 GRAPHS = contract_graphs()

@@ -5,8 +5,8 @@ import torch
 
 from equifactor import compile
 from equifactor.base.errors import ModelError, OptionError
+from equifactor.factors import tensors
 from equifactor.generators import random_graph
-from equifactor.numerics import tensors
 from equifactor.solvers.learned.fgnn import _aggregate
 from equifactor.solvers.learned.network import build
 

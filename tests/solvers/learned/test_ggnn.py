@@ -6,8 +6,8 @@ import torch
 
 from equifactor import FactorGraph, compile
 from equifactor.base.errors import ModelError
+from equifactor.factors import tensors
 from equifactor.generators import asymmetric_grid, random_graph
-from equifactor.numerics import tensors
 from equifactor.questions.solve import solve
 from equifactor.solvers.learned.network import build
 from equifactor.solvers.learned.table_features import centred, edge_tables

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from equifactor import FactorGraph, compile
+from equifactor.factors import tensors
 from equifactor.generators import asymmetric_grid, ising_grid, random_graph, random_tree
-from equifactor.numerics import tensors
 from equifactor.solvers.learned.nebp import NEBP
 from equifactor.solvers.learned.network import build
 

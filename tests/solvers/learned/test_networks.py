@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from equifactor import FactorGraph, ModelError, Network, OptionError, compile, solve
+from equifactor.factors.tensors import probabilities
 from equifactor.generators import asymmetric_grid, ising_grid, pairwise_field, random_graph, random_tree
 from equifactor.graph.reduction import without_impossible_states
-from equifactor.numerics.tensors import probabilities
 from equifactor.solvers.duals.map_bounds import map_upper_bound
 from equifactor.solvers.learned.loop_corrections import loops_of
 from equifactor.solvers.learned.network import build
@@ -92,7 +92,7 @@ def test_untrained_is_damped_bp_to_rounding(kind: str, damping: float, task: str
 
 @pytest.mark.parametrize("kind", ["fe-nbp", "fe-net"])
 def test_untrained_max_beliefs_are_those_of_bp(kind: str) -> None:
-    from equifactor.numerics import tensors
+    from equifactor.factors import tensors
 
     graphs = [r.graph for r in without_impossible_states(list(GRAPHS.values())) if r is not None]
     flat = compile(graphs).to()
@@ -299,7 +299,7 @@ def test_seed_gives_the_weights_and_leaves_the_generator_alone() -> None:
 
 
 def test_messages_of_hard_constraints_are_held_above_the_floor_of_bp() -> None:
-    from equifactor.numerics.table_ranges import message_floor
+    from equifactor.factors.table_ranges import message_floor
 
     graph = FactorGraph([2, 2], [([0, 1], [[0.0, -300.0], [-np.inf, 5.0]])], log=True)
     flat = compile(graph)
