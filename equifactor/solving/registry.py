@@ -47,8 +47,8 @@ SOLVERS = {
     "best-first": "equifactor.solvers.search.beam:BestFirst",
     "branch": "equifactor.solvers.search.branch:Branch",
     "local-search": "equifactor.solvers.search.local_search:LocalSearchSolver",
-    "mplp": "equifactor.solvers.duals.duals:Mplp",
-    "srmp": "equifactor.solvers.duals.duals:Srmp",
+    "mplp": "equifactor.solvers.duals.dual_solvers:Mplp",
+    "srmp": "equifactor.solvers.duals.dual_solvers:Srmp",
     "toulbar2": "equifactor.solvers.search.toulbar2:Toulbar2",
     # Regions of bounded size.
     "regions": "equifactor.solvers.regions.bounded_regions:Regions",

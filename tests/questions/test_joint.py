@@ -61,7 +61,7 @@ def test_numbers_that_are_names_are_refused() -> None:
     graph = FactorGraph({"1": 2, "0": 2}, [(["1", "0"], [[1.0, 2.0], [3.0, 4.0]])])
     result = ef.solve(graph, "MAR", "exact")
     for ask in (result.joint, result.mutual_information, lambda v: result.joint("1", "0")[{v: 0}]):
-        with pytest.raises(ModelError, match="Variable 1 can be read as a name or as a"):
+        with pytest.raises(ModelError, match=r"(?i)variable 1 can be read as a name or as a"):
             ask(1)
     np.testing.assert_allclose(result.factor_marginals[0], result.joint("1", "0").values)
 
