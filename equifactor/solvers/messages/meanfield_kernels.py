@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from equifactor.base.typing import FloatArray
-from equifactor.factors.expectation_kernels import begin_sums, expect_structured, expected_log, join_slot
+from equifactor.factors.expectation_kernels import begin_sums, join_slot
+from equifactor.factors.expected_log_kernels import expect_structured, expected_log
 from equifactor.factors.factor_messages import first_entry, step
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, Layout, SlotsAround
 from equifactor.kernels.jit import fast_kernel, inlined

@@ -83,7 +83,7 @@ class TreeReweighted(IterativeSolver["Reweighting"]):
 
 def _with_powers(graph: FactorGraph) -> FactorGraph:
     """Return the graph with small noisy-ors as tables, whose powers are tables."""
-    from equifactor.factors.dense_graph import with_tables
+    from equifactor.factors.as_tables import with_tables
     from equifactor.factors.noisy_or import NoisyOr
 
     kinds = graph.structure.kinds
