@@ -39,7 +39,7 @@ SOLVERS = {
     "nebp": "equifactor.solvers.learned.nebp:NEBPSolver",
     # Message passing.
     "bp": "equifactor.solvers.messages.bp:BeliefPropagation",
-    "loop-bp": "equifactor.solvers.messages.loop_bp:LoopCorrectedBp",
+    "loop-bp": "equifactor.solvers.regions.loop_bp:LoopCorrectedBp",
     "meanfield": "equifactor.solvers.messages.meanfield:MeanField",
     "trw": "equifactor.solvers.messages.trw:TreeReweighted",
     # Optimisation: the best assignment and bounds on its score.

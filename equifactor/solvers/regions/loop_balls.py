@@ -93,7 +93,7 @@ class Balls(NamedTuple):
     @classmethod
     def grow(cls, part: LoopyPart, lengths: IntArray, size: int, most: int) -> Balls | None:
         """Return balls of lengths [V], shorter for balls of more than `size` variables; None beyond `most` factors."""
-        from equifactor.solvers.messages.loop_bp_kernels import grow_balls
+        from equifactor.solvers.regions.loop_bp_kernels import grow_balls
 
         lengths = lengths.copy()
         ball_ptr, ball, member_ptr, member, is_outer, whole = grow_balls(*part.rows, lengths, size, most)
@@ -134,7 +134,7 @@ class LoopMessages:
     @classmethod
     def make(cls, part: LoopyPart, balls: Balls, limits: PartLimits) -> LoopMessages | None:
         """Return the parts for one length, with uniform messages; None if they are over the limits."""
-        from equifactor.solvers.messages.loop_bp_kernels import grow_cavities
+        from equifactor.solvers.regions.loop_bp_kernels import grow_cavities
 
         arrays = balls.ball_ptr, balls.ball, balls.member_ptr, balls.member, balls.is_outer
         ptr, factors, name, root, cavity = grow_cavities(*part.rows, *arrays, limits.factors)
@@ -173,7 +173,7 @@ class _Beyond(NamedTuple):
 def _side_by_side(
     part: LoopyPart, parts: tuple[IntArray, IntArray, IntArray], beyond: _Beyond, with_field: bool, entries: float
 ) -> SideBySide | None:
-    from equifactor.solvers.messages.loop_bp_kernels import lay_side_by_side
+    from equifactor.solvers.regions.loop_bp_kernels import lay_side_by_side
 
     variable, ptr, scopes, number, root = lay_side_by_side(
         *parts, part.scope_ptr, part.scope_vars, beyond.member_ptr, beyond.member, beyond.told, part.has_field,
@@ -215,7 +215,7 @@ class LoopBeliefs(NamedTuple):
 
 def run_rounds(messages: LoopMessages, rounds: Rounds, clock: Clock) -> LoopBeliefs | None:
     """Pass messages until they settle, then return the beliefs of all centres; None if the clock stopped it."""
-    from equifactor.solvers.messages.loop_bp_kernels import update_messages
+    from equifactor.solvers.regions.loop_bp_kernels import update_messages
 
     m = messages
     program, change, n = m.cavities.program, 0.0, 0
