@@ -39,7 +39,7 @@ SOLVERS = {
     "nebp": "equifactor.solvers.learned.nebp:NEBPSolver",
     # Message passing.
     "bp": "equifactor.solvers.messages.bp:BeliefPropagation",
-    "loop-bp": "equifactor.solvers.messages.loop_bp:LoopCorrectedBp",
+    "loop-bp": "equifactor.solvers.regions.loop_bp:LoopCorrectedBp",
     "meanfield": "equifactor.solvers.messages.meanfield:MeanField",
     "trw": "equifactor.solvers.messages.trw:TreeReweighted",
     # Optimisation: the best assignment and bounds on its score.
@@ -47,8 +47,8 @@ SOLVERS = {
     "best-first": "equifactor.solvers.search.beam:BestFirst",
     "branch": "equifactor.solvers.search.branch:Branch",
     "local-search": "equifactor.solvers.search.local_search:LocalSearchSolver",
-    "mplp": "equifactor.solvers.duals.duals:Mplp",
-    "srmp": "equifactor.solvers.duals.duals:Srmp",
+    "mplp": "equifactor.solvers.duals.dual_solvers:Mplp",
+    "srmp": "equifactor.solvers.duals.dual_solvers:Srmp",
     "toulbar2": "equifactor.solvers.search.toulbar2:Toulbar2",
     # Regions of bounded size.
     "regions": "equifactor.solvers.regions.bounded_regions:Regions",
