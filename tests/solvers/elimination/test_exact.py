@@ -12,7 +12,7 @@ from equifactor.solving.solver import SolveContext
 def test_a_model_over_the_memory_limit_is_refused_with_what_it_needs():
     result = solve(ising_grid(20, 20), "MAR", "exact(memory_limit=0.01)")
     assert result.status is Status.TOO_LARGE
-    assert "raise memory_limit" in result.message
+    assert "Raise memory_limit" in result.message
     assert "width" in result.message
 
 
