@@ -95,7 +95,7 @@ def test_unknown_questions(client: Client, verb: str, route: str) -> None:
 
 
 def test_a_port_that_is_taken(client: Client, network: FactorGraph) -> None:
-    with pytest.raises(OptionError, match=r"port \d+ is in use: choose another one"):
+    with pytest.raises(OptionError, match=r"port \d+ is in use: choose another port"):
         PageServer(Viewer(ModelSession(network)), client.server.server_port)
 
 
@@ -171,7 +171,7 @@ def test_a_graph_is_shown_from_python() -> None:
         session = Client(page).get("session")
         assert session["fixed"] == {"4": 1}
         assert session["evidence"] == {}
-        assert "already observed" in Client(page).refused("solve", evidence={"4": 0})
+        assert "the model itself observes variable 4" in Client(page).refused("solve", evidence={"4": 0})
         assert Client(page).post("solve", evidence={"0": 1})["marginals"][4] == [0.0, 1.0]
     finally:
         page.close()

@@ -10,7 +10,10 @@ from equifactor import FactorGraph, OptionError, Status, solve
 from equifactor.generators import ising_grid, random_graph
 from equifactor.solvers.search.toulbar2 import Costs, Toulbar2
 
-needs_package = pytest.mark.skipif(find_spec("pytoulbar2") is None, reason="pytoulbar2 is not installed")
+
+def needs_package(test):
+    skip = pytest.mark.skipif(find_spec("pytoulbar2") is None, reason="pytoulbar2 is not installed")
+    return pytest.mark.peers(skip(test))
 
 
 def test_without_the_package_one_sentence_names_the_extra(monkeypatch: pytest.MonkeyPatch):

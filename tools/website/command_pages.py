@@ -1,25 +1,24 @@
-"""The page of all commands, from the help texts of the command itself."""
+"""The page of all commands, made of their help texts."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import Files
-from mkdocs.structure.pages import Page
 from typer.main import get_command_name
 from typer.testing import CliRunner
 
 PAGE = "reference/commands.md"
 
 
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Put the help texts below what the page says by itself."""
-    return f"{markdown}\n{help_texts()}" if page.file.src_uri == PAGE else markdown
+def add(pages: Path) -> None:
+    """Append the help texts to the page of commands."""
+    page = pages / PAGE
+    page.write_text(f"{page.read_text(encoding='utf-8')}\n{help_texts()}", encoding="utf-8")
 
 
 def help_texts() -> str:
-    """All commands in the order of the help, each with its help text."""
+    """Return the help texts of all commands, in the order of the help."""
     from equifactor.cli.app import app
 
     names = [c.name or get_command_name(c.callback.__name__) for c in app.registered_commands if c.callback]

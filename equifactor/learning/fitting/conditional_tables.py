@@ -1,4 +1,4 @@
-"""The tables of a Bayesian network that is fitted: counts of their entries, priors, and tables from counts."""
+"""The conditional probability tables of a Bayesian network that is fitted: counts, priors, and tables from counts."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ Prior = float | Literal["k2", "bdeu", "none"] | None
 
 
 @dataclass(frozen=True, eq=False)
-class NetworkTables:
-    """Which table entries are learned, which form one distribution, and which are shared.
+class ConditionalTables:
+    """The table entries that are learned, that form one distribution, and that are shared.
 
     A *row* of a table is the distribution of the child for one configuration of the parents.
     """
 
     graph: FactorGraph
     families: Families
-    free: IntArray  # the factors that are learned
-    tied: tuple[IntArray, ...]  # [k, n] each: the n entries of k factors that share one table
-    noisy_ors: tuple[NoisyOrTable, ...] = ()  # factors of which leak and inhibitors are learned, not entries
+    free: IntArray  # The factors that are learned.
+    tied: tuple[IntArray, ...]  # [k, n] for each group: the n entries of k factors that share one table
+    noisy_ors: tuple[NoisyOrTable, ...] = ()  # Factors whose leak and inhibitors are learned instead of entries.
 
     @classmethod
     def of(
         cls, graph: FactorGraph, context: FitContext, method: str, noisy_ors: tuple[NoisyOrTable, ...] = ()
-    ) -> NetworkTables:
-        """Check that the graph is a network whose fixed factors are distributions, and whose ties make sense."""
+    ) -> ConditionalTables:
+        """Return the tables of a network, after checking its families, fixed factors and ties."""
         families = families_of(
             graph, f"{method} fits a Bayesian network", "The methods likelihood and pseudo-likelihood fit any graph."
         )
@@ -53,8 +53,8 @@ class NetworkTables:
             a = next((a for a in group if families.slot[a] != families.slot[group[0]]), -1)
             if a >= 0:
                 raise OptionError(
-                    f"tied factors are distributions over the same axis, and the child of factor {a} is at place "
-                    f"{families.slot[a]} of its scope where that of factor {group[0]} is at {families.slot[group[0]]}"
+                    f"Tied factors must have their child at the same place of their scopes, but it is at place "
+                    f"{families.slot[a]} in factor {a} and at place {families.slot[group[0]]} in factor {group[0]}."
                 )
         entries = [
             s.table_ptr[list(group)][:, None] + np.arange(np.diff(s.table_ptr)[group[0]]) for group in context.tied
@@ -63,7 +63,7 @@ class NetworkTables:
 
     @cached_property
     def is_free(self) -> BoolArray:
-        """[T] the entries that are learned."""
+        """[T] whether an entry is learned."""
         s = self.graph.structure
         factors = np.zeros(s.num_factors, bool)
         factors[self.free] = True
@@ -71,7 +71,7 @@ class NetworkTables:
 
     @cached_property
     def _child_card(self) -> IntArray:
-        """[F] states of the child."""
+        """[F] the number of states of the child."""
         s = self.graph.structure
         return s.card[s.scope_vars[s.scope_ptr[:-1] + self.families.slot]]
 
@@ -82,7 +82,9 @@ class NetworkTables:
         is_table = np.zeros(s.num_factors, bool)
         is_table[self.free] = True
         size = np.diff(s.table_ptr)
-        card = np.where(is_table, self._child_card, 1)  # where nothing is learned every entry is a row of its own
+        card = np.where(
+            is_table, self._child_card, 1
+        )  # In a factor that is not learned, every entry is a row of its own.
         stride = np.where(is_table, s.stride[s.scope_ptr[:-1] + self.families.slot], 1)
         first = ptr_of(size // card)
         a = row_of(s.table_ptr)
@@ -92,19 +94,19 @@ class NetworkTables:
         return row, np.repeat(card, size // card)
 
     def about_kept(self, fixed: frozenset[int]) -> str:
-        """A sentence about factors that stay as they are although nobody asked for it; empty where there are none."""
+        """Return a sentence about structured factors that are not learned although not fixed, or empty text."""
         kinds = self.graph.structure.kinds
         kept = [] if kinds is None else sorted(set(np.flatnonzero(kinds.kind).tolist()) - fixed)
         if not kept or kinds is None:
             return ""
         names = ", ".join(sorted({kind_name(int(kinds.kind[a])) for a in kept}))
-        which = f"Factor {kept[0]} is no table ({names}) and stays as it is."
-        return which if len(kept) == 1 else f"{len(kept):,} factors are no tables ({names}) and stay as they are."
+        which = f"Factor {kept[0]} is a structured factor ({names}) and is not learned."
+        return which if len(kept) == 1 else f"{len(kept):,} structured factors ({names}) are not learned."
 
     # ---- counts -----------------------------------------------------------------------------------------
 
     def prior(self, prior: Prior) -> FloatArray:
-        """[T] the counts before any data: `s` of them spread evenly over each table (BDeu), or one per entry (K2)."""
+        """Return the counts [T] before any data: a number spread evenly over each table (BDeu), or 1 per entry (K2)."""
         s = self.graph.structure
         if prior == "k2":
             return np.where(self.is_free, 1.0, 0.0)
@@ -115,7 +117,7 @@ class NetworkTables:
     # ---- tables from counts -----------------------------------------------------------------------------
 
     def shared(self, counts: FloatArray) -> FloatArray:
-        """The counts with those of tied factors added up, in each of them."""
+        """Return the counts, with the counts of tied factors summed in each of them."""
         if not self.tied:
             return counts
         counts = counts.copy()
@@ -124,14 +126,15 @@ class NetworkTables:
         return counts
 
     def row_sums(self, values: FloatArray) -> FloatArray:
-        """[R] the sum over each row of learned tables; an entry of another factor is a row of its own."""
+        """Return the sum [R] over each row of learned tables; an entry of another factor is a row of its own."""
         row, size = self._rows
         return np.bincount(row, values, len(size)).astype(float)
 
     def log_tables(self, counts: FloatArray) -> FloatArray:
-        """[T] the tables that counts (with the prior, ties added up) make most probable; what is fixed stays.
+        """Return the log tables [T] that counts make most probable; entries that are not learned keep their values.
 
-        A row without any count is uniform; an entry without any in a row that has some is a true zero.
+        The counts include the prior and the sums over tied factors. A row without any count becomes uniform. An entry
+        without a count in a row with counts becomes zero.
         """
         row, size = self._rows
         total = self.row_sums(counts)
@@ -140,12 +143,12 @@ class NetworkTables:
         return np.where(self.is_free, learned, self.graph.log_phi)
 
     def maximised(self, counts: FloatArray, prior: Prior, before: FloatArray) -> FloatArray:
-        """[T] the tables that expected counts [T] and the prior make most probable.
+        """Return the log tables [T] that expected counts [T] and the prior make most probable.
 
         Args:
-            counts: of all entries, ties not added up.
+            counts: [T] of all entries, not summed over tied factors.
             prior: see `prior`.
-            before: [T] the tables under which the counts were expected.
+            before: [T] the log tables under which the counts were expected.
         """
         log_phi = self.log_tables(self.shared(np.where(self.is_free, counts, 0.0)) + self.prior(prior))
         for noisy_or in self.noisy_ors:
@@ -153,12 +156,12 @@ class NetworkTables:
         return log_phi
 
     def num_unseen_rows(self, counts: FloatArray) -> int:
-        """How many rows of learned tables have no count at all."""
+        """Return the number of rows of learned tables without any count."""
         row, _ = self._rows
         return int(np.count_nonzero(self.row_sums(counts)[np.unique(row[self.is_free])] <= 0.0))
 
     def log_prior(self, log_phi: FloatArray, prior: Prior) -> float:
-        """The log density of the tables under the prior, up to a constant; shared tables count once."""
+        """Return the log density of the tables under the prior, up to a constant; shared tables count once."""
         weights = self.prior(prior)
         for entries in self.tied:
             weights[entries[1:]] = 0.0
@@ -167,29 +170,29 @@ class NetworkTables:
 
 
 def _of_each_event(prior: Prior) -> float:
-    """How often a cause of a noisy-or is taken to have failed, and to have fired, before any data."""
+    """Return the count of failures, and of firings, of a cause of a noisy-or before any data."""
     if isinstance(prior, str):
         return {"none": 0.0, "k2": 1.0, "bdeu": 0.5}[prior]
     return 0.5 * (prior or 0.0)
 
 
 def dot(weights: FloatArray, log_values: FloatArray) -> float:
-    """The sum of weights times log values, where 0 times -inf is 0."""
+    """Return the sum of weights times log values, where 0 times -inf is 0."""
     used = weights > 0.0
     return float(weights[used] @ log_values[used])
 
 
 def _check_fixed(graph: FactorGraph, a: int, slot: int) -> None:
-    """Refuse a factor that stays as it is and is not the distribution of its child."""
+    """Raise `ModelError` if a factor that is not learned is not the distribution of its child."""
     s = graph.structure
     factor = graph.factor(a)
     child = s.variable_name(int(s.scope(a)[slot]))
     if isinstance(factor, NoisyOr) and factor.effect is None and factor.place == slot:
         return
-    sums = np.exp(graph.log_table(a)).sum(axis=slot)  # of a table, or of a factor that can be written as one
+    sums = np.exp(graph.log_table(a)).sum(axis=slot)  # of a dense table, or of a structured factor with a small one
     if isinstance(factor, NoisyOr) or np.any(np.abs(sums - 1.0) > ROUNDING):
         raise ModelError(
-            f"factor {a} stays as it is, and must then be the distribution of {child}, the variable that no other "
-            "factor is left for; its values do not sum to 1 over that",
+            f"Factor {a} is not learned, so it must be the distribution of {child}, which has no other factor. Its "
+            f"values do not sum to 1 over {child}.",
             factor=a,
         )

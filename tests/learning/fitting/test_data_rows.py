@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from equifactor import EquifactorError, FactorGraph, FormatError, ModelError
-from equifactor.learning.fitting.data_table import DataTable, read_table
+from equifactor.learning.fitting.data_rows import DataRows, read_data
 
 GRAPH = FactorGraph(
     {"rain": ["no", "yes"], "grass": ["dry", "wet"]}, [(["rain"], [1, 1]), (["rain", "grass"], [1] * 4)]
@@ -21,7 +21,7 @@ WANTED = [[0, 0], [1, -1], [-1, 1]]
 
 
 class Series(list):
-    """What is used of a pandas series."""
+    """The part of a pandas series that the reader uses."""
 
     dtype = object
 
@@ -31,7 +31,7 @@ class Series(list):
 
 
 class Frame(dict):
-    """What is used of a pandas frame."""
+    """The part of a pandas frame that the reader uses."""
 
     @property
     def columns(self) -> list[str]:
@@ -55,7 +55,7 @@ class Frame(dict):
     ids=["ints", "floats", "objects", "masked", "lists", "dicts", "numbers", "columns", "mixed", "frame"],
 )
 def test_every_form_reads_the_same(data: object) -> None:
-    table = read_table(GRAPH, data)
+    table = read_data(GRAPH, data)
     assert table.states.tolist() == WANTED
     assert table.weights.tolist() == [1.0] * 3
     assert not table.is_complete
@@ -65,16 +65,16 @@ def test_every_form_reads_the_same(data: object) -> None:
 def test_pandas_frames() -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"rain": ["no", "yes", None], "grass": ["dry", None, "wet"]})
-    assert read_table(GRAPH, frame).states.tolist() == WANTED
-    assert read_table(GRAPH, frame.astype("category")).states.tolist() == WANTED
-    assert read_table(GRAPH, frame.astype(object)).states.tolist() == WANTED
+    assert read_data(GRAPH, frame).states.tolist() == WANTED
+    assert read_data(GRAPH, frame.astype("category")).states.tolist() == WANTED
+    assert read_data(GRAPH, frame.astype(object)).states.tolist() == WANTED
     whole = pandas.DataFrame({"rain": [0, 1, 1], "grass": [True, False, True]})
-    assert read_table(FactorGraph({"rain": 2, "grass": 2}), whole).states.tolist() == [[0, 1], [1, 0], [1, 1]]
+    assert read_data(FactorGraph({"rain": 2, "grass": 2}), whole).states.tolist() == [[0, 1], [1, 0], [1, 1]]
     with pytest.raises(ModelError, match="data: two columns are called 'rain'"):
-        read_table(GRAPH, pandas.concat([frame, frame[["rain"]]], axis=1))
-    assert read_table(GRAPH, pandas.DataFrame(np.array(WANTED)[:1])).states.tolist() == WANTED[:1]  # columns 0 and 1
+        read_data(GRAPH, pandas.concat([frame, frame[["rain"]]], axis=1))
+    assert read_data(GRAPH, pandas.DataFrame(np.array(WANTED)[:1])).states.tolist() == WANTED[:1]  # columns 0 and 1
     numbers = pandas.DataFrame({"rain": [0, 1, None], "grass": pandas.array([0, None, 1], dtype="Int64")})
-    assert read_table(GRAPH, numbers).states.tolist() == WANTED
+    assert read_data(GRAPH, numbers).states.tolist() == WANTED
 
 
 def test_files(tmp_path: Path) -> None:
@@ -83,23 +83,23 @@ def test_files(tmp_path: Path) -> None:
     (tmp_path / "days.tsv").write_text(text.replace(",", "\t"))
     (tmp_path / "days.csv.gz").write_bytes(gzip.compress(text.encode()))
     for name in ("days.csv", "days.tsv", "days.csv.gz"):
-        assert read_table(GRAPH, tmp_path / name).states.tolist() == WANTED
+        assert read_data(GRAPH, tmp_path / name).states.tolist() == WANTED
     (tmp_path / "plain.csv").write_text("0,1\n1,2\n0.0,\n")
-    assert read_table(PLAIN, str(tmp_path / "plain.csv")).states.tolist() == [[1, 2], [0, -1]]
+    assert read_data(PLAIN, str(tmp_path / "plain.csv")).states.tolist() == [[1, 2], [0, -1]]
     (tmp_path / "long.csv").write_text("0,1\n" + "1,2\n0,\n" * 1_500)  # more than one block of rows
-    assert read_table(PLAIN, tmp_path / "long.csv").states.tolist() == [[1, 2], [0, -1]] * 1_500
+    assert read_data(PLAIN, tmp_path / "long.csv").states.tolist() == [[1, 2], [0, -1]] * 1_500
     (tmp_path / "numbers.csv").write_text("a,b\n1,0\n2.0,1.0\n")  # text is a name, and 2.0 can only mean the state 2
-    assert read_table(NUMBERED, tmp_path / "numbers.csv").states.tolist() == [[0, 0], [1, 1]]
+    assert read_data(NUMBERED, tmp_path / "numbers.csv").states.tolist() == [[0, 0], [1, 1]]
 
 
 def test_a_variable_without_a_column_is_hidden() -> None:
-    table = read_table(GRAPH, {"grass": ["dry", "wet"]})
+    table = read_data(GRAPH, {"grass": ["dry", "wet"]})
     assert table.hidden.tolist() == [True, False]
-    assert read_table(GRAPH, {"grass": ["dry"]}, hidden=["rain"]).hidden.tolist() == [True, False]
-    with pytest.raises(ModelError, match="variable rain has no values in the data and is not said to be hidden"):
-        read_table(GRAPH, {"grass": ["dry", "wet"]}, hidden=[])
-    with pytest.raises(ModelError, match="variable grass is said to be hidden, but the data have values"):
-        read_table(GRAPH, {"grass": ["dry", "wet"]}, hidden=["rain", "grass"])
+    assert read_data(GRAPH, {"grass": ["dry"]}, hidden=["rain"]).hidden.tolist() == [True, False]
+    with pytest.raises(ModelError, match="Variable rain has no values in the data and is not listed in hidden"):
+        read_data(GRAPH, {"grass": ["dry", "wet"]}, hidden=[])
+    with pytest.raises(ModelError, match="Variable grass is listed in hidden, but the data have values"):
+        read_data(GRAPH, {"grass": ["dry", "wet"]}, hidden=["rain", "grass"])
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_a_variable_without_a_column_is_hidden() -> None:
         (PLAIN, {"0": [0], 0: [1]}, "two columns, '0' and 0, are of variable 0"),
         (PLAIN, {"2": [0]}, "column '2': there is no variable 2"),
         (GRAPH, {"rain": ["no"], "grass": ["dry", "wet"]}, "different lengths, from 1 to 2 rows"),
-        (GRAPH, {"rain": "no"}, "column rain of the data must be a list of values"),
+        (GRAPH, {"rain": "no"}, "Column rain of the data must be a list of values"),
         (GRAPH, np.zeros((3, 3), int), r"expected shape \[N, 2\], found \(3, 3\)"),
         (GRAPH, np.zeros(3, int), r"expected shape \[N, 2\], found \(3,\)"),
         (GRAPH, np.array([[0, 2]]), "row 0, column grass: expected a state from 0 to 1"),
@@ -130,13 +130,13 @@ def test_a_variable_without_a_column_is_hidden() -> None:
         (GRAPH, [], "no rows"),
         (GRAPH, {"rain": [None, None]}, "no value of any variable"),
         (GRAPH, np.zeros((0, 2), int), "no rows"),
-        (GRAPH, 7, "data are a pandas frame, .* found 7"),
-        (GRAPH, DataTable(np.zeros((1, 3), np.int64), np.ones(1)), "3 columns for 2 variables"),
+        (GRAPH, 7, "Data must be a pandas frame, .* found 7"),
+        (GRAPH, DataRows(np.zeros((1, 3), np.int64), np.ones(1)), "3 columns, but the model has 2 variables"),
     ],
 )  # fmt: skip
 def test_errors_say_where(graph: FactorGraph, data: Any, words: str) -> None:
     with pytest.raises(EquifactorError, match=words):
-        read_table(graph, data)
+        read_data(graph, data)
 
 
 @pytest.mark.parametrize(
@@ -158,19 +158,19 @@ def test_errors_say_where(graph: FactorGraph, data: Any, words: str) -> None:
 def test_errors_in_files_have_a_line(tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "x.csv").write_text(text)
     with pytest.raises(EquifactorError, match=words):
-        read_table(GRAPH, tmp_path / "x.csv")
+        read_data(GRAPH, tmp_path / "x.csv")
 
 
 def test_files_that_are_no_tables(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_bytes(b"rain\n\xff\n")
     for path, words in ((tmp_path / "x.csv", "UTF-8"), (tmp_path / "x.json", "found .json"), ("no.csv", "no.csv")):
         with pytest.raises(FormatError, match=words):
-            read_table(GRAPH, path)
+            read_data(GRAPH, path)
 
 
 def test_equal_rows_are_merged() -> None:
     rng = np.random.default_rng(0)
-    table = DataTable(rng.integers(-1, 2, (200, 4)), rng.random(200))
+    table = DataRows(rng.integers(-1, 2, (200, 4)), rng.random(200))
     merged = table.merged
     assert merged.num_rows == len(np.unique(table.states, axis=0)) < 200
     for row, weight in zip(merged.states, merged.weights, strict=True):

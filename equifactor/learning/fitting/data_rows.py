@@ -27,20 +27,20 @@ _FORMS = (
 
 
 @dataclass(frozen=True, eq=False)
-class DataTable:
-    """Rows of observed states."""
+class DataRows:
+    """N rows of observed states."""
 
-    states: IntArray  # [N, V] the number of the state, -1 where it is missing; columns are contiguous
-    weights: FloatArray  # [N] how many rows each row stands for
+    states: IntArray  # [N, V] the number of the state, -1 for a missing value; columns are contiguous
+    weights: FloatArray  # [N] the number of equal rows that each row represents
 
     @property
     def num_rows(self) -> int:
-        """N."""
+        """N, the number of rows."""
         return len(self.states)
 
     @cached_property
     def is_missing(self) -> BoolArray:
-        """[N, V] where there is no value."""
+        """[N, V] whether the value is missing."""
         found: BoolArray = self.states < 0
         return found
 
@@ -51,7 +51,7 @@ class DataTable:
 
     @cached_property
     def has_gaps(self) -> BoolArray:
-        """[V] the variables of which some value is missing."""
+        """[V] the variables with at least one missing value."""
         return np.asarray(self.is_missing.any(axis=0))
 
     @cached_property
@@ -59,66 +59,66 @@ class DataTable:
         """Whether no value is missing."""
         return not self.is_missing.any()
 
-    def take(self, rows: IntArray) -> DataTable:
-        """Some rows, in the given order."""
-        return DataTable(np.asfortranarray(self.states[rows]), self.weights[rows])
+    def take(self, rows: IntArray) -> DataRows:
+        """Return some rows, in the given order."""
+        return DataRows(np.asfortranarray(self.states[rows]), self.weights[rows])
 
     @cached_property
-    def merged(self) -> DataTable:
-        """The different rows, each with the weight of all that are equal to it."""
+    def merged(self) -> DataRows:
+        """The distinct rows, each with the total weight of the rows equal to it."""
         small = np.ascontiguousarray(self.states, np.int32 if self.states.max(initial=0) > 2**15 - 1 else np.int16)
         if not small.shape[1]:
-            return DataTable(self.states[:1], np.array([self.weights.sum()]))
+            return DataRows(self.states[:1], np.array([self.weights.sum()]))
         rows = small.view(np.dtype((np.void, small.itemsize * small.shape[1]))).ravel()
         _, first, inverse = np.unique(rows, return_index=True, return_inverse=True)
-        return DataTable(
-            np.asfortranarray(self.states[first]), np.bincount(inverse.ravel(), self.weights).astype(float)
-        )
+        return DataRows(np.asfortranarray(self.states[first]), np.bincount(inverse.ravel(), self.weights).astype(float))
 
 
-def read_table(graph: FactorGraph, data: object, hidden: Iterable[Variable] | None = None) -> DataTable:
-    """The data that a user gives, checked against the names of variables and states.
+def read_data(graph: FactorGraph, data: object, hidden: Iterable[Variable] | None = None) -> DataRows:
+    """Read the data that a user gives, and check them against the names of variables and states.
 
     Args:
         graph: the structure, whose variables are the columns.
         data: see `fit`.
-        hidden: variables that are meant to have no values; None lets every variable without a column be hidden.
+        hidden: variables that have no values on purpose; None allows every variable without a column to be hidden.
 
     Raises `ModelError` with row and column, or `FormatError` with the line of a file.
     """
-    if isinstance(data, DataTable):
-        table = data
-        if table.states.shape[1] != graph.num_vars:
-            raise ModelError(f"the data have {table.states.shape[1]} columns for {graph.num_vars} variables")
+    if isinstance(data, DataRows):
+        rows = data
+        if rows.states.shape[1] != graph.num_vars:
+            raise ModelError(
+                f"The data have {rows.states.shape[1]} columns, but the model has {graph.num_vars} variables."
+            )
     elif (array := _as_array(data)) is not None:
-        table = _table(np.asfortranarray(read_numbers(graph.structure, array, "data")))
+        rows = _of_states(np.asfortranarray(read_numbers(graph.structure, array, "data")))
     else:
-        table = _table(read_columns(graph.structure, _columns(data), len(data) if is_frame(data) else 0))  # type: ignore[arg-type]
-    if not table.num_rows:
-        raise ModelError("the data have no rows; at least one is needed")
-    if table.hidden.all() and graph.num_vars:
-        raise ModelError("the data have no value of any variable: nothing can be learned from them")
+        rows = _of_states(read_columns(graph.structure, _columns(data), len(data) if is_frame(data) else 0))  # type: ignore[arg-type]
+    if not rows.num_rows:
+        raise ModelError("The data have no rows. At least one row is needed.")
+    if rows.hidden.all() and graph.num_vars:
+        raise ModelError("The data have no value of any variable, so nothing can be learned from them.")
     if hidden is not None:
-        _check_hidden(graph, table, hidden)
-    return table
+        _check_hidden(graph, rows, hidden)
+    return rows
 
 
-def _table(states: IntArray) -> DataTable:
-    return DataTable(states, np.ones(len(states)))
+def _of_states(states: IntArray) -> DataRows:
+    return DataRows(states, np.ones(len(states)))
 
 
 # ---- arrays of state numbers ----------------------------------------------------------------------------
 
 
 def _as_array(data: object) -> np.ndarray | None:
-    """The array where the data are one of numbers [N, V], as of `numpy` or `torch`, samples, or a list of rows."""
+    """Return state numbers [N, V] from an array, a tensor, samples or a list of rows; None for other data."""
     if isinstance(data, Samples):
         return data.states
     if isinstance(data, np.ndarray) or (hasattr(data, "__array__") and not hasattr(data, "columns")):
         return np.asanyarray(data)
     if isinstance(data, (list, tuple)) and data and all(isinstance(row, (list, tuple, np.ndarray)) for row in data):
         if len({len(row) for row in data}) > 1:
-            raise ModelError("the rows of the data have different lengths")
+            raise ModelError("The rows of the data have different lengths. Every row needs one value per variable.")
         return np.asarray(data)
     return None
 
@@ -127,7 +127,7 @@ def _as_array(data: object) -> np.ndarray | None:
 
 
 def _columns(data: Any) -> list[Column]:
-    """The columns of a file, a frame, a mapping or a list of dicts."""
+    """Return the columns of a file, a frame, a mapping or a list of dicts."""
     if isinstance(data, str) or hasattr(data, "__fspath__"):
         return read_csv(data)
     if is_frame(data):
@@ -136,7 +136,7 @@ def _columns(data: Any) -> list[Column]:
         return [Column(name, _values(name, values)) for name, values in data.items()]
     rows = as_list(data)
     if rows is None or not all(isinstance(row, Mapping) for row in rows):
-        raise ModelError(f"data are {_FORMS}; found {brief(data)}")
+        raise ModelError(f"Data must be {_FORMS}; found {brief(data)}.")
     names: dict[Any, None] = {}
     for row in rows:
         names.update(dict.fromkeys(row))
@@ -146,21 +146,21 @@ def _columns(data: Any) -> list[Column]:
 def _values(name: object, values: object) -> Sequence[Any]:
     found = values if hasattr(values, "dtype") else as_list(values)
     if found is None or getattr(found, "ndim", 1) != 1:
-        raise ModelError(f"column {name} of the data must be a list of values, found {brief(values)}")
+        raise ModelError(f"Column {name} of the data must be a list of values, found {brief(values)}.")
     return found  # type: ignore[return-value]
 
 
-def _check_hidden(graph: FactorGraph, table: DataTable, hidden: Iterable[Variable]) -> None:
+def _check_hidden(graph: FactorGraph, rows: DataRows, hidden: Iterable[Variable]) -> None:
     given = as_list(hidden)
     if given is None:
-        raise ModelError(f"hidden is a list of variables, found {brief(hidden)}")
+        raise ModelError(f"hidden must be a list of variables, found {brief(hidden)}.")
     wanted = {graph.variable(i) for i in given}
-    found = set(np.flatnonzero(table.hidden).tolist())
+    found = set(np.flatnonzero(rows.hidden).tolist())
     name = graph.structure.variable_name
     if wanted - found:
-        raise ModelError(f"variable {name(min(wanted - found))} is said to be hidden, but the data have values of it")
+        raise ModelError(f"Variable {name(min(wanted - found))} is listed in hidden, but the data have values of it.")
     if found - wanted:
         raise ModelError(
-            f"variable {name(min(found - wanted))} has no values in the data and is not said to be hidden; name it in "
-            "hidden, or give its column"
+            f"Variable {name(min(found - wanted))} has no values in the data and is not listed in hidden. List it, or "
+            "give its column."
         )

@@ -1,4 +1,4 @@
-"""The parameters of tables that are learned by a gradient: one number per table entry, shared where tables are tied."""
+"""The parameters that gradient methods learn: one number per table entry, shared by tied tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from equifactor.base.errors import ModelError, OptionError
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.kernels.pointers import row_of
-from equifactor.learning.fitting.data_table import DataTable
+from equifactor.learning.fitting.data_rows import DataRows
 from equifactor.learning.fitting.table_codes import table_codes, table_counts
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from equifactor.learning.fitting.fit_method import FitContext
 
 
-class LearnedTables:
-    """Which log values of a graph are parameters. Factors that are no tables stay as they are, as those in `fixed`."""
+class LearnedParameters:
+    """The log values of a graph that are parameters. Structured factors and the factors in `fixed` are not learned."""
 
     def __init__(self, graph: FactorGraph, context: FitContext) -> None:
         s = graph.structure
@@ -27,7 +27,7 @@ class LearnedTables:
         learned = s.is_table.copy()
         learned[list(context.fixed)] = False
         if not learned.any():
-            raise OptionError("there is nothing to learn: all factors are fixed, or none is a table")
+            raise OptionError("There is nothing to learn: every factor is fixed or a structured factor.")
         self.factors: IntArray = np.flatnonzero(learned)
         parameter = np.where(learned[row_of(s.table_ptr)], np.arange(s.num_entries), -1)
         for group in context.tied:
@@ -35,26 +35,26 @@ class LearnedTables:
             for a in group[1:]:
                 parameter[s.table_ptr[a] : s.table_ptr[a] + size] = parameter[s.table_ptr[group[0]] :][:size]
         used, compact = np.unique(parameter[parameter >= 0], return_inverse=True)
-        self.entries: IntArray = np.flatnonzero(parameter >= 0)  # [t] the entries that are learned
-        self.parameter: IntArray = compact.ravel()  # [t] the parameter of each
+        self.entries: IntArray = np.flatnonzero(parameter >= 0)  # [t] the table entries that are learned
+        self.parameter: IntArray = compact.ravel()  # [t] the parameter of each such entry
         self.size = len(used)  # P
 
     def log_phi(self, theta: FloatArray) -> FloatArray:
-        """[T] all log values of the graph for parameters [P]."""
+        """Return all log values [T] of the graph for parameters [P]."""
         values = self.graph.log_phi.copy()
         values[self.entries] = theta[self.parameter]
         return values
 
     def with_tables(self, theta: FloatArray) -> FactorGraph:
-        """The graph for parameters [P]."""
+        """Return the graph for parameters [P]."""
         return FactorGraph.trusted(self.graph.structure, self.log_phi(theta), None, self.graph.name)
 
     def gathered(self, values: FloatArray) -> FloatArray:
-        """[P] the sums of numbers [T] over all entries that share a parameter."""
+        """Return the sums [P] of numbers [T] over all entries that share a parameter."""
         return np.bincount(self.parameter, values[self.entries], self.size).astype(float)
 
     def start(self, start: str) -> FloatArray:
-        """[P] zeros, or the tables that the structure came with, where zeros must stay above -inf."""
+        """Return zeros [P], or the tables of the structure, with a finite value for their zeros."""
         if start == "uniform":
             return np.zeros(self.size)
         theta = np.zeros(self.size)
@@ -62,18 +62,18 @@ class LearnedTables:
         return theta
 
     def codes(self, states: IntArray) -> list[IntArray]:
-        """The entry [N], among all T, that complete rows [N, V] name in each of the learned factors."""
+        """Return for each learned factor the entry [N], among all T, of complete rows [N, V]."""
         s = self.graph.structure
-        rows = DataTable(states, np.ones(len(states)))
+        rows = DataRows(states, np.ones(len(states)))
         return [s.table_ptr[a] + code for a, code, _ in table_codes(s, self.factors, rows)]
 
     def counts(self, states: IntArray, weights: FloatArray) -> FloatArray:
-        """[P] how often complete rows [N, V], with weights [N], name each parameter."""
-        return self.gathered(table_counts(self.graph.structure, self.factors, DataTable(states, weights)))
+        """Return how often [P] each parameter occurs in complete rows [N, V] with weights [N]."""
+        return self.gathered(table_counts(self.graph.structure, self.factors, DataRows(states, weights)))
 
     @cached_property
     def others(self) -> FactorGraph | None:
-        """The factors that stay as they are, as a graph; None where there are none."""
+        """A graph of the factors that are not learned; None if all are learned."""
         rest = np.setdiff1d(np.arange(self.graph.num_factors), self.factors)
         if not len(rest):
             return None
@@ -85,24 +85,26 @@ class LearnedTables:
         return FactorGraph(s.card.tolist(), factors, log=True)
 
 
-_LARGE = 30.0  # exp(-30) stands for a zero of the structure's tables as a start: parameters stay finite
+_LARGE = (
+    30.0  # A zero in the tables of the structure starts at exp(-30), so that parameters are finite. Chosen by hand.
+)
 
 
 def given_variables(graph: FactorGraph, given: str) -> IntArray:
-    """The variables in `A, B`: what a conditional model is given."""
+    """Return the variables named in a text such as `A, B`, which a conditional model is given."""
     names = [name.strip() for name in given.split(",") if name.strip()]
     has_names = graph.structure.variable_names is not None
     wanted = [graph.variable(name if has_names or not name.isdecimal() else int(name)) for name in names]
     if len(set(wanted)) == graph.num_vars:
-        raise OptionError("given names all variables, and none is left to be explained")
+        raise OptionError("given names all variables, so that none is left to be explained. Leave out at least one.")
     return np.unique(np.array(wanted, np.int64))
 
 
-def refuse_gaps(graph: FactorGraph, table: DataTable, method: str) -> None:
-    """Refuse rows with missing values."""
-    if not table.is_complete:
-        row, variable = (int(k) for k in np.argwhere(table.is_missing)[0])
+def refuse_gaps(graph: FactorGraph, data: DataRows, method: str) -> None:
+    """Raise `ModelError` if a row has a missing value."""
+    if not data.is_complete:
+        row, variable = (int(k) for k in np.argwhere(data.is_missing)[0])
         raise ModelError(
-            f"the method {method} needs complete data, and row {row} has no value of "
-            f"{graph.structure.variable_name(variable)}; the method likelihood takes missing values"
+            f"The method {method} needs complete data, but row {row} has no value of "
+            f"{graph.structure.variable_name(variable)}. Use the method likelihood for data with missing values."
         )
