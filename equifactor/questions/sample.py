@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.budget import Budget
 from equifactor.base.clock import Clock
 from equifactor.base.errors import ModelError, OptionError, brief
 from equifactor.base.run_context import check_run
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from equifactor.base.typing import IntArray
     from equifactor.graph.reading.inputs import Evidence
 
-_PLAN_SHARE = 0.5  # The largest share of the time left that the upward pass of a plan may take. Chosen by hand.
+_PLAN_SHARE = 0.5  # A plan is used if its upward pass takes at most this share of the time left. Chosen by hand.
 
 
 def sample(
@@ -98,7 +99,7 @@ def _drawn(graph: FactorGraph, n: int, method: Auto | Exact | BlockSampling, con
         steps = plan(lowered, memory_limit=method.memory_limit, seed=context.seed)
         if steps.impossible:
             return _samples(graph, None, Status.ZERO_PROBABILITY, method)
-        if steps.fits(method.memory_limit) and steps.seconds() < _PLAN_SHARE * context.clock.left:
+        if steps.fits(method.memory_limit) and Budget(context.clock).worth_starting(steps.seconds(), _PLAN_SHARE):
             states = backward_draws(steps, n, context)
             if states is None:
                 return _samples(graph, None, Status.ZERO_PROBABILITY, method)
