@@ -45,7 +45,7 @@ def test_the_gradient_of_the_likelihood(given: str, missing: float) -> None:
     context = FitContext(clock=Clock(), tied=((1, 2),), fixed=frozenset([3]))
     loss = _LikelihoodLoss(LikelihoodFit(given=given), graph, table, context)
     assert not loss.note
-    assert_slopes(loss, loss.tables.size)
+    assert_slopes(loss, loss.parameters.size)
 
 
 def test_the_gradient_of_the_bethe_estimate() -> None:
