@@ -75,8 +75,8 @@ class TestGivesUp:
         else:
             assert ran.status == 1
             assert ran.err == (
-                f"equifactor: out.{suffix} was not written within the time limit of 0 s. "
-                "Raise --time-limit or leave it out\n"
+                f"equifactor: out.{suffix} was not written within the time limit of 0 s; "
+                "raise --time-limit or leave it out\n"
             )
             assert (tmp_path / f"out.{suffix}").read_text() == "old"
         assert signal.getsignal(signal.SIGALRM) == before
