@@ -226,7 +226,7 @@ def test_changed_code_is_run_anew(folder: Path, capsys: pytest.CaptureFixture[st
         ("raise SystemExit(3)\n", "mine.py:1: this file cannot be loaded: SystemExit: 3"),
         ("import equifactor\n", "mine.py: no solver is registered. Put @equifactor.solvers.register("),
         (uniform("bp"), "mine.py:Uniform and equifactor.solvers.messages.bp:BeliefPropagation of this package; rename"),
-        (uniform("two words"), "mine.py:5: this file cannot be loaded: a solver cannot be called 'two words'"),
+        (uniform("two words"), "mine.py:5: this file cannot be loaded: A solver cannot be called 'two words'"),
         (
             "import equifactor\nequifactor.register('x')(int)\n",
             "mine.py:2: this file cannot be loaded: x: int is not a solver",
@@ -257,7 +257,7 @@ def test_two_files_with_one_name(folder: Path, capsys: pytest.CaptureFixture[str
     assert main(["solvers", "--plugin", "flat.py", "--plugin", "./flat.py"]) == 0
     assert main(["solvers", "--plugin", "flat.py", "--plugin", "again.py"]) == 3
     said = capsys.readouterr().err
-    assert "again.py:5: this file cannot be loaded: two solvers are called 'flat'" in said
+    assert "again.py:5: this file cannot be loaded: Two solvers are called 'flat'" in said
     assert "again.py:Uniform and " in said
     assert "flat.py:Uniform; rename one of them" in said
 
@@ -300,7 +300,7 @@ def test_an_error_of_a_plugin_is_not_our_bug(folder: Path, capsys: pytest.Captur
     assert "mine.py:13: ZeroDivisionError: division by zero" in capsys.readouterr().err
     (folder / "other.py").write_text(uniform("other", body="return [0.5, 0.5]"))
     assert main(["solve", "models/grid.uai", "--plugin", "other.py", "--solver", "other"]) == 3
-    assert "other answered [0.5, 0.5]; expected an equifactor.solvers.Estimate" in capsys.readouterr().err
+    assert "other returned [0.5, 0.5]; expected an equifactor.solvers.Estimate" in capsys.readouterr().err
 
 
 def test_installed_packages_cost_nothing_where_nobody_asks(folder: Path) -> None:
