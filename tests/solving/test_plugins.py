@@ -274,7 +274,7 @@ def test_packages_that_clash_or_fail(folder: Path, monkeypatch: pytest.MonkeyPat
             "x = her_package.flat:Status",
             "expected a class derived from equifactor.Solver, found her_package.flat:Status",
         ),
-        ("bp = her_package.flat:Uniform", "'bp': that of her-package 1.5 and that of equifactor itself; rename one"),
+        ("bp = her_package.flat:Uniform", "'bp', one from her-package 1.5 and one from equifactor itself. Rename one"),
     ):
         points.write_text(f"[{plugins.GROUP}]\n{text}\n")
         plugins.entry_points.cache_clear()
