@@ -41,7 +41,7 @@ def write_model() -> Callable[..., str]:
     def write(path: str | Path, kind: str = "fe-nbp", task: str = "MAR", seed: int = 1, **settings: Any) -> str:
         import torch
 
-        from equifactor import ModelCard, save_model
+        from equifactor.learned import ModelCard, save_model
         from equifactor.solvers.learned.network import build
 
         network = build(kind, settings, seed=seed)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from equifactor.factors.kinds import KINDS, kind_name
+from equifactor.graph.kinds import KINDS, kind_name
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "factors.md").read_text(encoding="utf-8")

@@ -1,7 +1,8 @@
-"""Settings of solvers, networks and training runs: how they are declared, checked, read from text and printed.
+"""Settings of solvers, methods, networks and training runs: how they are declared, checked, read from text and printed.
 
-A setting is a field of a frozen dataclass made by `option`. Its text form is `name=value`, and a solver with its
-settings is written `bp(damping=0.5, iterations=50)`.
+A setting is a field of a frozen dataclass, made by `option`. Its text form is `name=value`. A method is such a
+dataclass with a name, and its text form is `bp(damping=0.5, iterations=50)`. `parse_method` reads the text form, with
+further settings as keywords, and `format_method` prints it.
 """
 
 from __future__ import annotations
@@ -12,17 +13,18 @@ import itertools
 import re
 import types
 import typing
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeVar
 
 from equifactor.base.errors import OptionError, brief
 
-if TYPE_CHECKING:
-    from equifactor.solving.solver import Solver
+M = TypeVar("M")
 
-_ARGUMENT = re.compile(r"""(?:"[^"]*"|'[^']*'|[^,])+""")  # This reaches to the next comma outside of quotes.
-_COMPARED_NAMES = 10_000  # A longer list is not looked through for names like a wrong one.
+NAME = r"[A-Za-z][\w-]*"  # The pattern of the name of a solver or method.
+_METHOD_TEXT = re.compile(rf"\s*({NAME})\s*(?:\((.*)\))?\s*", re.DOTALL)
+_ARGUMENT = re.compile(r"""(?:"[^"]*"|'[^']*'|[^,])+""")  # The text up to the next comma that is not in quotes.
 _QUOTED = re.compile(r""""[^"]*"|'[^']*'""")
+_COMPARED_NAMES = 10_000  # A misspelt word is compared with this many known names, and no more. Chosen by hand.
 
 
 def option(
@@ -33,23 +35,84 @@ def option(
     high: float | None = None,
     below: float | None = None,
 ) -> Any:
-    """A field of a dataclass of settings.
+    """Declare a field of a dataclass of settings.
 
     Args:
-        default: the value where none is given.
+        default: the value if none is given.
         help: one line that says what the setting does.
-        low: the smallest value allowed.
-        high: the largest value allowed.
+        low: the smallest allowed value.
+        high: the largest allowed value.
         below: a bound that every value must stay below.
     """
     return dataclasses.field(default=default, metadata={"help": help, "low": low, "high": high, "below": below})
 
 
-# ---- text -----------------------------------------------------------------------------------------------
+# ---- methods and their text form ------------------------------------------------------------------------
+
+
+def parse_method(
+    spec: str | M, keywords: Mapping[str, Any], *, base: type[M], find: Callable[[str], type[M]], what: str
+) -> M:
+    """Return the method that a text describes, such as `bp(damping=0.5)`, with further settings as keywords.
+
+    Args:
+        spec: the text, or a method object, which is returned with the keywords in place of its own settings.
+        keywords: settings that override those of the text.
+        base: the class of all such methods.
+        find: the class of a method by its name; raises `OptionError` for an unknown name.
+        what: what the method is called in errors, such as `solver`.
+    """
+    if isinstance(spec, base):
+        return replace_settings(spec, keywords)
+    found = split_text(spec)
+    if found is None:
+        raise OptionError(
+            f"cannot read the {what} {brief(spec)}; write its name, or its name with settings, as in name(setting=1)"
+        )
+    name, text = found
+    cls = find(name)
+    return make_method(cls, {**parse_options(name, text), **keywords})
+
+
+def split_text(spec: object) -> tuple[str, str] | None:
+    """Return the name and the text of the settings of `bp(damping=0.5)`; None for anything else."""
+    match = _METHOD_TEXT.fullmatch(spec) if isinstance(spec, str) else None
+    return (match[1], match[2] or "") if match else None
+
+
+def make_method(cls: type[M], settings: Mapping[str, Any]) -> M:
+    """Make a method of a class; raise `OptionError` for a setting that the class does not have."""
+    check_names(cls.name, settings, _field_names(cls))  # type: ignore[attr-defined]
+    return cls(**settings)
+
+
+def replace_settings(method: M, keywords: Mapping[str, Any]) -> M:
+    """Return a method with some settings replaced; raise `OptionError` for a setting that it does not have."""
+    if not keywords:
+        return method
+    check_names(method.name, keywords, _field_names(type(method)))  # type: ignore[attr-defined]
+    return dataclasses.replace(method, **keywords)  # type: ignore[type-var]
+
+
+def format_method(method: Any) -> str:
+    """Return the text form, with the settings that differ from the defaults; it parses back to an equal method."""
+    changed = [
+        f"{f.name}={format_value(getattr(method, f.name))}"
+        for f in dataclasses.fields(method)
+        if getattr(method, f.name) != f.default
+    ]
+    return str(method.name) + (f"({', '.join(changed)})" if changed else "")
+
+
+def _field_names(cls: type) -> list[str]:
+    return [f.name for f in dataclasses.fields(cls)]
+
+
+# ---- settings and their text form -----------------------------------------------------------------------
 
 
 def parse_value(text: str) -> Any:
-    """A number, true, false, none, or the text itself; text in quotes is text."""
+    """Return a number, True, False, None, or the text itself; text in quotes is always text."""
     if _QUOTED.fullmatch(text):
         return text[1:-1]
     words = {"true": True, "false": False, "none": None}
@@ -64,7 +127,7 @@ def parse_value(text: str) -> Any:
 
 
 def format_value(value: Any) -> str:
-    """The text that `parse_value` reads as this value; of a value that no option has, what errors show of it."""
+    """Return the text that `parse_value` reads as this value; for a value that no option has, a short form of it."""
     if not isinstance(value, (str, int, float, type(None))):
         return brief(value)
     if value is None or isinstance(value, bool):
@@ -76,33 +139,23 @@ def format_value(value: Any) -> str:
 
 
 def parse_options(owner: str, text: str) -> dict[str, Any]:
-    """The settings in `damping=0.5, iterations=50`; a bare word switches an option on.
+    """Return the settings in `damping=0.5, iterations=50`; a bare word switches an option on.
 
     Args:
-        owner: whose settings they are, for messages.
-        text: what stands between the brackets.
+        owner: whose settings they are, for errors.
+        text: the text between the brackets.
     """
     settings: dict[str, Any] = {}
     for part in filter(None, (p.strip() for p in _ARGUMENT.findall(text))):
         key, equals, value = (p.strip() for p in part.partition("="))
         if key in settings:
-            raise OptionError(f"{owner} is given {key} twice")
+            raise OptionError(f"{owner} is given {key} twice; give it once")
         settings[key] = parse_value(value) if equals else True
     return settings
 
 
-def format_solver(solver: Solver) -> str:
-    """The text form with the settings that differ from the defaults; it parses back to an equal solver."""
-    changed = [
-        f"{f.name}={format_value(getattr(solver, f.name))}"
-        for f in dataclasses.fields(solver)
-        if getattr(solver, f.name) != f.default
-    ]
-    return solver.name + (f"({', '.join(changed)})" if changed else "")
-
-
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The question `did you mean damping? ` in a message about an unknown word; empty where no known one is near."""
+    """Return `did you mean damping? ` for a message about an unknown word; empty text if no known word is close."""
     import difflib
 
     by_case = {name.casefold(): name for name in itertools.islice(known, _COMPARED_NAMES)}
@@ -111,7 +164,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def choices(word: str, known: Sequence[str]) -> str:
-    """The end of a message about an unknown word: the nearest known one, and all of them."""
+    """Return the end of a message about an unknown word: the closest known word, and all known words."""
     return f"{did_you_mean(word, known)}choose from: {', '.join(known) or '(none)'}"
 
 
@@ -119,30 +172,34 @@ def choices(word: str, known: Sequence[str]) -> str:
 
 
 def check_names(owner: str, given: Iterable[str], known: Sequence[str]) -> None:
-    """Raise `OptionError` for the first given name of an option that the owner does not have."""
+    """Raise `OptionError` for the first given name that is not an option of the owner."""
     for name in given:
         if name not in known:
             raise OptionError(f"{owner} has no option {name!r}; {choices(name, known)}")
 
 
 def check_options(settings: Any) -> None:
-    """Check the type and range of every field of a dataclass; whole floats become ints where an int is wanted."""
+    """Check the type and range of every field of a dataclass.
+
+    A whole float becomes an int where an int is expected. A value becomes a word where its text form is one of the
+    words expected: `osd=0` and `osd=none` mean the words `0` and `none`.
+    """
     cls: type = type(settings)
     hints = _hints(cls)
     for f in dataclasses.fields(settings):
         value, hint = getattr(settings, f.name), hints[f.name]
         where = f"{getattr(settings, 'name', type(settings).__name__)}: {f.name}"
         if not _fits(value, hint):
+            words = [word for m in _members(hint) if typing.get_origin(m) is Literal for word in typing.get_args(m)]
             if int in _members(hint) and isinstance(value, float) and value.is_integer():
                 value = int(value)
-                object.__setattr__(settings, f.name, value)
+            elif (word := format_value(value)) in words:
+                value = word
             else:
-                words = [
-                    str(word) for m in _members(hint) if typing.get_origin(m) is Literal for word in typing.get_args(m)
-                ]
-                near = did_you_mean(value, words).rstrip() if isinstance(value, str) else ""
+                near = did_you_mean(value, map(str, words)).rstrip() if isinstance(value, str) else ""
                 end = f"; {near}" if near else ""
-                raise OptionError(f"{where} must be {_describe(hint)}, found {format_value(value)}{end}")
+                raise OptionError(f"{where} must be {_describe(hint)}, found {word}{end}")
+            object.__setattr__(settings, f.name, value)
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             _check_range(where, value, f.metadata)
 
@@ -150,7 +207,7 @@ def check_options(settings: Any) -> None:
 def _check_range(where: str, value: float, meta: Mapping[str, Any]) -> None:
     low, high, below = meta.get("low"), meta.get("high"), meta.get("below")
     ok = (
-        value == value  # NaN is outside every range
+        value == value  # NaN is outside every range.
         and (low is None or value >= low)
         and (high is None or value <= high)
         and (below is None or value < below)
@@ -167,7 +224,7 @@ def _hints(cls: type) -> dict[str, Any]:
 
 
 def _members(hint: Any) -> tuple[Any, ...]:
-    """The types of a union, or the one type."""
+    """Return the types of a union, or the one type."""
     return typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
 
 
@@ -188,7 +245,7 @@ def _fits(value: Any, hint: Any) -> bool:
 
 
 def _describe(hint: Any) -> str:
-    """A type in plain words."""
+    """Return a type in plain words."""
     plain = {
         int: "a whole number",
         float: "a number",
@@ -198,7 +255,7 @@ def _describe(hint: Any) -> str:
     }
     members = _members(hint)
     if any(typing.get_origin(m) is Literal and "none" in typing.get_args(m) for m in members):
-        members = tuple(m for m in members if m is not type(None))  # the word says it
+        members = tuple(m for m in members if m is not type(None))  # The words include none already.
     words = [
         "one of " + ", ".join(map(str, typing.get_args(m))) if typing.get_origin(m) is Literal else plain.get(m, str(m))
         for m in members

@@ -68,11 +68,11 @@ def decode(
     """
     from equifactor.decoding import Decoder
     from equifactor.decoding.code_files import read_code
-    from equifactor.decoding.methods import parse_method
+    from equifactor.decoding.methods import decoding_method
 
     if (shots is None) == (sample is None):
         raise OptionError("name a file of shots, or draw some with --sample N")
-    chosen = parse_method(method)
+    chosen = decoding_method(method)
     decoder = Decoder(read_code(code, basis=basis, prior=prior), method=chosen)
     if sample is not None:
         _count(decoder, sample, seed, time_limit, as_json)

@@ -1,4 +1,4 @@
-"""`equifactor train fe-nbp --task DECODE`: weights for a decoder, from codes instead of models."""
+"""`equifactor train learned-memory --task DECODE`: weights for a decoder, from codes instead of models."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from equifactor.base.errors import OptionError
 from equifactor.base.options import check_names, format_value
+from equifactor.solving.registry import MODEL_SUFFIX
 
 if TYPE_CHECKING:
     from equifactor.decoding import ErrorModel
@@ -19,22 +20,25 @@ def train_decoder(kind: str, data: list[str], out: str, own: dict[str, Any], set
     """Train the network of a decoder and write its weights.
 
     Args:
-        kind: only fe-nbp can be trained to decode.
+        kind: `learned-memory`, the only network that can be trained to decode.
         data: codes, each as CODE, CODE:PRIOR or CIRCUIT.stim:BASIS.
         out: the file of weights.
         own: what `--set` says: settings of `MemoryTraining`, or `iterations` and `leg_iterations` of the decoder.
         settings: of the run; only the seed, the device and the time limit are used.
     """
     from equifactor.decoding.memory_training import MemoryTraining, train_memories
-    from equifactor.decoding.methods import FENBPDecoding
+    from equifactor.decoding.methods import LearnedMemoryDecoding
     from equifactor.learning.training.training_settings import TrainingSettings
 
-    if kind != "fe-nbp":
+    if kind != "learned-memory":
         raise OptionError(
-            f"only fe-nbp can be trained to decode, not {kind}: `equifactor train fe-nbp --task DECODE ..`"
+            f"{kind} cannot be trained to decode; only learned-memory can. "
+            "Write `equifactor train learned-memory --task DECODE ..`."
         )
-    if not Path(out).resolve().parent.is_dir() or Path(out).is_dir():  # said now, not after the training
-        raise OptionError(f"{out}: weights cannot be written there; give a file in a folder that exists")
+    if not out.endswith(MODEL_SUFFIX):
+        raise OptionError(f"{out}: the name of a file of weights ends in {MODEL_SUFFIX}.")
+    if not Path(out).resolve().parent.is_dir() or Path(out).is_dir():  # Checked before the training, not after it.
+        raise OptionError(f"{out}: weights cannot be written there. Name a file in a folder that exists.")
     usual = {f.name: f.default for f in dataclasses.fields(TrainingSettings)}
     for name, value in settings.items():
         if name not in _USED and value != usual[name]:
@@ -46,14 +50,17 @@ def train_decoder(kind: str, data: list[str], out: str, own: dict[str, Any], set
     known = [f.name for f in dataclasses.fields(MemoryTraining) if f.name != "seed"]
     check_names("decoding", own, [*known, "iterations", "leg_iterations"])
     network = train_memories(
-        [code_of(text) for text in data], FENBPDecoding(**of_method),
+        [code_of(text) for text in data], LearnedMemoryDecoding(**of_method),
         MemoryTraining(seed=settings["seed"], **own),
         device=settings["device"], time_limit=settings["time_limit"], progress=True,
     )  # fmt: skip
     network.card["codes"] = [Path(text).name for text in data]
     network.save(out)
     first, best = network.card["validation"][0][1], min(cost for _, cost in network.card["validation"])
-    print(f"{out}: validation cost {first:.4g} untrained, {best:.4g} now; use it by --method fe-nbp(weights={out})")
+    print(
+        f"{out}: validation cost {first:.4g} untrained, {best:.4g} now; "
+        f"use it by --method learned-memory(weights={out})"
+    )
 
 
 def code_of(text: str) -> ErrorModel:

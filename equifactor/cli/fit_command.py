@@ -119,7 +119,7 @@ def _numbers(flag: str, text: str) -> list[int]:
 
 def _summary(fitted: Fitted, out: str, as_json: bool) -> str:
     if not as_json:
-        from equifactor.text_tables import labelled
+        from equifactor.show.text_tables import labelled
 
         *facts, (_, message) = fitted.facts()
         return f"{labelled(f'{out}: fitted', facts, terminal_width())}\n{message}"

@@ -12,7 +12,7 @@ lane_engine.py, lane_kernels.py    the engine for the CPU, with check_rules.py a
 gpu_engine.py, gpu_kernels.py      the engine for GPUs, with gpu_lanes.py
 ordered_statistics.py              what is left to do where belief propagation does not converge; osd_kernels.py
 error_sampling.py, shot_files.py   shots that are drawn, and shots in files
-learned_memory.py                  the network of fe-nbp, with memory_kernels.py; memory_training.py trains it
+learned_memory.py                  the network of learned-memory, with memory_kernels.py; memory_training.py trains it
 optimal_engine.py                  errors that are proven to be the likeliest, by the solvers of MAP
 bicycle.py                         quantum codes to try things on
 codewords.py                       words of classical codes over noisy channels

@@ -6,29 +6,16 @@ Both read the messages of the bits of one check from `work`, slot s at `s LANES`
 
 import numpy as np
 
-from equifactor.decoding.shot_vectors import (
-    LANES,
-    add,
-    divide,
-    exp_of,
-    filled,
-    flip,
-    load,
-    log_ratio,
-    maximum,
-    minimum,
-    mix_signs,
-    multiply,
-    multiply_add,
-    of_signs,
-    size,
-    store,
-    subtract,
-    where_equal,
-    where_positive,
-)
-from equifactor.numerics.jit import fast_kernel, inlined
+from equifactor.kernels.jit import fast_kernel, inlined
+from equifactor.kernels.vectors import vector_operations
 
+LANES = 16  # numbers
+OPS = vector_operations("float32", LANES)
+load, store, filled = OPS.load, OPS.store, OPS.filled
+add, subtract, multiply, multiply_add, divide = OPS.add, OPS.subtract, OPS.multiply, OPS.multiply_add, OPS.divide
+minimum, maximum, where_equal, where_positive = OPS.minimum, OPS.maximum, OPS.where_equal, OPS.where_positive
+of_signs, size, flip, mix_signs = OPS.of_signs, OPS.size, OPS.flip, OPS.mix_signs
+exp_of, log_ratio = OPS.exp_of, OPS.log_ratio
 ROWS = 4  # rows of scratch per slot
 LARGEST = np.float32(1e20)  # of a message of min-sum: what a check of one bit says, and where growing ones stop
 LIMIT = np.float32(40.0)  # of a message of sum-product: a product of two such probabilities is a normal number

@@ -13,7 +13,7 @@ from equifactor.base.clock import Clock
 from equifactor.base.errors import ModelError
 from equifactor.decoding.decoder import answered, engine_of
 from equifactor.decoding.error_model import ErrorModel
-from equifactor.decoding.methods import DecodingMethod, parse_method
+from equifactor.decoding.methods import DecodingMethod, decoding_method
 from equifactor.decoding.problem import DecodingProblem
 from equifactor.decoding.shot_store import ShotStore
 from equifactor.generators.argument_checks import real
@@ -22,9 +22,9 @@ from equifactor.generators.ldpc import LdpcCode
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from equifactor.base.run_context import Progress
     from equifactor.base.typing import FloatArray, IntArray
     from equifactor.decoding.decoding_result import DecodingResult
-    from equifactor.solving.solver import Progress
 
 _SURE = 1000.0  # the log ratio of a bit that is known
 _BATCH = 1000  # words that are sent at a time
@@ -94,7 +94,7 @@ class WordDecoder:
     """
 
     def __init__(self, parity: Any, method: str | DecodingMethod = "sum-product", **settings: Any) -> None:
-        self.method = parse_method(method, settings)
+        self.method = decoding_method(method, settings)
         matrix = parity.parity if isinstance(parity, LdpcCode) else parity
         self.problem = DecodingProblem.of(ErrorModel.of_matrices(matrix, 0.25), merge=False)
         self._engine = engine_of("cpu", self.problem, self.method)

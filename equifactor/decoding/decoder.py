@@ -8,12 +8,13 @@ import numpy as np
 
 from equifactor.base.clock import Clock
 from equifactor.base.errors import OptionError
+from equifactor.base.options import format_value
 from equifactor.base.progress import bar
 from equifactor.decoding.code_files import read_code
 from equifactor.decoding.decoding_result import DecodingResult
 from equifactor.decoding.error_model import ErrorModel
 from equifactor.decoding.error_sampling import LogicalErrorRate, ShotSampler
-from equifactor.decoding.methods import DecodingMethod, OptimalDecoding, parse_method
+from equifactor.decoding.methods import DecodingMethod, OptimalDecoding, decoding_method
 from equifactor.decoding.problem import DecodingProblem
 from equifactor.decoding.shot_store import ShotStore, shot_source
 
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
+    from equifactor.base.run_context import Progress
     from equifactor.base.typing import BoolArray
-    from equifactor.solving.solver import Progress
 
 
 class DecodingEngine(Protocol):
@@ -39,12 +40,13 @@ class Decoder:
     Args:
         checks: [D, E] matrix of zeros and ones, numpy or scipy.sparse: which detectors each error flips. Or an
             `ErrorModel`, or a path (.alist, .npz, .dem, .stim; also .gz, .xz).
-        priors: [E] probabilities of the errors, or one for all; not needed where a model or a file states them.
-        observables: [L, E] matrix of zeros and ones, or None where only corrections count.
-        method: `relay`, `memory`, `min-sum`, `sum-product`, `bp-osd`, `optimal`, or one with settings such as
-            `relay(solutions=3)`.
-        device: `cpu`, or `cuda` for a GPU of NVIDIA.
-        settings: of the method, such as `iterations=200`; they come after those in the text.
+        priors: [E] probabilities of the errors, or one probability for all. A model or a file states its own, so that
+            the method may take this place: `Decoder(model, "relay")`.
+        observables: [L, E] matrix of zeros and ones, or None if only corrections are of interest.
+        method: `relay`, `learned-memory`, `memory`, `min-sum`, `sum-product`, `bp-osd` or `optimal`, alone or with
+            settings, such as `relay(solutions=3)`.
+        device: `cpu`, or `cuda` for an NVIDIA GPU.
+        settings: further settings of the method, such as `solutions=3`; they override those in the text.
 
     Examples:
         >>> import equifactor as ef
@@ -57,14 +59,18 @@ class Decoder:
     def __init__(
         self,
         checks: Any,
-        priors: ArrayLike | None = None,
+        priors: ArrayLike | DecodingMethod | None = None,
         observables: Any = None,
-        method: str | DecodingMethod = "relay",
+        method: str | DecodingMethod | None = None,
         *,
         device: str = "cpu",
         **settings: Any,
     ) -> None:
-        self.method = parse_method(method, settings)
+        if isinstance(priors, (str, DecodingMethod)):
+            if method is not None or observables is not None:
+                raise OptionError(f"priors must be probabilities, found {format_value(str(priors))}.")
+            priors, method = None, priors
+        self.method = decoding_method("relay" if method is None else method, settings)
         if isinstance(checks, (ErrorModel, str)) or hasattr(checks, "__fspath__"):
             if observables is not None:
                 raise OptionError("observables go with a matrix; a model or a file states its own")

@@ -8,7 +8,7 @@ import numpy as np
 
 from equifactor.base.errors import FormatError
 from equifactor.decoding.error_model import ErrorModel
-from equifactor.graph.pointers import ptr_of, row_of
+from equifactor.kernels.pointers import ptr_of, row_of
 
 _LINE = re.compile(
     r"(?P<name>[A-Za-z_]\w*)(?:\[[^\]]*\])?(?:\((?P<arguments>[^)]*)\))?(?P<targets>(?:\s[^{}]*)?)(?P<open>\{)?"

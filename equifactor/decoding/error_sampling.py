@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.base.errors import OptionError
-from equifactor.graph.pointers import picked
+from equifactor.kernels.pointers import picked
 
 if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, FloatArray, IntArray

@@ -12,7 +12,7 @@ from equifactor.base.torch_device import check_device
 from equifactor.decoding.gpu_lanes import Arrivals, GpuLanes, draws, memories
 from equifactor.decoding.lane_engine import tilts
 from equifactor.decoding.ordered_statistics import OrderedStatistics
-from equifactor.graph.pointers import ptr_of, row_of
+from equifactor.kernels.pointers import ptr_of, row_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -28,9 +28,8 @@ class LaneEngine:
     """Decodes by belief propagation, 16 shots at a time; what a shot is answered does not depend on the others."""
 
     def __init__(self, problem: DecodingProblem, method: DecodingMethod) -> None:
-        from equifactor.decoding.check_rules import ROWS
+        from equifactor.decoding.check_rules import LANES, ROWS
         from equifactor.decoding.lane_kernels import Checks, LaneState, Strategy
-        from equifactor.decoding.shot_vectors import LANES
 
         self.problem, self.method = problem, method
         self.checks = Checks(
@@ -62,7 +61,7 @@ class LaneEngine:
     def decode(self, store: ShotStore, clock: Clock, report: Callable[[int], None]) -> None:
         """Answer all shots of the store, or as many as the clock allows; `report` is told how many are done."""
         from equifactor.decoding.lane_kernels import CURSOR, FAILED, LIVE, ShotAnswers, ShotQueue, run_lanes
-        from equifactor.numerics.jit import plain
+        from equifactor.kernels.jit import plain
 
         held = _FAILED if self.statistics is not None else 0
         answers = ShotAnswers(

@@ -16,12 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equifactor.base.typing import FloatArray, IntArray
-from equifactor.decoding.check_rules import answer_min_sum, answer_sum_product
+from equifactor.decoding.check_rules import LANES, OPS, answer_min_sum, answer_sum_product
 from equifactor.decoding.memory_kernels import chosen_memory
-from equifactor.decoding.shot_vectors import LANES, add, load, multiply, multiply_add, signs, store, subtract
-from equifactor.numerics.fastmath import get, put
-from equifactor.numerics.jit import fast_kernel, inlined
+from equifactor.kernels.fastmath import get, put
+from equifactor.kernels.jit import fast_kernel, inlined
 
+load, store, signs = OPS.load, OPS.store, OPS.signs
+add, subtract, multiply, multiply_add = OPS.add, OPS.subtract, OPS.multiply, OPS.multiply_add
 SHOT, LEG, ITERATION, TOTAL, SOLUTIONS = range(5)  # rows of LaneState.counter
 CURSOR, FAILED, LIVE, SIDE = range(4)  # what `place` holds
 _ONE = np.uint32(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equifactor._version import __version__
 from equifactor.base.errors import FormatError, OptionError
+from equifactor.base.files import write_bytes
+from equifactor.solvers.learned.model_card import FORMAT, KEY
+from equifactor.solvers.learned.model_header import parse_object, read_header, shown
+from equifactor.solving.registry import MODEL_SUFFIX
 
 FEATURES = ("channel", "posterior", "prior", "unmet", "early", "draw", "leg")
 SOFT = 4.0  # a log ratio x is seen as x / (SOFT + |x|)
 LOW, HIGH = -1.0, 0.98  # at 1 a bit would never forget, and its posterior grow without end
 SLOPE = 0.1  # of the hidden units below zero
 SHIPPED = Path(__file__).parent / "weights"
+_TENSOR = "weights"  # The name of the only tensor in a file.
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,26 +56,33 @@ class MemoryNetwork:
 
     @classmethod
     def load(cls, name: str) -> MemoryNetwork:
-        """The network of a file, or the shipped one of this name."""
-        shipped = SHIPPED / f"{name}.json"
+        """Read the network of a `.safetensors` file, or the shipped one of this name. Neither needs torch."""
+        shipped = SHIPPED / f"{name}{MODEL_SUFFIX}"
         path = shipped if shipped.is_file() else Path(name)
         if not path.is_file():
-            known = ", ".join(sorted(file.stem for file in SHIPPED.glob("*.json")))
-            raise OptionError(f"there are no weights {name!r} for decoding; shipped: {known}; or the path of a file")
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            weights = np.array(content["weights"], np.float32)
-            card = dict(content["card"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise FormatError(f"{path}: expected weights of a decoder, as `train` writes them; found {error}") from None
-        if weights.ndim != 2 or weights.shape[1] != len(FEATURES) + 2 or not np.isfinite(weights).all():
-            raise FormatError(f"{path}: expected finite weights [H+1, {len(FEATURES) + 2}], found {weights.shape}")
-        return cls(weights, card)
+            known = ", ".join(sorted(file.stem for file in SHIPPED.glob(f"*{MODEL_SUFFIX}")))
+            raise OptionError(
+                f"There are no weights {name!r} for decoding. Name a {MODEL_SUFFIX} file or shipped weights: {known}."
+            )
+        if path.suffix.lower() == ".json":
+            raise FormatError(
+                f"{path}: weights for decoding are {MODEL_SUFFIX} files now. Train the network again, or convert the "
+                "file: MemoryNetwork(numpy.float32(content['weights']), content['card']).save('new.safetensors'), "
+                "where content = json.load(open(path))."
+            )
+        return _read_network(path)
 
     def save(self, path: str | Path) -> None:
-        """Write the weights and their card as JSON."""
-        rows = [[float(f"{w:.6g}") for w in row] for row in self.weights.tolist()]
-        Path(path).write_text(json.dumps({"card": self.card, "weights": rows}, indent=1) + "\n", encoding="utf-8")
+        """Write the weights with their card as a `.safetensors` file."""
+        rows = np.ascontiguousarray(self.weights, "<f4")
+        card = {"format": FORMAT, "kind": "learned-memory", "task": "DECODE", "version": __version__, **self.card}
+        header = {
+            "__metadata__": {KEY: json.dumps(card)},
+            _TENSOR: {"dtype": "F32", "shape": rows.shape, "data_offsets": [0, rows.nbytes]},
+        }
+        text = json.dumps(header).encode()
+        text += b" " * (-len(text) % 8)  # The tensor begins at a multiple of 8 bytes, as in all safetensors files.
+        write_bytes(path, len(text).to_bytes(8, "little") + text + rows.tobytes())
 
     def __call__(self, features: NDArray[np.floating]) -> NDArray[np.float64]:
         """gamma [..] of features [.., F]: the definition that the engines are held to."""
@@ -76,3 +90,25 @@ class MemoryNetwork:
         hidden = features @ inner[:, :-2].T + inner[:, -2]
         heard = np.where(hidden > 0, hidden, SLOPE * hidden) @ inner[:, -1]
         return np.clip(features @ last[:-2] + last[-2] + heard, LOW, HIGH)
+
+
+def _read_network(path: Path) -> MemoryNetwork:
+    """Read a safetensors file; raise `FormatError` unless it holds the weights of one network for decoding."""
+    header = read_header(path)
+    width = len(FEATURES) + 2
+    dtype, shape = header.tensors.get(_TENSOR, ("", ()))
+    if len(header.tensors) != 1 or dtype != "F32" or len(shape) != 2 or shape[0] < 1 or shape[1] != width:
+        found = ", ".join(f"{shown(n)} {d} {list(s)}" for n, (d, s) in list(header.tensors.items())[:3])
+        raise FormatError(
+            f"{path}: does not hold weights for decoding. Expected one tensor {_TENSOR} F32 [H+1, {width}], found "
+            f"{found or 'no tensor'}. Such files are written by `equifactor train learned-memory --task DECODE`."
+        )
+    try:
+        card = parse_object(header.metadata.get(KEY, "{}"))
+    except ValueError as error:
+        raise FormatError(f"{path}: the card of the weights is damaged: {error}. Train the network again.") from None
+    count = math.prod(shape)
+    weights = np.frombuffer(path.read_bytes()[-4 * count :], "<f4").reshape(shape).astype(np.float32)
+    if not np.isfinite(weights).all():
+        raise FormatError(f"{path}: some weights are not finite. Train the network again.")
+    return MemoryNetwork(weights, card)

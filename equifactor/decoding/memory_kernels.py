@@ -4,8 +4,8 @@
 import numpy as np
 
 from equifactor.decoding.learned_memory import FEATURES, HIGH, LOW, SLOPE, SOFT
-from equifactor.numerics.fastmath import get
-from equifactor.numerics.jit import inlined
+from equifactor.kernels.fastmath import get
+from equifactor.kernels.jit import inlined
 
 _SOFT, _SLOPE, _LOW, _HIGH = np.float32(SOFT), np.float32(SLOPE), np.float32(LOW), np.float32(HIGH)
 _ONE = np.float32(1.0)

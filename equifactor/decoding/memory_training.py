@@ -22,16 +22,16 @@ from equifactor.base.progress import bar
 from equifactor.decoding.decoder import Decoder
 from equifactor.decoding.error_sampling import ShotSampler
 from equifactor.decoding.learned_memory import MemoryNetwork
-from equifactor.decoding.methods import FENBPDecoding
+from equifactor.decoding.methods import LearnedMemoryDecoding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from equifactor.base.run_context import Progress
     from equifactor.base.typing import BoolArray, FloatArray
     from equifactor.decoding.error_model import ErrorModel
     from equifactor.decoding.gpu_engine import GpuEngine
     from equifactor.decoding.lane_engine import LaneEngine
-    from equifactor.solving.solver import Progress
 
 _VALIDATION = 10**6  # seeds of shots that choose among networks begin here
 _ROUNDING = 1e-3  # of weights
@@ -59,14 +59,16 @@ class MemoryTraining:
 
 def train_memories(
     models: Sequence[ErrorModel],
-    method: FENBPDecoding | None = None,
+    method: LearnedMemoryDecoding | None = None,
     settings: MemoryTraining | None = None,
     *,
     device: str = "cpu",
     time_limit: float | None = None,
     progress: Progress | bool = False,
 ) -> MemoryNetwork:
-    """A network for `fe-nbp`, trained on shots of models in turn; Ctrl-C and the limit end it with the best so far.
+    """Train a network for `learned-memory` on shots of the models in turn.
+
+    Ctrl-C and the time limit end the training with the best network so far.
 
     Args:
         models: codes with their noise.
@@ -77,7 +79,7 @@ def train_memories(
         progress: True for a bar on the terminal, or a function of (done, total, note).
     """
     settings = settings or MemoryTraining()
-    method = dataclasses.replace(method or FENBPDecoding(), legs=settings.legs, solutions=1, osd="none")
+    method = dataclasses.replace(method or LearnedMemoryDecoding(), legs=settings.legs, solutions=1, osd="none")
     if not models:
         raise OptionError("training needs at least one code")
     rng = np.random.default_rng(settings.seed)
@@ -112,8 +114,8 @@ def train_memories(
             theta = theta - settings.rate * left * momentum / (1.0 - 0.9 ** (step + 1)) / scale
             average = _KEPT * average + (1.0 - _KEPT) * theta
     card = {
-        "network": "fe-nbp", "task": "DECODE", "codes": [repr(model) for model in models], "device": device,
-        "method": str(dataclasses.replace(method, legs=FENBPDecoding.legs)),
+        "codes": [repr(model) for model in models], "device": device,
+        "method": str(dataclasses.replace(method, legs=LearnedMemoryDecoding.legs)),
         "settings": dataclasses.asdict(settings), "seconds": round(clock.seconds, 1),
         "validation": log, "date": time.strftime("%Y-%m-%d"),
     }  # fmt: skip
@@ -123,7 +125,7 @@ def train_memories(
 class Judge:
     """Decodes shots of one model with any network."""
 
-    def __init__(self, model: ErrorModel, method: FENBPDecoding, settings: MemoryTraining, device: str) -> None:
+    def __init__(self, model: ErrorModel, method: LearnedMemoryDecoding, settings: MemoryTraining, device: str) -> None:
         self.method, self.settings = method, settings
         self.first = Decoder(model, method=dataclasses.replace(method, legs=0), device=device)
         self.decoder = Decoder(model, method=method, device=device)

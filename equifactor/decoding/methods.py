@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,7 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equifactor.base.errors import OptionError
-from equifactor.base.options import check_names, check_options, choices, format_value, option, parse_options
+from equifactor.base.options import (
+    check_options,
+    choices,
+    format_method,
+    option,
+    parse_method,
+)
 from equifactor.decoding.learned_memory import FEATURES, MemoryNetwork
 
 Rule = Literal["min-sum", "sum-product"]
@@ -51,12 +56,7 @@ class DecodingMethod:
         return np.zeros((0, 1, len(FEATURES) + 2), np.float32)
 
     def __str__(self) -> str:
-        changed = [
-            f"{f.name}={format_value(getattr(self, f.name))}"
-            for f in dataclasses.fields(self)
-            if getattr(self, f.name) != f.default
-        ]
-        return self.name + (f"({', '.join(changed)})" if changed else "")
+        return format_method(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,10 +94,10 @@ class RelayDecoding(DecodingMethod):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FENBPDecoding(DecodingMethod):
-    """FE-NBP: min-sum in which a trained network chooses the memory of every bit, and now and then anew."""
+class LearnedMemoryDecoding(DecodingMethod):
+    """Min-sum in which a trained network chooses the memory of every bit, again at the beginning of each leg."""
 
-    name = "fe-nbp"
+    name = "learned-memory"
     iterations: int = option(80, "iterations before memories are chosen for the first time", low=1)
     memory: float = option(0.15, "share of the last posterior in the channel's word until then", low=-1, below=1)
     legs: int = option(600, "how often memories are chosen anew", low=0)
@@ -105,7 +105,7 @@ class FENBPDecoding(DecodingMethod):
     solutions: int = option(10, "legs that meet the syndrome before the lightest of them is taken", low=1)
     restart: bool = option(False, "whether messages are forgotten at each choice, or only after a solution")
     trust_first: bool = option(True, "whether a shot that the first leg settles is done, whatever `solutions` says")
-    weights: str = option("fe-nbp", "the name of shipped weights or a file, as `train` writes it")
+    weights: str = option("learned-memory", "the name of shipped weights, or a .safetensors file as `train` writes it")
 
     def weights_of_networks(self) -> NDArray[np.float32]:
         """[1, H+1, F+2] of the trained network."""
@@ -140,28 +140,24 @@ METHODS: dict[str, type[DecodingMethod]] = {
         SumProductDecoding,
         MemoryDecoding,
         RelayDecoding,
-        FENBPDecoding,
+        LearnedMemoryDecoding,
         BpOsdDecoding,
         OptimalDecoding,
     )
 }
-_TEXT = re.compile(r"\s*([A-Za-z][\w-]*)\s*(?:\((.*)\))?\s*", re.DOTALL)
 
 
-def parse_method(method: str | DecodingMethod, settings: dict[str, Any] | None = None) -> DecodingMethod:
-    """A method from its text and further settings, which come after those of the text."""
-    settings = settings or {}
-    if isinstance(method, DecodingMethod):
-        return dataclasses.replace(method, **_known(type(method), settings))
-    match = _TEXT.fullmatch(method)
-    name = (match[1] if match else method).lower()
-    if match is None or name not in METHODS:
-        raise OptionError(f"there is no method {name!r} of decoding; {choices(name, sorted(METHODS))}")
-    return METHODS[name](**_known(METHODS[name], {**parse_options(name, match[2] or ""), **settings}))
+def decoding_method(method: str | DecodingMethod, settings: Mapping[str, Any] | None = None) -> DecodingMethod:
+    """Return the method of a text such as `relay(legs=300)`, with further settings that override those of the text."""
+    return parse_method(method, settings or {}, base=DecodingMethod, find=_class_of, what="decoding method")
 
 
-def _known(cls: type[DecodingMethod], settings: dict[str, Any]) -> dict[str, Any]:
-    check_names(cls.name, settings, [f.name for f in dataclasses.fields(cls)])
-    if settings.get("osd") == 0:  # as a text has it
-        settings = {**settings, "osd": "0"}
-    return settings
+def _class_of(name: str) -> type[DecodingMethod]:
+    if name.lower() == "fe-nbp":
+        raise OptionError(
+            'The decoding method fe-nbp is now called learned-memory: write method="learned-memory". '
+            "The name fe-nbp belongs to a solver of factor graphs."
+        )
+    if name.lower() not in METHODS:
+        raise OptionError(f"there is no decoding method {name!r}; {choices(name, sorted(METHODS))}")
+    return METHODS[name.lower()]

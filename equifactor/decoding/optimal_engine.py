@@ -9,7 +9,7 @@ import numpy as np
 from equifactor.decoding.lane_engine import LaneEngine
 from equifactor.generators.ldpc import LdpcCode
 from equifactor.graph.factor_graph import FactorGraph
-from equifactor.graph.pointers import row_of
+from equifactor.kernels.pointers import row_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

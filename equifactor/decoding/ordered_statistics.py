@@ -34,7 +34,7 @@ class OrderedStatistics:
     ) -> None:
         """Answer shots [B] of a store from their posteriors [B, V] and syndromes [B, M]."""
         from equifactor.decoding.osd_kernels import Statistics, reprocess
-        from equifactor.numerics.jit import plain
+        from equifactor.kernels.jit import plain
 
         p, count = self.problem, len(shots)
         ratio = p.ratio.astype(np.float32)[None] if store.ratios is None else store.ratios[shots]

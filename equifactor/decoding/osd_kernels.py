@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equifactor.base.typing import FloatArray, IntArray
-from equifactor.numerics.fastmath import get, put
-from equifactor.numerics.jit import kernel
+from equifactor.kernels.fastmath import get, put
+from equifactor.kernels.jit import kernel
 
 WORD = 64
 _ONE = np.uint64(1)

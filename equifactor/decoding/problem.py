@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.graph.pointers import picked, ptr_of, row_of
+from equifactor.kernels.pointers import picked, ptr_of, row_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

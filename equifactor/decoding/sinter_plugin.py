@@ -8,7 +8,7 @@ import numpy as np
 
 from equifactor.base.errors import OptionError
 from equifactor.decoding.decoder import Decoder
-from equifactor.decoding.methods import METHODS, parse_method
+from equifactor.decoding.methods import METHODS, decoding_method
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,7 +23,7 @@ class SinterDecoder(sinter.Decoder):  # type: ignore[misc]
     """A method of this package as Sinter wants it; it pickles, as text."""
 
     def __init__(self, method: str) -> None:
-        self.method = str(parse_method(method))
+        self.method = str(decoding_method(method))
 
     def compile_decoder_for_dem(self, *, dem: Any) -> SinterCompiledDecoder:
         """The decoder of a detector error model."""

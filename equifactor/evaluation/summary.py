@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from equifactor.base.status import Task
 from equifactor.evaluation.row_store import Row
 from equifactor.metrics import summarize
-from equifactor.text_tables import fitted
+from equifactor.show.text_tables import fitted
 
 Column = tuple[str, Callable[[Sequence[Row]], str]]
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.factors.factor_rows import FactorRows, by_kind, merged
-from equifactor.factors.kinds import kind_class
 from equifactor.factors.lowering import by_shape
-from equifactor.factors.structured_factor import TABLE
-from equifactor.graph.pointers import ptr_of
+from equifactor.graph.factor_rows import FactorRows, by_kind, merged
+from equifactor.graph.kinds import kind_class
+from equifactor.graph.structured_factor import TABLE
+from equifactor.kernels.pointers import ptr_of
 
 if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray

@@ -19,8 +19,8 @@ from equifactor.factors.linear_group_kernels import COUNT, NOISY_OR, SPARSE, upd
 from equifactor.factors.parity import Parity
 from equifactor.factors.structured_kernels import update_structured
 from equifactor.graph.layout import ENTRY, MSG, SLOT, STATE
-from equifactor.numerics.fastmath import MIN_EXP, get, put
-from equifactor.numerics.jit import fast_kernel
+from equifactor.kernels.fastmath import MIN_EXP, get, put
+from equifactor.kernels.jit import fast_kernel
 
 PARITY, CLAUSE = Parity.number, Clause.number
 

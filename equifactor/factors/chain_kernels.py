@@ -13,8 +13,8 @@ import math
 
 import numpy as np
 
-from equifactor.numerics.fastmath import MIN_EXP, exp_, get, log_, put
-from equifactor.numerics.jit import fast_kernel
+from equifactor.kernels.fastmath import MIN_EXP, exp_, get, log_, put
+from equifactor.kernels.jit import fast_kernel
 
 NEG_INF = -math.inf
 WIDEST_VALUE = 300.0  # the largest log value of a violated clause that the linear path takes

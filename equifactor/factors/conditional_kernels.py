@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from equifactor.factors.noisy_or_kernels import IN_SCOPE, ON, log_of_rest
+from equifactor.factors.noisy_or.noisy_or_kernels import IN_SCOPE, ON, log_of_rest
 from equifactor.factors.structured_kernels import (
     CLAUSE,
     COUNT,
@@ -20,7 +20,7 @@ from equifactor.factors.structured_kernels import (
     KindRows,
 )
 from equifactor.graph.layout import CARD, ENTRY, SLOT, VAR
-from equifactor.numerics.jit import fast_kernel
+from equifactor.kernels.jit import fast_kernel
 
 NEG_INF = -math.inf
 

@@ -15,11 +15,11 @@ from typing import NamedTuple
 import numpy as np
 
 from equifactor.base.typing import FloatArray, IntArray
-from equifactor.factors.noisy_or_expectation_kernels import FIRST, TINY, join_cause, presence_knots
-from equifactor.factors.noisy_or_kernels import IN_SCOPE
+from equifactor.factors.noisy_or.noisy_or_expectation_kernels import FIRST, TINY, join_cause, presence_knots
+from equifactor.factors.noisy_or.noisy_or_kernels import IN_SCOPE
 from equifactor.factors.structured_kernels import CLAUSE, COUNT, NOISY_OR, PARITY, KindRows
 from equifactor.graph.layout import ENTRY, SLOT, STATE, KindArrays, Layout
-from equifactor.numerics.jit import fast_kernel
+from equifactor.kernels.jit import fast_kernel
 
 NEG_INF = -math.inf
 # The sums of a parity are those of the product of q(0) - q(1): its log, its negative terms, its zeros, and how many

@@ -13,16 +13,16 @@ from equifactor.factors.expectation_kernels import (
     odds_of_failure,
     odds_of_parity,
 )
-from equifactor.factors.noisy_or_expectation_kernels import (
+from equifactor.factors.noisy_or.noisy_or_expectation_kernels import (
     TINY,
     beyond_the_knots,
     expected_absence,
     expected_presence,
 )
-from equifactor.factors.noisy_or_kernels import IN_SCOPE, ON
+from equifactor.factors.noisy_or.noisy_or_kernels import IN_SCOPE, ON
 from equifactor.factors.structured_kernels import CLAUSE, COUNT, NOISY_OR, PARITY, POTTS, SPARSE, KindRows
 from equifactor.graph.layout import CARD, ENTRY, SLOT, STATE
-from equifactor.numerics.jit import fast_kernel
+from equifactor.kernels.jit import fast_kernel
 
 NEG_INF = -math.inf
 

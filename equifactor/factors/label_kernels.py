@@ -12,7 +12,7 @@ import numpy as np
 
 from equifactor.factors.chain_kernels import plus
 from equifactor.graph.layout import CARD, MSG, SLOT
-from equifactor.numerics.jit import fast_kernel, kernel
+from equifactor.kernels.jit import fast_kernel, kernel
 
 NEG_INF = -math.inf
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from equifactor.base.errors import ModelError
-from equifactor.factors.factor_rows import FactorRows, merged
-from equifactor.factors.structured_factor import TABLE, StructuredFactor, edge_state_ptr, number_of_values
-from equifactor.graph.pointers import ptr_of
+from equifactor.graph.factor_rows import FactorRows, merged
+from equifactor.graph.structured_factor import TABLE, StructuredFactor, edge_state_ptr, number_of_values
+from equifactor.kernels.pointers import ptr_of
 
 if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, FloatArray, IntArray, Semiring

@@ -9,6 +9,7 @@ import numpy as np
 
 from equifactor.factors.chain_kernels import NEG_INF, cap_of_count, to_logs
 from equifactor.factors.count import Counting
+from equifactor.factors.factor_messages import receive
 from equifactor.factors.linear_kernels import (
     LEAST,
     count_maxima,
@@ -19,12 +20,11 @@ from equifactor.factors.linear_kernels import (
     or_sums,
 )
 from equifactor.factors.noisy_or import NoisyOr
-from equifactor.factors.sparse_table import SparseTable
+from equifactor.factors.sparse import SparseTable
 from equifactor.factors.structured_kernels import update_structured
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE
-from equifactor.numerics.factor_messages import receive
-from equifactor.numerics.fastmath import MIN_EXP, exp_, get, put
-from equifactor.numerics.jit import fast_kernel
+from equifactor.kernels.fastmath import MIN_EXP, exp_, get, put
+from equifactor.kernels.jit import fast_kernel
 
 NOISY_OR, COUNT, SPARSE = NoisyOr.number, Counting.number, SparseTable.number
 

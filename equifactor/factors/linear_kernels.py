@@ -10,10 +10,10 @@ The edge states of a factor follow each other: those of slot j of binary ones ar
 
 import math
 
-from equifactor.factors.noisy_or_kernels import IN_SCOPE, NEG_INF, OFF, ON
+from equifactor.factors.noisy_or.noisy_or_kernels import IN_SCOPE, NEG_INF, OFF, ON
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT
-from equifactor.numerics.fastmath import get, put
-from equifactor.numerics.jit import fast_kernel, inlined
+from equifactor.kernels.fastmath import get, put
+from equifactor.kernels.jit import fast_kernel, inlined
 
 LEAST = 1e-280  # what was lost by products below 1e-308 is far below rounding here
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.base.errors import ModelError
-from equifactor.graph.pointers import ptr_of
+from equifactor.kernels.pointers import ptr_of
 
 if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, FloatArray, IntArray
-    from equifactor.factors.factor_rows import FactorRows
-    from equifactor.factors.structured_factor import StructuredFactor
+    from equifactor.graph.factor_rows import FactorRows
+    from equifactor.graph.structured_factor import StructuredFactor
 
 _SMALL = 64  # entries up to which a table is simpler than auxiliary variables
 

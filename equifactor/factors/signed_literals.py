@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.factors.structured_factor import StructuredFactor
+from equifactor.graph.structured_factor import StructuredFactor
 
 if TYPE_CHECKING:
     from equifactor.base.typing import IntArray
-    from equifactor.factors.factor_rows import FactorRows
+    from equifactor.graph.factor_rows import FactorRows
 
 
 class SignedLiterals(StructuredFactor):

@@ -34,19 +34,19 @@ from equifactor.factors.chain_kernels import (
 )
 from equifactor.factors.clause import Clause
 from equifactor.factors.count import Counting
+from equifactor.factors.factor_messages import NEG_INF, normalize_max, receive
 from equifactor.factors.label_kernels import label_places, potts_messages, truncated_linear_messages
 from equifactor.factors.noisy_or import NoisyOr
-from equifactor.factors.noisy_or_kernels import noisy_or_maxima, noisy_or_maximum, noisy_or_sums
+from equifactor.factors.noisy_or.noisy_or_kernels import noisy_or_maxima, noisy_or_maximum, noisy_or_sums
 from equifactor.factors.parity import Parity
 from equifactor.factors.potts import Potts
-from equifactor.factors.sparse_kernels import SparseBoxes, sparse_boxes, sparse_maximum, sparse_messages
-from equifactor.factors.sparse_table import SparseTable
+from equifactor.factors.sparse import SparseTable
+from equifactor.factors.sparse.sparse_kernels import SparseBoxes, sparse_boxes, sparse_maximum, sparse_messages
 from equifactor.factors.truncated_linear import TruncatedLinear
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, kinds_of, layout_of
-from equifactor.numerics.by_address import Separate
-from equifactor.numerics.factor_messages import NEG_INF, normalize_max, receive
-from equifactor.numerics.fastmath import MIN_EXP, get, put
-from equifactor.numerics.jit import fast_kernel, inlined
+from equifactor.kernels.by_address import Separate
+from equifactor.kernels.fastmath import MIN_EXP, get, put
+from equifactor.kernels.jit import fast_kernel, inlined
 
 if TYPE_CHECKING:
     from equifactor.graph import FlatGraph

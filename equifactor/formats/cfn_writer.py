@@ -14,12 +14,12 @@ import numpy as np
 from equifactor.base.errors import ModelError
 from equifactor.base.files import write_text
 from equifactor.factors.clause import Clause
-from equifactor.factors.sparse_table import SparseTable
-from equifactor.factors.structured_factor import TABLE
+from equifactor.factors.dense_graph import with_tables
+from equifactor.factors.sparse import SparseTable
 from equifactor.formats.conditionals import identifiers
 from equifactor.formats.evidence import evidence_as_factors
 from equifactor.formats.wcsp_writer import MAX_COST, clauses_as_sparse, default_scale, max_per_table
-from equifactor.graph.dense_graph import with_tables
+from equifactor.graph.structured_factor import TABLE
 
 if TYPE_CHECKING:
     from equifactor.base.files import PathLike

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.factors.clause import Clause
-from equifactor.factors.factor_rows import FactorRows
-from equifactor.factors.structured_factor import TABLE
-from equifactor.graph.pointers import ptr_of
+from equifactor.graph.factor_rows import FactorRows
+from equifactor.graph.structured_factor import TABLE
+from equifactor.kernels.pointers import ptr_of
 
 if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, FloatArray, IntArray

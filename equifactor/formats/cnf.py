@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from equifactor.base.files import label, read_bytes, split_name
-from equifactor.factors.factor_rows import merged
 from equifactor.formats.clause_rows import ClauseStream
 from equifactor.formats.cnf_weights import LiteralWeights
 from equifactor.formats.cnf_writer import write_cnf
 from equifactor.formats.words import Words, shown
 from equifactor.graph.factor_graph import FactorGraph
+from equifactor.graph.factor_rows import merged
 from equifactor.graph.structure import Structure
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from equifactor.formats.clause_rows import unary_rows
 from equifactor.formats.words import shown
 
 if TYPE_CHECKING:
-    from equifactor.factors.factor_rows import FactorRows
     from equifactor.formats.words import Words
+    from equifactor.graph.factor_rows import FactorRows
 
 _RATIO = re.compile(r"[0-9]{1,300}/[0-9]{1,300}")
 

@@ -9,9 +9,9 @@ import numpy as np
 from equifactor.base.errors import ModelError
 from equifactor.base.files import write_text
 from equifactor.factors.clause import Clause
+from equifactor.factors.dense_graph import with_tables
 from equifactor.formats.decimals import ENTRIES_AT_ONCE, decimals
 from equifactor.formats.evidence import evidence_as_factors
-from equifactor.graph.dense_graph import with_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

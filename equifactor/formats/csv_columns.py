@@ -13,7 +13,7 @@ import numpy as np
 from equifactor.base.errors import FormatError
 from equifactor.base.files import label, read_bytes, split_name
 from equifactor.formats.words import first_repeated
-from equifactor.graph.state_columns import Column
+from equifactor.graph.reading.state_rows import Column
 
 if TYPE_CHECKING:
     from equifactor.base.files import PathLike

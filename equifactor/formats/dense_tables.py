@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from equifactor.base.errors import FormatError, ModelError
-from equifactor.factors.factor_rows import FactorRows
-from equifactor.factors.sparse_table import SparseTable
-from equifactor.factors.structured_factor import TABLE
+from equifactor.factors.sparse import SparseTable
 from equifactor.graph.factor_graph import FactorGraph
-from equifactor.graph.pointers import ptr_of
+from equifactor.graph.factor_rows import FactorRows
 from equifactor.graph.structure import Structure
+from equifactor.graph.structured_factor import TABLE
+from equifactor.kernels.pointers import ptr_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

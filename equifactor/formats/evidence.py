@@ -10,7 +10,7 @@ from equifactor.base.errors import FormatError
 from equifactor.base.files import PathLike, label, read_bytes, write_text
 from equifactor.formats.words import Words
 from equifactor.graph.factor_graph import FactorGraph
-from equifactor.graph.observations import StateNumbers
+from equifactor.graph.reading.observations import StateNumbers
 from equifactor.graph.structure import numbered
 
 

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.base.files import label, read_bytes, split_name, write_text
+from equifactor.factors.dense_graph import with_tables
 from equifactor.formats.decimals import ENTRIES_AT_ONCE, decimals
 from equifactor.formats.dense_tables import DenseTables
 from equifactor.formats.evidence import evidence_as_factors
 from equifactor.formats.words import Words, first_repeated
-from equifactor.graph.dense_graph import with_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

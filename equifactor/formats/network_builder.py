@@ -13,15 +13,14 @@ from equifactor.formats.dense_tables import MAX_ENTRIES, count_text
 from equifactor.formats.tokens import one_line
 from equifactor.formats.words import first_repeated
 from equifactor.graph.factor_graph import FactorGraph
-from equifactor.graph.pointers import ptr_of
+from equifactor.graph.parents import ROUNDING
 from equifactor.graph.structure import Structure
+from equifactor.kernels.pointers import ptr_of
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray
     from equifactor.factors.noisy_or import NoisyOr
 
-# How far the sum of a row may be from 1: the numbers of published networks are rounded.
-ROUNDING = 0.01
 _MAX_AXES = 64  # The largest number of axes of a numpy array.
 
 

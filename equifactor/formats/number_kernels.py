@@ -16,7 +16,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from equifactor.numerics.jit import kernel
+from equifactor.kernels.jit import kernel
 
 # How a scan ended: everything was read, the list of odd tokens is full, or a token is wrong.
 DONE, FULL, BAD = 0, 1, 2

@@ -22,11 +22,11 @@ import numpy as np
 
 from equifactor.base.errors import FormatError, ModelError
 from equifactor.base.files import PathLike, label, read_bytes, split_name, write_text
+from equifactor.factors.dense_graph import with_tables
 from equifactor.formats.decimals import decimals
 from equifactor.formats.evidence import evidence_as_factors
 from equifactor.formats.numbers import TokenError, locate, open_tokens
 from equifactor.formats.words import first_word, shown
-from equifactor.graph.dense_graph import with_tables
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.structure import Structure
 

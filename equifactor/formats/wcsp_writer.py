@@ -11,14 +11,14 @@ import numpy as np
 from equifactor.base.errors import ModelError, OptionError
 from equifactor.base.files import write_text
 from equifactor.factors.clause import Clause
-from equifactor.factors.factor_rows import merged
-from equifactor.factors.sparse_table import SparseTable
-from equifactor.factors.structured_factor import TABLE
+from equifactor.factors.dense_graph import with_tables
+from equifactor.factors.sparse import SparseTable
 from equifactor.formats.decimals import ENTRIES_AT_ONCE
 from equifactor.formats.evidence import evidence_as_factors
-from equifactor.graph.dense_graph import with_tables
 from equifactor.graph.factor_graph import FactorGraph
+from equifactor.graph.factor_rows import merged
 from equifactor.graph.structure import Structure
+from equifactor.graph.structured_factor import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.factors.factor_rows import FactorRows
 from equifactor.graph.factor_graph import FactorGraph
-from equifactor.graph.pointers import ptr_of
+from equifactor.graph.factor_rows import FactorRows
 from equifactor.graph.structure import Structure
+from equifactor.kernels.pointers import ptr_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

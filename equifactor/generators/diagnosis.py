@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, TypedDict, Unpack, overload
 import numpy as np
 
 from equifactor.base.errors import OptionError
-from equifactor.factors.factor_rows import FactorRows, merged
 from equifactor.factors.noisy_or import NoisyOr
-from equifactor.factors.structured_factor import TABLE
 from equifactor.generators.argument_checks import check_size, number_of_graphs, real, whole, whole_range
 from equifactor.generators.building_blocks import rows_of_kind
 from equifactor.generators.random_graphs import random_subsets
 from equifactor.graph.factor_graph import FactorGraph
-from equifactor.graph.pointers import ptr_of, row_of
+from equifactor.graph.factor_rows import FactorRows, merged
 from equifactor.graph.structure import Structure
+from equifactor.graph.structured_factor import TABLE
+from equifactor.kernels.pointers import ptr_of, row_of
 
 if TYPE_CHECKING:
     from equifactor.base.typing import IntArray

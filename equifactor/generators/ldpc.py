@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, overload
 import numpy as np
 
 from equifactor.base.errors import ModelError, OptionError
-from equifactor.factors.factor_rows import FactorRows
 from equifactor.factors.parity import Parity
-from equifactor.factors.structured_factor import TABLE
 from equifactor.generators.argument_checks import check_size, choice, number_of_graphs, whole
 from equifactor.generators.building_blocks import one_or_many
 from equifactor.generators.channel import BurstyChannel, Decoder
 from equifactor.generators.parity_checks import COLUMN_WEIGHT, matched_checks, null_space, regular_checks
-from equifactor.graph.pointers import ptr_of, row_of
+from equifactor.graph.factor_rows import FactorRows
 from equifactor.graph.structure import Structure
+from equifactor.graph.structured_factor import TABLE
+from equifactor.kernels.pointers import ptr_of, row_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -9,8 +9,8 @@ import numpy as np
 from equifactor.base.errors import OptionError
 from equifactor.generators.argument_checks import check_size, number_of_graphs, real, whole, whole_range
 from equifactor.generators.random_tables import with_random_tables
-from equifactor.graph.pointers import ptr_of
 from equifactor.graph.structure import Structure
+from equifactor.kernels.pointers import ptr_of
 
 if TYPE_CHECKING:
     from equifactor.base.typing import IntArray

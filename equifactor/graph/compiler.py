@@ -12,8 +12,8 @@ import numpy as np
 from equifactor.base.errors import ModelError
 from equifactor.graph.factor_graph import FactorGraph, as_graphs
 from equifactor.graph.flat_graph import Axis, FactorGroup, FlatGraph, StructuredGroup
-from equifactor.graph.pointers import join_ptr, picked, place_in_row, ptr_of, row_of
 from equifactor.graph.structure import FactorKinds, Structure, tables_only
+from equifactor.kernels.pointers import join_ptr, picked, place_in_row, ptr_of, row_of
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray

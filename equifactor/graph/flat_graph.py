@@ -193,7 +193,7 @@ class FlatGraph(Generic[Array]):
         if self.structured:
             raise ModelError(
                 f"{what} takes tables only, and this graph has factors of other kinds; "
-                "equifactor.lower(graph).graph is an equal graph of tables"
+                "equifactor.solvers.lower(graph).graph is an equal graph of tables"
             )
 
     def edge_states_of(self, graphs: IntArray) -> IntArray:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
-from equifactor.graph.inputs import variable_number
-from equifactor.graph.pointers import ptr_of
+from equifactor.graph.reading.inputs import variable_number
+from equifactor.kernels.pointers import ptr_of
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray

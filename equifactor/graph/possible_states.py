@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.graph.equal_scopes import zeros_of_equal_scopes
-from equifactor.graph.pointers import place_in_row, ptr_of
+from equifactor.kernels.pointers import place_in_row, ptr_of
 
 if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, FloatArray, IntArray
-    from equifactor.factors.factor_rows import FactorRows
+    from equifactor.graph.factor_rows import FactorRows
     from equifactor.graph.structure import Structure
 
 
@@ -92,7 +92,7 @@ class _StructuredZeros:
     """Factors of one kind other than tables."""
 
     def __init__(self, s: Structure, rows: FactorRows, members: IntArray, kind: int) -> None:
-        from equifactor.factors.kinds import kind_class
+        from equifactor.graph.kinds import kind_class
 
         self.cls, self.rows, self.state_ptr = kind_class(kind), rows.take(members), s.state_ptr
         self.num_factors, self.arity, self.variables = len(members), self.rows.arity, self.rows.scope_vars

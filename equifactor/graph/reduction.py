@@ -14,10 +14,10 @@ import numpy as np
 
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.marginals import Marginals
-from equifactor.graph.pointers import ptr_of
 from equifactor.graph.possible_states import kept_entries, possible_states, state_counts
 from equifactor.graph.slicing import slice_tables
 from equifactor.graph.structure import Structure
+from equifactor.kernels.pointers import ptr_of
 
 if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, FloatArray, IntArray
@@ -235,7 +235,7 @@ def _without_states(s: Structure, possible: BoolArray) -> Structure:
 
 def _without_structured_states(graph: FactorGraph, possible: BoolArray) -> FactorGraph:
     """The graph over the states that are left, where its factors are of several kinds."""
-    from equifactor.factors.mixed_rows import with_states
+    from equifactor.graph.mixed_rows import with_states
 
     s = graph.structure
     new_state = np.where(possible, np.cumsum(possible) - 1, -1)

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.base.errors import ModelError
-from equifactor.graph import observations
-from equifactor.graph.pointers import join_ptr, ptr_of
+from equifactor.graph.reading import observations
+from equifactor.kernels.pointers import join_ptr, ptr_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph.factor_graph import FactorGraph
-    from equifactor.graph.inputs import Variable
+    from equifactor.graph.reading.inputs import Variable
 
 
 _SCORE_BLOCK = 2**21  # edges times assignments that are scored at once, which keeps the index array near 16 MB
@@ -46,7 +46,7 @@ def assignment_of(graph: FactorGraph, states: Mapping[Variable, int | str]) -> I
 def _block_log_scores(graph: FactorGraph, x: IntArray) -> FloatArray:
     s = graph.structure
     if s.kinds is not None:
-        from equifactor.factors.mixed_rows import log_scores
+        from equifactor.graph.mixed_rows import log_scores
 
         return log_scores(s.rows(graph.log_phi), x)
     # Offsets within the tables are differences of a running integer sum: exact, and right for arity 0.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.graph.pointers import place_in_row, ptr_of, row_of
+from equifactor.kernels.pointers import place_in_row, ptr_of, row_of
 
 if TYPE_CHECKING:
     from equifactor.base.clock import Clock

@@ -7,8 +7,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from equifactor.graph.pointers import ptr_of
 from equifactor.graph.structure import Structure
+from equifactor.kernels.pointers import ptr_of
 
 if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, FloatArray, IntArray
@@ -32,7 +32,7 @@ def slice_tables(structure: Structure, log_phi: FloatArray, observed: IntArray) 
     """
     s = structure
     if s.kinds is not None:
-        from equifactor.factors.mixed_rows import slice_rows
+        from equifactor.graph.mixed_rows import slice_rows
 
         rows = slice_rows(s.rows(log_phi), observed)
         names = {"variable_names": s.variable_names, "state_names": s.state_names}

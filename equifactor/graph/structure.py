@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.base.errors import ModelError, brief
-from equifactor.graph.pointers import ptr_of, row_of
+from equifactor.kernels.pointers import ptr_of, row_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from equifactor.base.typing import BoolArray, FloatArray, IntArray
-    from equifactor.factors.factor_rows import FactorRows
+    from equifactor.graph.factor_rows import FactorRows
 
 
 _BLOCK = 2**18  # factors whose table sizes are computed together
@@ -35,6 +35,13 @@ class FactorKinds:
 
     def __setstate__(self, state: dict[str, IntArray]) -> None:
         self.__dict__.update({name: _frozen(array) for name, array in state.items()})
+
+    @staticmethod
+    def name(number: int) -> str:
+        """Return the name of a kind, as `info` prints it."""
+        from equifactor.graph.kinds import kind_name
+
+        return kind_name(number)
 
     def same_as(self, other: FactorKinds | None) -> bool:
         """Whether all factors are of equal kinds with equal words."""
@@ -94,7 +101,7 @@ class Structure:
         state_names: Sequence[Sequence[str] | None] | None = None,
     ) -> Structure:
         """The structure of factors of any kinds; everything is checked as by `build`, and what each kind asks for."""
-        from equifactor.factors.checks import check_kinds
+        from equifactor.graph.kind_checks import check_kinds
 
         if not rows.kind.any():
             names = {"variable_names": variable_names, "state_names": state_names}
@@ -121,7 +128,7 @@ class Structure:
 
     def rows(self, log_phi: FloatArray) -> FactorRows:
         """All factors with their log values `log_phi` [T], of whatever kind; nothing is copied."""
-        from equifactor.factors.factor_rows import FactorRows
+        from equifactor.graph.factor_rows import FactorRows
 
         kinds = self.kinds or tables_only(self.num_factors)
         return FactorRows(

@@ -7,3 +7,7 @@ labels.py               names of variables and states, which may be any objects 
 distributions.py        a check of conditional distributions
 plain_factors.py        a graph as dense tables without evidence, the form that other packages have
 """
+
+from equifactor.base.lazy_names import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.base.errors import ModelError
-from equifactor.formats.network_builder import ROUNDING
+from equifactor.graph.parents import ROUNDING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

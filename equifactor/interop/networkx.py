@@ -21,9 +21,9 @@ import numpy as np
 from equifactor.base.errors import ModelError, OptionError, brief
 from equifactor.base.optional_packages import needed
 from equifactor.base.options import choices
-from equifactor.factors.structured_factor import StructuredFactor
 from equifactor.graph.factor_graph import FactorGraph
-from equifactor.graph.inputs import as_list, as_numbers
+from equifactor.graph.reading.inputs import as_list, as_numbers
+from equifactor.graph.structured_factor import StructuredFactor
 from equifactor.interop.labels import state_names, variable_names
 from equifactor.interop.plain_factors import PlainFactor, merged_scopes
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from equifactor.base.errors import ModelError
+from equifactor.factors.dense_graph import with_tables
 from equifactor.formats.decimals import check_range, decimals
 from equifactor.formats.evidence import evidence_as_factors
-from equifactor.graph.dense_graph import with_tables
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray

@@ -8,8 +8,8 @@ import numpy as np
 
 from equifactor.base.errors import ModelError, OptionError
 from equifactor.base.optional_packages import needed
-from equifactor.graph.dense_graph import with_tables
-from equifactor.graph.pointers import place_in_row, row_of
+from equifactor.factors.dense_graph import with_tables
+from equifactor.kernels.pointers import place_in_row, row_of
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray

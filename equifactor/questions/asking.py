@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.base.errors import ModelError, OptionError, SolveError, brief
+from equifactor.base.run_context import check_time_limit
 from equifactor.base.status import Status, Task
-from equifactor.graph.observations import named
+from equifactor.graph.reading.observations import named
 from equifactor.graph.structure import MAX_AXES
 from equifactor.questions.eliminated_tables import eliminated
 from equifactor.questions.joint import Joint, part_of
@@ -24,8 +25,8 @@ from equifactor.questions.result import Result
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
-    from equifactor.graph.inputs import Variable
     from equifactor.graph.marginals import Marginals
+    from equifactor.graph.reading.inputs import Variable
     from equifactor.solving.solver import Solver
 
 TIME_LIMIT = 60.0  # seconds that a question may take by its estimate, unless the user sets another limit
@@ -61,12 +62,6 @@ def numbered_joint(result: Result, numbers: list[int], time_limit: float = TIME_
     return Joint(
         _with_observed(result, numbers, free, values), part_of(graph.structure, numbers), tuple(numbers), status, how
     )
-
-
-def check_time_limit(time_limit: float) -> None:
-    """Raise `OptionError` for what is no number of seconds."""
-    if not isinstance(time_limit, (int, float)) or not time_limit >= 0:
-        raise OptionError(f"the time limit must be a number of seconds >= 0, found {brief(time_limit)}")
 
 
 def check_distribution(result: Result, what: str) -> None:

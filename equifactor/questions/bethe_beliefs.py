@@ -9,11 +9,11 @@ import numpy as np
 
 from equifactor.base.errors import SolveError
 from equifactor.base.status import Task
+from equifactor.factors.factor_messages import add_up
+from equifactor.factors.message_answers import beliefs, variable_to_factor
 from equifactor.graph.layout import CARD, MSG, layout_of
-from equifactor.graph.pointers import ptr_of
 from equifactor.graph.reduction import without_impossible_states
-from equifactor.numerics.factor_messages import add_up
-from equifactor.numerics.message_answers import beliefs, variable_to_factor
+from equifactor.kernels.pointers import ptr_of
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray

@@ -6,16 +6,17 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from equifactor.base.errors import EquifactorError, ModelError, OptionError, brief
+from equifactor.base.run_context import check_run
 from equifactor.base.status import Status, Task
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.questions.comparison import ComparedSolver, Comparison
 from equifactor.questions.result import Result
-from equifactor.questions.solve import check_run, parse_task, solve
+from equifactor.questions.solve import parse_task, solve
 from equifactor.solving.registry import parse_solver
 from equifactor.solving.solver import Solver
 
 if TYPE_CHECKING:
-    from equifactor.graph.inputs import Evidence
+    from equifactor.graph.reading.inputs import Evidence
     from equifactor.solving.solver import Progress
 
 _SOON = 5.0  # seconds: a run that took less is made again, so that neither imports nor compilation count

@@ -10,7 +10,7 @@ import numpy as np
 from equifactor.base.errors import SolveError
 from equifactor.base.status import Status
 from equifactor.graph.factor_graph import FactorGraph
-from equifactor.graph.observations import StateNumbers
+from equifactor.graph.reading.observations import StateNumbers
 from equifactor.questions.result import Result
 
 if TYPE_CHECKING:

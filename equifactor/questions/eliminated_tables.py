@@ -11,7 +11,7 @@ import numpy as np
 from equifactor.base.clock import Clock
 from equifactor.base.errors import SolveError
 from equifactor.base.status import Status
-from equifactor.graph.lowered_graph import lower
+from equifactor.factors.lowered_graph import lower
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray

@@ -8,9 +8,9 @@ import numpy as np
 
 from equifactor.base.errors import SolveError
 from equifactor.base.status import Status
-from equifactor.factors.kinds import KINDS, kind_name
+from equifactor.factors.lowered_graph import lower
 from equifactor.factors.lowering import small
-from equifactor.graph.lowered_graph import lower
+from equifactor.graph.kinds import KINDS, kind_name
 from equifactor.questions import asking
 from equifactor.questions.eliminated_tables import factor_tables
 from equifactor.questions.joint import entropy_of

@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equifactor.base.errors import SolveError
+from equifactor.base.run_context import check_time_limit
 from equifactor.base.status import Status
-from equifactor.graph.inputs import variable_number
-from equifactor.graph.observations import named
+from equifactor.graph.reading.inputs import variable_number
+from equifactor.graph.reading.observations import named
 from equifactor.questions import asking
 from equifactor.questions.conditioned_joints import solve_given
 from equifactor.questions.joint import entropy_of
 from equifactor.questions.result import Result
-from equifactor.text_tables import aligned
+from equifactor.show.text_tables import aligned
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray
-    from equifactor.graph.inputs import Variable
+    from equifactor.graph.reading.inputs import Variable
     from equifactor.questions.frames import DataFrame
 
 _SHOWN_ROWS = 40  # Most rows of a printed table, those of the most information. Chosen by hand.
@@ -67,7 +68,7 @@ class Information(Mapping[Any, float]):
         return "\n".join([self._heading(), table, *([f".. and {more:,} more"] if more > 0 else [])])
 
     def _repr_html_(self) -> str:
-        from equifactor.drawing.html_tables import MOST_ROWS, rows_table
+        from equifactor.show.html_tables import MOST_ROWS, rows_table
 
         return rows_table(self._heading(), _TITLES, self._cells(MOST_ROWS), count=len(self), right=[1, 2])
 
@@ -89,7 +90,7 @@ def information_about(result: Result, target: Variable, time_limit: float = aski
         raise SolveError(
             f"Variable {s.variable_name(t)} is observed, so there is no information about it. Choose another target."
         )
-    asking.check_time_limit(time_limit)
+    check_time_limit(time_limit)
     p_t = asking.marginals_of(result)[t]
     possible = np.flatnonzero(p_t > 0)
     seconds = len(possible) * result.seconds

@@ -10,12 +10,12 @@ import numpy as np
 
 from equifactor.base.clock import Clock
 from equifactor.base.errors import ModelError, OptionError, brief
+from equifactor.base.run_context import check_run
 from equifactor.base.status import Status
+from equifactor.factors.lowered_graph import lower
 from equifactor.graph import FactorGraph
-from equifactor.graph.lowered_graph import lower
 from equifactor.graph.reduction import to_free_part
 from equifactor.questions.samples import Samples
-from equifactor.questions.solve import check_run
 from equifactor.solvers.auto.chooser import Auto
 from equifactor.solvers.elimination.backward_draws import backward_draws
 from equifactor.solvers.elimination.exact import Exact
@@ -27,7 +27,7 @@ from equifactor.solving.solver import Progress, SolveContext, Solver
 
 if TYPE_CHECKING:
     from equifactor.base.typing import IntArray
-    from equifactor.graph.inputs import Evidence
+    from equifactor.graph.reading.inputs import Evidence
 
 _HOPE = 0.5  # A plan is used if its upward pass takes no more than this share of the time left.
 

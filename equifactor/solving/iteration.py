@@ -17,8 +17,8 @@ import numpy as np
 from equifactor.base.status import Status, Task
 from equifactor.factors.clause import Clause
 from equifactor.factors.parity import Parity
-from equifactor.factors.structured_factor import TABLE
 from equifactor.graph import compile
+from equifactor.graph.structured_factor import TABLE
 from equifactor.solving.estimate import Estimate
 from equifactor.solving.solver import Ending, IterativeSolver, SolveContext
 

@@ -64,7 +64,7 @@ def load_entry_point(name: str) -> type[Solver]:
     except (Exception, SystemExit) as error:
         raise FormatError(f"{where} cannot be loaded from {point.value}: {_in_words(error)}") from error
     if not (isinstance(cls, type) and issubclass(cls, Solver)):
-        raise FormatError(f"{where}: expected a class derived from equifactor.Solver, found {point.value}.")
+        raise FormatError(f"{where}: expected a class derived from equifactor.solvers.Solver, found {point.value}.")
     known = vars(cls).get("name")
     if known not in (None, name):
         raise FormatError(f"{where} is registered as {known!r} in {point.value}. Use the same name for both.")
@@ -113,7 +113,7 @@ def load_file(path: str | Path) -> None:
         spec.loader.exec_module(module)
         if not any(is_defined_in(cls, file) for cls in registry._REGISTRY.values()):
             raise FormatError(
-                f'{where}: the file does not register a solver. Put @equifactor.register("NAME") above its class.'
+                f'{where}: no solver is registered. Put @equifactor.solvers.register("NAME") above its class.'
             )
     except BaseException as error:
         del sys.modules[name]

@@ -6,15 +6,14 @@ becomes known by the decorator `register`, or by an entry point of its own packa
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import importlib
 import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from equifactor.base.errors import OptionError, brief
-from equifactor.base.options import check_names, choices, parse_options
+from equifactor.base.options import NAME, choices, make_method, parse_options, replace_settings, split_text
 
 if TYPE_CHECKING:
     from equifactor.solving.solver import Solver
@@ -61,8 +60,6 @@ SOLVERS = {
 
 MODEL_SUFFIX = ".safetensors"
 _REGISTRY: dict[str, type[Solver]] = {}  # The classes that have been imported, by name.
-_NAME = r"[A-Za-z][\w-]*"
-_SOLVER_TEXT = re.compile(rf"\s*({_NAME})\s*(?:\((.*)\))?\s*", re.DOTALL)
 _MODEL_TEXT = re.compile(rf"(.*{re.escape(MODEL_SUFFIX)})\s*(?:\((.*)\))?", re.DOTALL)
 
 
@@ -84,7 +81,7 @@ def _check_registration(name: str, cls: type[Solver]) -> None:
     from equifactor.solving import plugins
     from equifactor.solving.solver import Solver
 
-    if not re.fullmatch(_NAME, name):
+    if not re.fullmatch(NAME, name):
         raise OptionError(f"a solver cannot be called {name!r}; a name is a letter, then letters, digits, _ and -")
     if not issubclass(cls, Solver):
         raise OptionError(f"{name}: {cls.__qualname__} is not a solver; derive it from GraphSolver or IterativeSolver")
@@ -137,23 +134,27 @@ def solver_class(name: str) -> type[Solver]:
     return found
 
 
-def parse_solver(spec: str | Solver) -> Solver:
-    """A solver from its text form, or a model file with `(options)` or without; a solver object stays as it is."""
+def parse_solver(spec: str | Solver, settings: Mapping[str, Any] | None = None) -> Solver:
+    """Return the solver of a text such as `bp(damping=0.5)` or of a model file, or a solver object.
+
+    Args:
+        spec: the text, the path of a model file with `(options)` or without, or a solver object.
+        settings: further options by name, which override those of the text.
+    """
     from equifactor.solving.solver import Solver
 
+    keywords = settings or {}
     if isinstance(spec, Solver):
-        return spec
-    if isinstance(spec, str) and spec in SOLVERS:
+        return replace_settings(spec, keywords)
+    if isinstance(spec, str) and spec in SOLVERS and not keywords:
         return _with_defaults(spec)
     name, text, weights = _name_and_options(spec)
-    cls = solver_class(name)
-    settings = parse_options(name, text)
+    given = {**parse_options(name, text), **keywords}
     if weights is not None:
-        if "weights" in settings:
-            raise OptionError(f"{name} is given weights twice")
-        settings["weights"] = weights
-    check_names(name, settings, [f.name for f in dataclasses.fields(cls)])
-    return cls(**settings)
+        if "weights" in given:
+            raise OptionError(f"{name} is given weights twice; give them once")
+        given["weights"] = weights
+    return make_method(solver_class(name), given)
 
 
 @functools.cache
@@ -165,9 +166,9 @@ def _with_defaults(name: str) -> Solver:
 def _name_and_options(spec: str) -> tuple[str, str, str | None]:
     """The name of the solver, the text of its options, and the model file where the text names one."""
     text = spec if isinstance(spec, str) else ""
-    solver, model = _SOLVER_TEXT.fullmatch(text), _MODEL_TEXT.fullmatch(text.strip())
-    if solver and (not model or is_solver(solver[1])):
-        return solver[1], solver[2] or "", None
+    solver, model = split_text(text), _MODEL_TEXT.fullmatch(text.strip())
+    if solver and (not model or is_solver(solver[0])):
+        return *solver, None
     if not model:
         raise OptionError(
             f"cannot read the solver {brief(spec)}; write it like bp, bp(damping=0.5) or mine{MODEL_SUFFIX} for a "

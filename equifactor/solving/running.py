@@ -6,8 +6,8 @@ import numpy as np
 
 from equifactor.base.errors import SolveError
 from equifactor.base.status import Task
+from equifactor.factors.lowered_graph import lower_all
 from equifactor.graph import FactorGraph
-from equifactor.graph.lowered_graph import lower_all
 from equifactor.graph.reduction import without_impossible_states
 from equifactor.solving.estimate import Estimate, impossible
 from equifactor.solving.solver import SolveContext, Solver
@@ -40,7 +40,7 @@ def _run(method: Solver, graphs: list[FactorGraph], task: Task, context: SolveCo
         )
     for estimate in found:
         if not isinstance(estimate, Estimate):
-            raise SolveError(f"{method.name} answered {estimate!r:.60}; expected an equifactor.Estimate")
+            raise SolveError(f"{method.name} answered {estimate!r:.60}; expected an equifactor.solvers.Estimate")
     return found
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 
-from equifactor.base.clock import Clock
 from equifactor.base.errors import OptionError
-from equifactor.base.options import check_options, format_solver, option
+from equifactor.base.options import check_options, format_method, option
+from equifactor.base.run_context import Progress as Progress
+from equifactor.base.run_context import RunContext
 from equifactor.base.status import Status, Task
 from equifactor.solving.estimate import Estimate
 
@@ -22,26 +23,16 @@ if TYPE_CHECKING:
 
 Symmetry = Literal["global", "local variable", "variable assignment"]
 ALL_SYMMETRIES: frozenset[Symmetry] = frozenset(("global", "local variable", "variable assignment"))
-# A function that is told how much is done, of how much (None where that is unknown), and a note.
-Progress = Callable[[int, int | None, str], None]
 State = TypeVar("State")
 BATCH_SIZE = 2.0**16  # Edges and table entries of graphs that are iterated together on a CPU.
 
 
 @dataclass(frozen=True, kw_only=True)
-class SolveContext:
+class SolveContext(RunContext):
     """The circumstances of one call of `solve`, the same for every solver."""
 
-    clock: Clock = field(default_factory=Clock)
-    seed: int = 0
     device: str = "cpu"
     dtype: Literal["float32", "float64"] = "float64"
-    progress: Progress | None = None
-
-    def report(self, done: int, total: int | None, note: str = "") -> None:
-        """Tell the progress bar, if there is one; this is cheap enough for every iteration."""
-        if self.progress is not None:
-            self.progress(done, total, note)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +53,7 @@ class Solver(ABC):
         check_options(self)
 
     def __str__(self) -> str:
-        return format_solver(self)
+        return format_method(self)
 
     @classmethod
     def take_name(cls, name: str) -> None:

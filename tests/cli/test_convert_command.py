@@ -77,7 +77,8 @@ class TestGivesUp:
         else:
             assert ran.status == 1
             assert ran.err == (
-                f"equifactor: out.{suffix} is not written: the time limit of 0 s has passed; raise it or leave it out\n"
+                f"equifactor: out.{suffix} was not written within the time limit of 0 s. "
+                "Raise --time-limit or leave it out\n"
             )
             assert (tmp_path / f"out.{suffix}").read_text() == "old"
         assert signal.getsignal(signal.SIGALRM) == before
@@ -124,7 +125,7 @@ class TestGivesUp:
             _, err = running.communicate()
             seconds = time.perf_counter() - start
         assert running.returncode == 1, err
-        assert "is not written: the time limit of 6 s has passed" in err
+        assert "was not written within the time limit of 6 s" in err
         assert seconds < start_up + 6 * 1.1 + 1.0
         assert (tmp_path / f"out.{suffix}").read_text() == "old"
         assert not list(tmp_path.glob(".*"))

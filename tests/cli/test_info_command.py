@@ -49,7 +49,7 @@ def test_kinds_and_what_tables_would_cost(command, tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_written_in_tables_is_described_all_the_same(command, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("equifactor.graph.lowered_graph._MAX_ENTRIES", 100)
+    monkeypatch.setattr("equifactor.factors.lowered_graph._MAX_ENTRIES", 100)
     literals = " ".join(map(str, range(1, 31)))
     (tmp_path / "long.cnf").write_text(f"p cnf 30 1\n{literals} 0\n")
     ran = command("info", "long.cnf")

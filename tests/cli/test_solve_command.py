@@ -243,7 +243,7 @@ def test_some_models_fail_and_the_other_answers_are_kept(command, grid: FactorGr
     assert ran.status == 3
     assert (tmp_path / "answer").read_text() == "old"
     assert (tmp_path / "answer.partial").read_text().startswith("PR\n")
-    assert "1 of 2 models have an answer, kept in answer.partial" in ran.err
+    assert "1 of 2 models were answered, see answer.partial" in ran.err
 
 
 def test_ctrl_c_at_the_end_of_a_solved_run_stops_before_the_next_model(
@@ -262,7 +262,7 @@ def test_ctrl_c_at_the_end_of_a_solved_run_stops_before_the_next_model(
     ran = command("solve", "grid.uai", "grid.uai", "--solver", "exact", "--json")
     assert ran.status == 130
     assert json.loads(ran.out)["status"] == "exact"  # one line: the second model was not started
-    assert ran.err == "equifactor: interrupted after grid.uai: the models that follow it were not solved\n"
+    assert ran.err == "equifactor: interrupted after grid.uai; the models after it were not solved\n"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import signal
-from pathlib import Path
 
 import pytest
 
 from equifactor.cli import main
+from equifactor.decoding import MemoryNetwork
 from equifactor.learning.training import training_loop as loop
 
 RUN = ["train", "fe-nbp", "--data", "ising(3x3, n=30)", "--epochs", "2", "--batch-size", "10", "--set", "steps=3"]
@@ -35,7 +35,7 @@ def test_a_model_is_trained_described_and_used(tmp_path, capsys) -> None:
 def test_a_run_cut_by_its_time_limit_says_how_to_go_on(tmp_path, capsys) -> None:
     out = tmp_path / "mine.safetensors"
     assert main([*RUN, "--out", str(out), "--time-limit", "0"]) == 1
-    assert "add --resume to go on" in capsys.readouterr().err
+    assert "add --resume to continue" in capsys.readouterr().err
     assert main([*RUN, "--out", str(out), "--resume"]) == 0
     assert "best in epoch" in capsys.readouterr().out
 
@@ -62,9 +62,9 @@ def test_a_run_that_learns_nothing_says_that_the_network_is_untrained(tmp_path, 
     ("arguments", "status", "words"),
     [
         (["train", "fe-nbp", "--data", "nowhere", "--out", "m.safetensors"], 3, "no such folder"),
-        (["train", "fe-nbp", "--data", "ising(3x3)", "--out", "m.pt"], 2, "ends in .safetensors"),
+        (["train", "fe-nbp", "--data", "ising(3x3)", "--out", "m.pt"], 2, "must end in .safetensors"),
         ([*RUN, "--out", "m.safetensors", "--set", "depth"], 2, "NAME=VALUE"),
-        ([*RUN, "--out", "m.safetensors", "--set", "depth=3"], 2, "no setting 'depth'"),
+        ([*RUN, "--out", "m.safetensors", "--set", "depth=3"], 2, "no option 'depth'"),
         ([*RUN, "--out", "m.safetensors", "--schedule", "linear"], 2, "one of cosine, constant"),
         ([*RUN, "--out", "no/such/folder/m.safetensors"], 3, "no/such/folder"),
     ],
@@ -78,12 +78,21 @@ def test_mistakes(arguments, status, words, tmp_path, monkeypatch, capsys) -> No
 
 def test_a_decoder_is_trained_on_a_code_that_its_file_names(command) -> None:
     small = ("--set", "steps=1", "--set", "shots=8", "--set", "pairs=1", "--set", "legs=2", "--set", "hidden=0")
-    ran = command("train", "fe-nbp", "--task", "DECODE", "--data", "bb72:0.08", *small, "--out", "net.json")
+    ran = command(
+        "train", "learned-memory", "--task", "DECODE", "--data", "bb72:0.08", *small, "--out", "net.safetensors"
+    )
     assert ran.status == 0, ran.err
     assert "validation cost" in ran.out
-    assert json.loads(Path("net.json").read_text())["card"]["codes"] == ["bb72:0.08"]
+    assert MemoryNetwork.load("net.safetensors").card["codes"] == ["bb72:0.08"]
     decoded = command(
-        "decode", "bb72", "--prior", "0.05", "--sample", "50", "--method", "fe-nbp(weights=net.json, legs=5)"
+        "decode",
+        "bb72",
+        "--prior",
+        "0.05",
+        "--sample",
+        "50",
+        "--method",
+        "learned-memory(weights=net.safetensors, legs=5)",
     )
     assert decoded.status == 0, decoded.err
     assert "logical error rate" in decoded.out

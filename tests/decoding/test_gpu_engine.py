@@ -8,7 +8,7 @@ import pytest
 from equifactor.base.errors import OptionError
 from equifactor.decoding import Decoder
 from equifactor.decoding.gpu_lanes import memories
-from equifactor.decoding.methods import parse_method
+from equifactor.decoding.methods import decoding_method
 
 
 def has_gpu() -> bool:
@@ -35,7 +35,7 @@ def code(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         "relay(iterations=5, legs=2, leg_iterations=3)",
         "relay(iterations=5, legs=2, leg_iterations=3, restart=false)",
         "relay(iterations=5, legs=4, leg_iterations=3, solutions=2, trust_first=true)",
-        "fe-nbp(iterations=5, legs=3, leg_iterations=4)",
+        "learned-memory(iterations=5, legs=3, leg_iterations=4)",
     ],
 )
 def test_answers_are_those_of_the_cpu(method: str) -> None:
@@ -56,7 +56,7 @@ def test_answers_are_those_of_the_cpu(method: str) -> None:
 
 def test_legs_have_the_memories_of_the_cpu() -> None:
     """The first leg has the memory of the method; those of the others lie between the limits and differ."""
-    drawn = memories(parse_method("relay(legs=3, low=-0.2, high=0.6, seed=4)"), 50)
+    drawn = memories(decoding_method("relay(legs=3, low=-0.2, high=0.6, seed=4)"), 50)
     assert drawn.shape == (50, 4)
     np.testing.assert_array_equal(drawn[:, 0], np.float32(0.15))
     assert drawn[:, 1:].min() > -0.2

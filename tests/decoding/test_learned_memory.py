@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,8 @@ from equifactor.base.errors import FormatError, OptionError
 from equifactor.decoding import Decoder, ErrorModel, MemoryNetwork, MemoryTraining, bicycle_code, train_memories
 from equifactor.decoding.gpu_lanes import draws
 from equifactor.decoding.learned_memory import FEATURES, SOFT
-from equifactor.decoding.methods import FENBPDecoding
+from equifactor.decoding.methods import LearnedMemoryDecoding
+from equifactor.solvers import parse_solver
 
 
 def loud_network(seed: int = 1) -> MemoryNetwork:
@@ -67,11 +67,11 @@ def decode_slowly(decoder: Decoder, network: MemoryNetwork, syndrome: np.ndarray
 
 def test_the_kernels_do_what_the_definition_says(tmp_path: Path) -> None:
     network = loud_network()
-    network.save(tmp_path / "net.json")
+    network.save(tmp_path / "net.safetensors")
     checks, priors = small_code()
-    weights = str(tmp_path / "net.json")
+    weights = str(tmp_path / "net.safetensors")
     settings = {"iterations": 3, "legs": 4, "leg_iterations": 4, "solutions": 1, "weights": weights}
-    decoder = Decoder(checks, priors, method="fe-nbp", **settings)
+    decoder = Decoder(checks, priors, method="learned-memory", **settings)
     shots = (np.random.default_rng(1).random((60, 24)) < priors) @ checks.T % 2 == 1
     found = decoder.decode(shots, corrections=True)
     late = 0
@@ -89,7 +89,7 @@ def test_bits_and_checks_may_change_places(tmp_path: Path) -> None:
     """Without draws, which go with the numbers of bits, nothing depends on these numbers."""
     network = loud_network(2)
     network.weights[:, [FEATURES.index("draw"), FEATURES.index("early")]] = 0.0
-    network.save(tmp_path / "net.json")
+    network.save(tmp_path / "net.safetensors")
     checks, priors = small_code(3)
     rng = np.random.default_rng(2)
     rows, columns = rng.permutation(len(checks)), rng.permutation(24)
@@ -99,8 +99,8 @@ def test_bits_and_checks_may_change_places(tmp_path: Path) -> None:
         decoder = Decoder(
             matrix,
             p,
-            method="fe-nbp(iterations=3, legs=2, leg_iterations=4, solutions=1)",
-            weights=str(tmp_path / "net.json"),
+            method="learned-memory(iterations=3, legs=2, leg_iterations=4, solutions=1)",
+            weights=str(tmp_path / "net.safetensors"),
         )
         tilt = np.ones(decoder.problem.num_bits, np.float32)
         decoder.engine.checks = decoder.engine.checks._replace(tilt=tilt)
@@ -115,14 +115,16 @@ def test_bits_and_checks_may_change_places(tmp_path: Path) -> None:
 def test_a_run_without_restarts_converges_more_often_than_plain_min_sum() -> None:
     model = bicycle_code("bb72", 0.06)
     plain = Decoder(model, method="min-sum(iterations=200)").logical_error_rate(400, seed=1)
-    learned = Decoder(model, method="fe-nbp(iterations=20, legs=9, solutions=1)").logical_error_rate(400, seed=1)
+    learned = Decoder(model, method="learned-memory(iterations=20, legs=9, solutions=1)").logical_error_rate(
+        400, seed=1
+    )
     assert learned.result.converged.mean() > plain.result.converged.mean()
 
 
 def test_training_never_returns_what_is_worse_in_validation() -> None:
     model = bicycle_code("bb72", 0.07)
     settings = MemoryTraining(hidden=1, steps=2, pairs=2, shots=32, legs=2, validate=1, seed=3)
-    first, second = (train_memories([model], FENBPDecoding(leg_iterations=10), settings) for _ in range(2))
+    first, second = (train_memories([model], LearnedMemoryDecoding(leg_iterations=10), settings) for _ in range(2))
     np.testing.assert_array_equal(first.weights, second.weights)
     costs = dict(first.card["validation"])
     assert sorted(costs) == [0, 1, 2]
@@ -137,29 +139,64 @@ def test_what_cannot_be_learned_from_is_refused() -> None:
         train_memories([quiet], settings=MemoryTraining(shots=4))
 
 
-@pytest.mark.parametrize(
-    "content",
-    ["", "[]", "{}", '{"card": {}, "weights": [[1, 2]]}', '{"card": 3, "weights": [[1]]}', "\xff"],
-)
-def test_files_that_are_none_are_refused(content: str, tmp_path: Path) -> None:
-    path = tmp_path / "net.json"
-    path.write_bytes(content.encode("latin-1"))
-    with pytest.raises(FormatError, match=r"net\.json"):
+@pytest.mark.parametrize("content", [b"", b"[]", b"\xff", b'{"card": {}, "weights": [[1, 2]]}'])
+def test_files_of_another_kind_are_refused(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "net.safetensors"
+    path.write_bytes(content)
+    with pytest.raises(FormatError, match=r"net\.safetensors"):
         MemoryNetwork.load(str(path))
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (
+            np.zeros((2, 3), np.float32),
+            r"does not hold weights for decoding. Expected one tensor weights F32 \[H\+1, 9\]",
+        ),
+        (np.full((1, 9), np.nan, np.float32), "some weights are not finite"),
+    ],
+)
+def test_weights_that_no_network_has_are_refused(weights: np.ndarray, message: str, tmp_path: Path) -> None:
+    MemoryNetwork(weights).save(tmp_path / "net.safetensors")
+    with pytest.raises(FormatError, match=message):
+        MemoryNetwork.load(str(tmp_path / "net.safetensors"))
 
 
 def test_weights_come_back_and_missing_ones_are_named(tmp_path: Path) -> None:
     network = loud_network()
-    network.save(tmp_path / "net.json")
-    np.testing.assert_allclose(MemoryNetwork.load(str(tmp_path / "net.json")).weights, network.weights, rtol=1e-5)
-    assert json.loads((tmp_path / "net.json").read_text())["card"] == {}
-    with pytest.raises(OptionError, match=r"shipped: fe-nbp"):
-        Decoder([[1, 1]], 0.1, method="fe-nbp(weights=nowhere.json)")
+    network.card["about"] = "a test"
+    network.save(tmp_path / "net.safetensors")
+    found = MemoryNetwork.load(str(tmp_path / "net.safetensors"))
+    np.testing.assert_array_equal(found.weights, network.weights)
+    assert (found.card["kind"], found.card["task"], found.card["about"]) == ("learned-memory", "DECODE", "a test")
+    with pytest.raises(OptionError, match=r"shipped weights: learned-memory, untrained"):
+        Decoder([[1, 1]], 0.1, method="learned-memory(weights=nowhere.safetensors)")
+    with pytest.raises(
+        FormatError, match=r"holds weights for decoding. Use them by the decoding method learned-memory"
+    ):
+        parse_solver(str(tmp_path / "net.safetensors"))
+
+
+def test_safetensors_reads_what_is_written(tmp_path: Path) -> None:
+    numpy_files = pytest.importorskip("safetensors.numpy")
+    network = loud_network()
+    network.save(tmp_path / "net.safetensors")
+    np.testing.assert_array_equal(numpy_files.load_file(tmp_path / "net.safetensors")["weights"], network.weights)
+
+
+def test_the_old_name_and_the_old_files_are_refused_with_the_new_ones(tmp_path: Path) -> None:
+    (tmp_path / "net.json").write_text('{"card": {}, "weights": [[0, 0, 0, 0, 0, 0, 0, 0, 0]]}')
+    with pytest.raises(OptionError, match="fe-nbp is now called learned-memory"):
+        Decoder([[1, 1]], 0.1, method="fe-nbp(legs=3)")
+    with pytest.raises(FormatError, match=r"are \.safetensors files now. Train the network again, or convert"):
+        MemoryNetwork.load(str(tmp_path / "net.json"))
 
 
 def test_a_place_that_cannot_be_written_is_refused_before_the_training(tmp_path: Path) -> None:
     from equifactor.cli.decoder_training import train_decoder
 
-    for out in (tmp_path / "none" / "net.json", tmp_path):
+    (tmp_path / "folder.safetensors").mkdir()
+    for out in (tmp_path / "none" / "net.safetensors", tmp_path / "folder.safetensors"):
         with pytest.raises(OptionError, match="weights cannot be written there"):
-            train_decoder("fe-nbp", ["no-such-code"], str(out), {}, {})
+            train_decoder("learned-memory", ["no-such-code"], str(out), {}, {})

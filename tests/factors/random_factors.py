@@ -19,8 +19,8 @@ from equifactor import (
     SparseTable,
     TruncatedLinear,
 )
-from equifactor.factors.kinds import kind_class
-from equifactor.factors.structured_factor import TABLE
+from equifactor.graph.kinds import kind_class
+from equifactor.graph.structured_factor import TABLE
 
 BINARY = ("parity", "clause", "count", "at most", "at least", "exactly", "noisy_or")
 PAIRS = ("potts", "truncated_linear")

@@ -8,21 +8,11 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from equifactor import (
-    AtMost,
-    Clause,
-    Count,
-    FactorGraph,
-    ModelError,
-    NoisyOr,
-    Parity,
-    Potts,
-    SparseTable,
-    lower,
-    solve,
-)
-from equifactor.factors import count, sparse_boxes
+from equifactor import AtMost, Clause, Count, FactorGraph, ModelError, NoisyOr, Parity, Potts, SparseTable, solve
+from equifactor.factors import count
 from equifactor.factors.lowering import LoweredBuilder
+from equifactor.factors.sparse import sparse_boxes
+from equifactor.solvers import lower
 
 
 def test_a_chain_of_tables_for_long_factors() -> None:

@@ -126,11 +126,17 @@ def test_other_kinds_become_tables(tmp_path):
 @pytest.mark.parametrize(
     ("graph", "message"),
     [
-        (FactorGraph([2, 2], [([0], [0.5, 0.5])]), "one conditional distribution per variable, found 1 factors for 2"),
-        (FactorGraph([2], [([0], [1.0, 3.0])]), "factor 0 is none: no axis sums to 1"),
-        (FactorGraph([2, 2], [([0], [0.5, 0.5]), ([0], [0.5, 0.5])]), "factor 1 is left without one"),
-        (FactorGraph([2, 2], [([1, 0], np.eye(2)), ([0, 1], [[0.9, 0.1], [0.2, 0.8]])]), "without cycles"),
-        (FactorGraph([2], [([0], [0.5, 0.5])]).condition({0: 1}), "holds no evidence"),
+        (FactorGraph([2, 2], [([0], [0.5, 0.5])]), "has 1 factors for 2 variables"),
+        (FactorGraph([2], [([0], [1.0, 3.0])]), "Factor 0 is not a distribution of variable 0 given the others"),
+        (
+            FactorGraph([2, 2], [([0], [0.5, 0.5]), ([0], [0.5, 0.5])]),
+            "All variables of factor 1 have another factor already",
+        ),
+        (
+            FactorGraph([2, 2], [([1, 0], np.eye(2)), ([0, 1], [[0.9, 0.1], [0.2, 0.8]])]),
+            "directed cycle at variable 0",
+        ),
+        (FactorGraph([2], [([0], [0.5, 0.5])]).condition({0: 1}), "cannot hold evidence"),
     ],
 )
 def test_what_is_no_network_is_refused(tmp_path, graph, message):

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from equifactor import FactorGraph, Parity, lower, solve
+from equifactor import FactorGraph, Parity, solve
 from equifactor.base.errors import ModelError, OptionError
 from equifactor.generators import BurstyChannel, LdpcCode, ldpc, ldpc_transmissions
+from equifactor.solvers import lower
 from equifactor.testing import assert_same_graph
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import equifactor as ef
 from benchmarks.networks import SETS, as_bayes_net, evidence_sets, model_folder, posteriors
-from equifactor.graph.observations import StateNumbers
+from equifactor.graph.reading.observations import StateNumbers
 
 gum = pytest.importorskip("pyagrum", reason="pyAgrum is not installed")
 # A warning turned into an exception inside its C++ bindings ends the process.
@@ -29,7 +29,7 @@ def test_posteriors_given_ten_random_sets_of_evidence(file: Path) -> None:
     states = np.full((SETS, graph.num_vars), -1)
     for row, evidence in zip(states, sets, strict=True):
         row[list(evidence)] = list(evidence.values())
-    many = ef.solve_many(graph, states, solver=LIMIT)
+    many = ef.solve(graph, "MAR", LIMIT, evidence=states)
     for b, evidence in enumerate(sets):
         theirs = np.concatenate(posteriors(engine, graph.num_vars, evidence))
         one = ef.solve(graph.condition(StateNumbers(evidence)), "MAR", LIMIT)

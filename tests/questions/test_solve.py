@@ -63,7 +63,7 @@ def test_mpe_is_map(pair: FactorGraph) -> None:
         ({"time_limit": float("nan")}, "time limit"),
         ({"time_limit": "1"}, "the time limit must be a number of seconds >= 0, found '1'"),
         ({"seed": 1.5}, "the seed must be a whole number, found 1.5"),
-        ({"device": None}, "the device must be a name such as cpu or cuda, found None"),
+        ({"device": None}, "The device must be a name such as cpu or cuda, found None"),
         ({"dtype": "float16"}, "float32 or float64"),
         ({"solver": "bp", "device": "cuda:77"}, "cuda:77"),
         ({"solver": "bp", "device": "tpu9"}, "no device 'tpu9'"),
@@ -325,8 +325,6 @@ def test_clock() -> None:
 @pytest.mark.parametrize(
     ("solver", "given", "sentence"),
     [
-        ("bp", {"damping": 0.5}, 'damping, which is an option of bp; .* with the solver: solver="bp(damping=0.5)"'),
-        ("bp(iterations=5)", {"damping": 0.5}, 'solver="bp(iterations=5, damping=0.5)"'),
         ("bp", {"damping": 5}, "bp: damping must be at least 0.0 and below 1.0, found 5"),
         ("bp", {"dampin": 0.5}, "neither solve nor bp has dampin; did you mean damping? choose from: evidence, "),
         ("auto", {"timelimit": 3}, "neither solve nor auto has timelimit; did you mean time_limit?"),
@@ -357,8 +355,9 @@ def test_alarm_rings_until_it_is_heard() -> None:
 
 
 def test_an_iteration_that_would_end_far_too_late_is_not_begun() -> None:
-    from equifactor import SolveContext, Task
+    from equifactor import Task
     from equifactor.base.clock import Clock
+    from equifactor.solvers import SolveContext
     from equifactor.solvers.messages.bp import BeliefPropagation
 
     class Slow(BeliefPropagation):

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from equifactor import Clause, Estimate, FactorGraph, Parity, Result, Status, solve
+from equifactor import Clause, FactorGraph, Parity, Result, Status, solve
 from equifactor.generators import ising_grid, potts_grid
+from equifactor.solvers import Estimate
 from equifactor.solving.solver import IterativeSolver
 
 GRIDS = [ising_grid(4, 4, coupling_std=std, seed=n) for n, std in enumerate((0.2, 3.0, 0.5, 0.1, 1.0, 4.0, 0.3, 0.2))]

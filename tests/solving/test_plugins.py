@@ -22,7 +22,10 @@ ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "my_solver.py"
 UNIFORM = '''
 from dataclasses import dataclass
-from equifactor import Estimate, GraphSolver, Marginals, Status, Task, register
+from equifactor.answers import Marginals
+from equifactor.solvers import Estimate
+from equifactor.solvers import GraphSolver, register
+from equifactor import Status, Task
 
 {above}
 @dataclass(frozen=True, kw_only=True)
@@ -41,10 +44,10 @@ import torch
 import equifactor as ef
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(ef.NetworkConfig):
-    damping: float = ef.option(0.5, "where the damping starts", low=0.0, below=1.0)
+class Settings(ef.learned.NetworkConfig):
+    damping: float = ef.solvers.option(0.5, "where the damping starts", low=0.0, below=1.0)
 
-class Learned(ef.Network):
+class Learned(ef.learned.Network):
     config_class = Settings
 
     def __init__(self, config):
@@ -52,15 +55,15 @@ class Learned(ef.Network):
         self.keep = torch.nn.Parameter(torch.tensor(config.damping))
 
     def start(self, wiring):
-        return ef.NetworkState(wiring, wiring.uniform_messages())
+        return ef.learned.NetworkState(wiring, wiring.uniform_messages())
 
     def step(self, state):
         wiring, old = state.wiring, state.msg_fv
         new = wiring.normalize(wiring.reduce(wiring.outgoing(old)))
-        return ef.NetworkState(wiring, wiring.damp(new, old, self.keep))
+        return ef.learned.NetworkState(wiring, wiring.damp(new, old, self.keep))
 
 @dataclass(frozen=True, kw_only=True)
-class LearnedSolver(ef.NeuralBP):
+class LearnedSolver(ef.learned.NeuralBP):
     """Belief propagation with one learned damping."""
 
     network_class = Learned
@@ -221,7 +224,7 @@ def test_changed_code_is_run_anew(folder: Path, capsys: pytest.CaptureFixture[st
         ),
         ("x = 1\ndef f(:\n", "mine.py:2: this file cannot be loaded: SyntaxError: invalid syntax"),
         ("raise SystemExit(3)\n", "mine.py:1: this file cannot be loaded: SystemExit: 3"),
-        ("import equifactor\n", "mine.py: the file does not register a solver. Put @equifactor.register("),
+        ("import equifactor\n", "mine.py: no solver is registered. Put @equifactor.solvers.register("),
         (uniform("bp"), "mine.py:Uniform and equifactor.solvers.messages.bp:BeliefPropagation of this package; rename"),
         (uniform("two words"), "mine.py:5: this file cannot be loaded: a solver cannot be called 'two words'"),
         (
@@ -261,9 +264,9 @@ def test_two_files_with_one_name(folder: Path, capsys: pytest.CaptureFixture[str
 
 def test_packages_that_clash_or_fail(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(folder / "site")
-    assert ef.parse_solver("her-flat").summary() == "Every state equally likely."
+    assert ef.solvers.parse_solver("her-flat").summary() == "Every state equally likely."
     with pytest.raises(ef.OptionError, match=r"did you mean her-flat\?"):
-        ef.parse_solver("her-flet")
+        ef.solvers.parse_solver("her-flet")
     (folder / "mine.py").write_text(uniform("her-net"))
     with pytest.raises(ef.FormatError, match=r"mine.py:5: .*'her-net': .* and her_package:Net of her-package 1\.5"):
         plugins.load_file("mine.py")
@@ -272,15 +275,15 @@ def test_packages_that_clash_or_fail(folder: Path, monkeypatch: pytest.MonkeyPat
         ("x = her_package.nothing:X", "Solver 'x' of her-package 1.5 cannot be loaded from her_package.nothing:X: Mod"),
         (
             "x = her_package.flat:Status",
-            "expected a class derived from equifactor.Solver, found her_package.flat:Status",
+            "expected a class derived from equifactor.solvers.Solver, found her_package.flat:Status",
         ),
         ("bp = her_package.flat:Uniform", "'bp', one from her-package 1.5 and one from equifactor itself. Rename one"),
     ):
         points.write_text(f"[{plugins.GROUP}]\n{text}\n")
         plugins.entry_points.cache_clear()
         with pytest.raises(ef.FormatError, match=words):
-            ef.parse_solver("x")
-    assert str(ef.parse_solver("bp")) == "bp"  # nobody asks installed packages for it
+            ef.solvers.parse_solver("x")
+    assert str(ef.solvers.parse_solver("bp")) == "bp"  # nobody asks installed packages for it
 
 
 def test_two_packages_with_one_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,7 +291,7 @@ def test_two_packages_with_one_name(folder: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.syspath_prepend(folder / "site")
     monkeypatch.syspath_prepend(folder / "more")
     with pytest.raises(ef.FormatError, match=r"'her-flat', one from (her|other)-package 1\.5 and one from"):
-        ef.solver_names()
+        ef.solvers.solver_names()
 
 
 def test_an_error_of_a_plugin_is_not_our_bug(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -297,7 +300,7 @@ def test_an_error_of_a_plugin_is_not_our_bug(folder: Path, capsys: pytest.Captur
     assert "mine.py:13: ZeroDivisionError: division by zero" in capsys.readouterr().err
     (folder / "other.py").write_text(uniform("other", body="return [0.5, 0.5]"))
     assert main(["solve", "models/grid.uai", "--plugin", "other.py", "--solver", "other"]) == 3
-    assert "other answered [0.5, 0.5]; expected an equifactor.Estimate" in capsys.readouterr().err
+    assert "other answered [0.5, 0.5]; expected an equifactor.solvers.Estimate" in capsys.readouterr().err
 
 
 def test_installed_packages_cost_nothing_where_nobody_asks(folder: Path) -> None:

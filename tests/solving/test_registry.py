@@ -7,8 +7,9 @@ from typing import Literal
 
 import pytest
 
-from equifactor import OptionError, option, parse_solver, register
+from equifactor import OptionError
 from equifactor.base.options import parse_value
+from equifactor.solvers import option, parse_solver, register
 from equifactor.solving import registry
 from equifactor.solving.registry import SOLVERS, solver_class
 from equifactor.solving.solver import GraphSolver

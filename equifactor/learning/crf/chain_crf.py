@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from equifactor.base.errors import ModelError, OptionError
+from equifactor.kernels.segments import finite
 from equifactor.learning.crf.chain_layer import best_paths, chain_sums
-from equifactor.numerics.tensors.segments import finite
 
 
 class ChainCRF(nn.Module):

@@ -11,8 +11,8 @@ import math
 
 import numpy as np
 
-from equifactor.numerics.fastmath import MIN_EXP, exp_
-from equifactor.numerics.jit import fast_kernel
+from equifactor.kernels.fastmath import MIN_EXP, exp_
+from equifactor.kernels.jit import fast_kernel
 
 NEG_INF = -math.inf
 SAFE = 1e-250

@@ -10,14 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from equifactor.base.errors import ModelError, OptionError, SolveError
+from equifactor.factors.lowered_graph import lower
 from equifactor.graph import FactorGraph
-from equifactor.graph.lowered_graph import lower
-from equifactor.graph.pointers import picked
+from equifactor.kernels.pointers import picked
+from equifactor.kernels.segments import finite
 from equifactor.learning.crf.bp_sums import BPEngine
 from equifactor.learning.crf.chain_crf import ChainCRF, seen
 from equifactor.learning.crf.factor_blocks import apart, blocks_of, common_shape, entry_indices, joined
 from equifactor.learning.crf.plan_layer import PlanEngine, plan_sums, working
-from equifactor.numerics.tensors.segments import finite
 from equifactor.questions.solve import solve
 from equifactor.solvers.elimination.exact_batch import plan_structure
 from equifactor.solvers.elimination.plan import format_bytes

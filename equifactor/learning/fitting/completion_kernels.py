@@ -8,8 +8,8 @@ its factors move to another entry.
 
 import math
 
+from equifactor.kernels.jit import fast_kernel, inlined
 from equifactor.learning.fitting.completion_records import CompletionScopes, CompletionWork
-from equifactor.numerics.jit import fast_kernel, inlined
 
 NEG_INF = -math.inf
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from equifactor.base.typing import FloatArray, IntArray
-from equifactor.graph.pointers import ptr_of
 from equifactor.graph.structure import Structure
+from equifactor.kernels.pointers import ptr_of
 
 
 class CompletionScopes(NamedTuple):

@@ -11,15 +11,14 @@ import numpy as np
 
 from equifactor.base.errors import ModelError, brief
 from equifactor.formats.csv_columns import read_csv
-from equifactor.graph.inputs import as_list
-from equifactor.graph.state_columns import Column
-from equifactor.graph.state_rows import columns_of, is_frame, read_columns, read_numbers
+from equifactor.graph.reading.inputs import as_list
+from equifactor.graph.reading.state_rows import Column, columns_of, is_frame, read_columns, read_numbers
 from equifactor.questions.samples import Samples
 
 if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, FloatArray, IntArray
     from equifactor.graph.factor_graph import FactorGraph
-    from equifactor.graph.inputs import Variable
+    from equifactor.graph.reading.inputs import Variable
 
 _FORMS = (
     "a pandas frame, an array with one column per variable, a list of dicts, a mapping from variable to column, or the "

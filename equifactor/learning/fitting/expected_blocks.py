@@ -15,8 +15,8 @@ import numpy as np
 from equifactor.base.errors import ModelError, SolveError
 from equifactor.graph.components import connected_components
 from equifactor.graph.factor_graph import FactorGraph
-from equifactor.graph.pointers import picked
 from equifactor.graph.structure import Structure
+from equifactor.kernels.pointers import picked
 from equifactor.learning.fitting.data_table import DataTable
 from equifactor.learning.fitting.enumerated_expectation import EnumeratedExpectation
 from equifactor.learning.fitting.expected_counts import ExactExpectation

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.graph.lowered_graph import lower
+from equifactor.factors.lowered_graph import lower
 from equifactor.solvers.elimination.evidence_rows import EvidenceRows
 
 if TYPE_CHECKING:

@@ -7,36 +7,27 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from equifactor.base.options import check_options
+from equifactor.base.options import check_options, format_method
+from equifactor.base.run_context import RunContext
 from equifactor.base.status import Status
-from equifactor.graph import display
+from equifactor.show.text_tables import terminal_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from equifactor.base.clock import Clock
     from equifactor.base.files import PathLike
     from equifactor.graph.factor_graph import FactorGraph
     from equifactor.learning.fitting.data_table import DataTable
-    from equifactor.solving.solver import Progress
 
 
 @dataclass(frozen=True, kw_only=True)
-class FitContext:
-    """What a fit is given besides the graph, the data and the settings of its method."""
+class FitContext(RunContext):
+    """What a fit is given in addition to the graph, the data and the settings of its method."""
 
-    clock: Clock  # A method stops when `clock.stopped`, and gives the best so far with `clock.status`.
-    seed: int = 0
     validation: DataTable | None = None  # rows that are not fitted; a method that iterates stops early by them
     tied: tuple[tuple[int, ...], ...] = ()  # groups of factors that share one table, each of at least two
     fixed: frozenset[int] = frozenset()  # factors that stay as they are
     checkpoint: PathLike | None = None  # a file to go on from where it exists, and to keep the progress in
-    progress: Progress | None = None
-
-    def report(self, done: int, total: int | None, note: str = "") -> None:
-        """Tell the progress bar, if there is one."""
-        if self.progress is not None:
-            self.progress(done, total, note)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -69,10 +60,10 @@ class Fitted:
         return ", ".join(f"{label} {text}".strip() for label, text in self.facts()[:-1])
 
     def __rich__(self) -> RenderableType:
-        return display.terminal_table(f"Fitted by {self.method}", self.facts())
+        return terminal_table(f"Fitted by {self.method}", self.facts())
 
     def _repr_html_(self) -> str:
-        from equifactor.drawing.html_tables import facts_table
+        from equifactor.show.html_tables import facts_table
 
         return facts_table(f"Fitted by {self.method}", self.facts())
 
@@ -101,9 +92,7 @@ class FitMethod(ABC):
         check_options(self)
 
     def __str__(self) -> str:
-        from equifactor.base.options import format_solver
-
-        return format_solver(self)  # type: ignore[arg-type]  # it asks for a name and fields only
+        return format_method(self)
 
     @abstractmethod
     def fit(self, graph: FactorGraph, table: DataTable, context: FitContext) -> Fitted:

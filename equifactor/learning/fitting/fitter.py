@@ -12,20 +12,20 @@ import numpy as np
 
 from equifactor.base.clock import Clock
 from equifactor.base.errors import ModelError, OptionError, brief
-from equifactor.base.options import check_names, choices
+from equifactor.base.options import choices, parse_method
 from equifactor.base.progress import bar
+from equifactor.base.run_context import check_run
 from equifactor.factors.noisy_or import NoisyOr
 from equifactor.graph.factor_graph import FactorGraph
-from equifactor.graph.inputs import as_list, factor_number
+from equifactor.graph.parents import find_families
+from equifactor.graph.reading.inputs import as_list, factor_number
 from equifactor.learning.fitting.data_table import DataTable, read_table
-from equifactor.learning.fitting.families import find_families
 from equifactor.learning.fitting.fit_method import FitContext, FitMethod, Fitted
-from equifactor.questions.solve import check_run
 
 if TYPE_CHECKING:
     from equifactor.base.files import PathLike
-    from equifactor.graph.inputs import Variable
-    from equifactor.solving.solver import Progress
+    from equifactor.base.run_context import Progress
+    from equifactor.graph.reading.inputs import Variable
 
 METHODS = {  # name -> "module:Class", imported when it is asked for
     "counts": "counts:CountsFit",
@@ -88,7 +88,13 @@ def fit(
     table = read_table(graph, data, hidden=hidden)
     rows, held_out = _split(graph, table, validation, seed)
     frozen = frozenset(factor_number(a, graph.num_factors) for a in _listed(fixed, "fixed"))
-    wanted = parse_method(_choose(graph, rows, frozen) if method == "auto" else method, settings)
+    wanted = parse_method(
+        method,
+        settings,
+        base=FitMethod,
+        find=lambda name: method_class(_choose(graph, rows, frozen) if name == "auto" else name),
+        what="method of fitting",
+    )
     with clock.catch_interrupt(), bar(progress, f"fit by {wanted.name}", time_limit) as report:
         context = FitContext(
             clock=clock, seed=int(seed), validation=held_out, tied=_ties(graph, tied, frozen), fixed=frozen,
@@ -101,19 +107,10 @@ def fit(
     )
 
 
-def parse_method(method: str | FitMethod, settings: dict[str, Any]) -> FitMethod:
-    """A method by name with its settings, or one that was made before."""
-    if isinstance(method, FitMethod):
-        return dataclasses.replace(method, **settings)
-    if not isinstance(method, str) or method not in METHODS:
-        raise OptionError(f"there is no way to fit called {brief(method)}; {choices(str(method), ['auto', *METHODS])}")
-    cls = method_class(method)
-    check_names(f"the method {method}", settings, [f.name for f in dataclasses.fields(cls)])
-    return cls(**settings)
-
-
 def method_class(name: str) -> type[FitMethod]:
-    """The class of a method in `METHODS`."""
+    """Return the class of a method in `METHODS`."""
+    if name not in METHODS:
+        raise OptionError(f"there is no method of fitting {name!r}; {choices(name, ['auto', *METHODS])}")
     module, _, cls = METHODS[name].partition(":")
     found: type[FitMethod] = getattr(import_module(f"equifactor.learning.fitting.{module}"), cls)
     return found

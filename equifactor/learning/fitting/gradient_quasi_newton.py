@@ -9,11 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from equifactor.base.typing import FloatArray
+from equifactor.kernels.quasi_newton import CurvaturePairs
 
-_MEMORY = 10  # pairs of steps and changes of the gradient that are kept
-_SHRINK = 0.5
-_DECREASE = 1e-4  # a step must gain this share of what the slope promises
-_HALVINGS = 40
+_PAIRS = 10  # The number of pairs of steps and changes of the gradient that are kept. Chosen by hand.
+_SHRINK = 0.5  # The factor of the step size after a step that gains too little. Chosen by hand.
+_DECREASE = 1e-4  # A step must gain this share of what the slope promises; the usual constant of Armijo's rule.
+_HALVINGS = 40  # After this many shorter steps in a row the descent counts as settled. Chosen by hand.
 
 
 class Evaluation(NamedTuple):
@@ -21,7 +22,7 @@ class Evaluation(NamedTuple):
 
     value: float
     gradient: FloatArray  # [P]
-    log_likelihood: float | None = None  # what the value says about the data, per row
+    log_likelihood: float | None = None  # The log-likelihood per row that belongs to the value.
 
 
 Objective = Callable[[FloatArray], Evaluation | None]
@@ -29,7 +30,7 @@ Objective = Callable[[FloatArray], Evaluation | None]
 
 @dataclass
 class QuasiNewton:
-    """Where a descent stands: all of it, so that it can be kept in a file and gone on from.
+    """The complete state of a descent, so that it can be written to a file and continued from it.
 
     Without L1 these are the steps of L-BFGS. With L1 a step stays in the orthant of its start, so that parameters
     become exactly zero, and the slope is that of the whole function.
@@ -37,16 +38,15 @@ class QuasiNewton:
 
     x: FloatArray  # [P] the point
     l1: float = 0.0
-    at: Evaluation | None = None  # the function at that point
-    steps: list[FloatArray] = field(default_factory=list)  # changes of x in the last iterations
-    turns: list[FloatArray] = field(default_factory=list)  # changes of the gradient in the same
+    at: Evaluation | None = None  # The function at that point.
+    pairs: CurvaturePairs = field(default_factory=lambda: CurvaturePairs(_PAIRS))
 
     def total(self, x: FloatArray, at: Evaluation) -> float:
-        """The function with its L1 penalty."""
+        """Return the function with its L1 penalty."""
         return at.value + self.l1 * float(np.abs(x).sum())
 
     def slope(self) -> FloatArray:
-        """[P] the subgradient of least length: 0 exactly at a minimum."""
+        """Return the subgradient [P] of least length, which is 0 exactly at a minimum."""
         assert self.at is not None
         g = self.at.gradient
         if self.l1 == 0.0:
@@ -56,18 +56,21 @@ class QuasiNewton:
         return np.where(self.x > 0.0, right, np.where(self.x < 0.0, left, at_zero))
 
     def advance(self, objective: Objective) -> float | None:
-        """One iteration: how much the function fell, 0.0 where no step makes it fall; None where it was stopped."""
+        """Make one iteration and return how much the function fell.
+
+        The result is 0.0 if no step makes the function fall, and None if the objective was stopped.
+        """
         if self.at is None:
             self.at = objective(self.x)
             if self.at is None:
                 return None
         slope = self.slope()
         direction = self._direction(slope)
-        if float(direction @ slope) >= 0.0:  # Rounding, or a gradient that is an estimate, has spoilt the memory.
-            self.steps, self.turns = [], []
+        if float(direction @ slope) >= 0.0:  # Rounding, or a gradient that is an estimate, has spoilt the pairs.
+            self.pairs.clear()
             direction = -slope
         orthant = np.sign(np.where(self.x == 0.0, -slope, self.x))
-        size = 1.0 if self.steps else min(1.0, 1.0 / max(float(np.abs(slope).max(initial=0.0)), 1e-300))
+        size = 1.0 if self.pairs else min(1.0, 1.0 / max(float(np.abs(slope).max(initial=0.0)), 1e-300))
         before = self.total(self.x, self.at)
         for _ in range(_HALVINGS):
             x = self.x + size * direction
@@ -78,28 +81,13 @@ class QuasiNewton:
                 return None
             gain = before - self.total(x, found)
             if gain >= -_DECREASE * float(slope @ (x - self.x)) and gain >= 0.0:
-                self._remember(x - self.x, found.gradient - self.at.gradient)
+                self.pairs.remember(x - self.x, found.gradient - self.at.gradient)
                 self.x, self.at = x, found
                 return gain
             size *= _SHRINK
         return 0.0
 
-    def _remember(self, step: FloatArray, turn: FloatArray) -> None:
-        if float(step @ turn) > 1e-10 * float(turn @ turn):  # Only then is the curvature seen along it positive.
-            self.steps, self.turns = [*self.steps, step][-_MEMORY:], [*self.turns, turn][-_MEMORY:]
-
     def _direction(self, slope: FloatArray) -> FloatArray:
-        """The quasi-Newton direction, by the two loops over the memory."""
-        d = -slope
-        shares = []
-        pairs = list(zip(self.steps, self.turns, strict=True))
-        for step, turn in reversed(pairs):
-            share = float(step @ d) / float(step @ turn)
-            d = d - share * turn
-            shares.append(share)
-        if pairs:
-            step, turn = pairs[-1]
-            d = d * (float(step @ turn) / float(turn @ turn))
-        for (step, turn), share in zip(pairs, reversed(shares), strict=True):
-            d = d + step * (share - float(turn @ d) / float(step @ turn))
+        """Return the quasi-Newton direction; with L1, without the components that go uphill."""
+        d = self.pairs.direction(slope)
         return np.where(d * slope < 0.0, d, 0.0) if self.l1 > 0.0 else d

@@ -155,11 +155,9 @@ class GradientRun:
             "history": self.history, "best_value": self.best_value, "stale": self.stale, "done": self.done,
             "message": self.message,
         }  # fmt: skip
-        empty = np.zeros((0, len(state.x)))
-        arrays = {
-            "x": state.x, "steps": np.array(state.steps).reshape(-1, len(state.x)),
-            "turns": np.array(state.turns).reshape(-1, len(state.x)), "best": empty if self.best is None else self.best,
-        }  # fmt: skip
+        steps, turns = state.pairs.arrays(len(state.x))
+        best = np.zeros((0, len(state.x))) if self.best is None else self.best
+        arrays = {"x": state.x, "steps": steps, "turns": turns, "best": best}
         checkpoint.save(values, arrays)
 
     def _load(self, checkpoint: FitCheckpoint | None) -> None:
@@ -171,4 +169,5 @@ class GradientRun:
         self.done, self.message = values["done"], values["message"]
         self.best = arrays["best"] if arrays["best"].ndim == 1 else None
         self.state.x = arrays["x"]
-        self.state.steps, self.state.turns = list(arrays["steps"]), list(arrays["turns"])
+        for step, turn in zip(arrays["steps"], arrays["turns"], strict=True):
+            self.state.pairs.remember(step, turn)

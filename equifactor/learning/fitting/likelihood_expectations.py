@@ -8,7 +8,7 @@ import numpy as np
 
 from equifactor.base.errors import ModelError, SolveError
 from equifactor.base.optional_packages import needed
-from equifactor.graph.lowered_graph import lower
+from equifactor.factors.lowered_graph import lower
 from equifactor.learning.fitting.expected_blocks import BlockExpectation
 from equifactor.solvers.elimination.exact_batch import plan_structure
 from equifactor.solvers.elimination.factor_sums import FactorSums
@@ -16,8 +16,8 @@ from equifactor.solvers.elimination.factor_sums import FactorSums
 if TYPE_CHECKING:
     from equifactor.base.clock import Clock
     from equifactor.base.typing import BoolArray, FloatArray, IntArray
+    from equifactor.factors.lowered_graph import LoweredGraph
     from equifactor.graph.factor_graph import FactorGraph
-    from equifactor.graph.lowered_graph import LoweredGraph
     from equifactor.learning.fitting.data_table import DataTable
     from equifactor.solvers.elimination.plan import Plan
 

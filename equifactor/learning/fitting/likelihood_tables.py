@@ -9,7 +9,7 @@ import numpy as np
 
 from equifactor.base.errors import ModelError, OptionError
 from equifactor.graph.factor_graph import FactorGraph
-from equifactor.graph.pointers import row_of
+from equifactor.kernels.pointers import row_of
 from equifactor.learning.fitting.data_table import DataTable
 from equifactor.learning.fitting.table_codes import table_codes, table_counts
 

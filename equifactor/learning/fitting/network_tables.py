@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from equifactor.base.errors import ModelError, OptionError
-from equifactor.factors.kinds import kind_name
 from equifactor.factors.noisy_or import NoisyOr
-from equifactor.formats.network_builder import ROUNDING
-from equifactor.graph.pointers import ptr_of, row_of
-from equifactor.learning.fitting.families import Families, families_of
+from equifactor.graph.kinds import kind_name
+from equifactor.graph.parents import ROUNDING, Families, families_of
+from equifactor.kernels.pointers import ptr_of, row_of
 
 if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, FloatArray, IntArray
@@ -42,7 +41,9 @@ class NetworkTables:
         cls, graph: FactorGraph, context: FitContext, method: str, noisy_ors: tuple[NoisyOrTable, ...] = ()
     ) -> NetworkTables:
         """Check that the graph is a network whose fixed factors are distributions, and whose ties make sense."""
-        families = families_of(graph, method)
+        families = families_of(
+            graph, f"{method} fits a Bayesian network", "The methods likelihood and pseudo-likelihood fit any graph."
+        )
         s = graph.structure
         is_free = s.is_table.copy()
         is_free[[*context.fixed, *(n.factor for n in noisy_ors)]] = False

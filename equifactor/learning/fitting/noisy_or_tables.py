@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.base.errors import ModelError
-from equifactor.factors.kinds import KINDS
+from equifactor.factors.dense_graph import with_tables
 from equifactor.factors.noisy_or import NoisyOr, log1mexp
-from equifactor.graph.dense_graph import with_tables
 from equifactor.graph.factor_graph import FactorGraph
+from equifactor.graph.kinds import KINDS
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray

@@ -6,9 +6,9 @@ import numpy as np
 
 from equifactor.base.errors import ModelError, SolveError
 from equifactor.graph.factor_graph import FactorGraph
+from equifactor.graph.parents import find_families
 from equifactor.learning.fitting.data_table import DataTable
 from equifactor.learning.fitting.expected_blocks import BlockExpectation
-from equifactor.learning.fitting.families import find_families
 from equifactor.learning.fitting.network_tables import NetworkTables
 
 _NORMALISED = 1e-9  # The rows of a table that is a distribution sum to 1 within this.

@@ -18,8 +18,8 @@ from equifactor.solving.registry import register
 from equifactor.solving.solver import SolveContext, Solver
 
 if TYPE_CHECKING:
+    from equifactor.factors.lowered_graph import LoweredGraph
     from equifactor.graph import FactorGraph
-    from equifactor.graph.lowered_graph import LoweredGraph
 
 _FEW_STATES = 2**14  # Up to this many joint states, enumeration answers before the kernels of elimination are loaded.
 _MOST = 0.75  # Exact is stopped after this share of the time left, whatever its estimate: someone must give an answer.

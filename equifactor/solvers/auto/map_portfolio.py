@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from equifactor.base.status import Status
+from equifactor.factors.move_model import MoveModel
 from equifactor.graph import compile
-from equifactor.graph.move_model import MoveModel
 from equifactor.solvers.auto.branch_worker import LEAST_FALL, PLAIN_STALL_SWEEPS, PLAIN_SWEEPS, BranchWorker
 from equifactor.solvers.auto.native_search import max_product
 from equifactor.solvers.duals.ascent import VariableAscent

@@ -18,8 +18,8 @@ from equifactor.solving.estimate import Estimate
 from equifactor.solving.registry import parse_solver
 
 if TYPE_CHECKING:
+    from equifactor.factors.lowered_graph import LoweredGraph
     from equifactor.graph import FactorGraph
-    from equifactor.graph.lowered_graph import LoweredGraph
     from equifactor.solving.solver import SolveContext
 
 _CONDITIONING_SHARE = 0.8  # A sum over a cutset may take this share of the time left, by its pace at the beginning.

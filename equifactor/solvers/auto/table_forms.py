@@ -9,8 +9,8 @@ import numpy as np
 
 from equifactor.base.errors import ModelError
 from equifactor.base.status import Task
+from equifactor.factors.lowered_graph import LoweredGraph, lower_all
 from equifactor.graph.factor_graph import FactorGraph
-from equifactor.graph.lowered_graph import LoweredGraph, lower_all
 from equifactor.graph.slicing import slice_tables
 from equifactor.solving.estimate import Estimate
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from equifactor.graph.pointers import picked, ptr_of
 from equifactor.graph.structure import Structure
+from equifactor.kernels.pointers import picked, ptr_of
 from equifactor.solvers.bounds.factor_layers import Layer, OrderedScopes, OutOfTime
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.graph.pointers import ptr_of
+from equifactor.kernels.pointers import ptr_of
 
 if TYPE_CHECKING:
     from equifactor.base.clock import Clock
@@ -48,7 +48,7 @@ class OrderedScopes:
     """
 
     def __init__(self, structure: Structure, order: IntArray) -> None:
-        from equifactor.numerics.jit import plain
+        from equifactor.kernels.jit import plain
         from equifactor.solvers.bounds.layer_kernels import PlacedScopes
 
         self.order = order
@@ -94,7 +94,7 @@ class Growth:
     """The clusters of a growing set of factors, none above a size; raises `OutOfTime` when the clock stops."""
 
     def __init__(self, scopes: OrderedScopes, most_bits: float, clock: Clock) -> None:
-        from equifactor.numerics.jit import plain
+        from equifactor.kernels.jit import plain
         from equifactor.solvers.bounds.layer_kernels import GrowingClusters
 
         self._scopes, self._most, self._clock = scopes, most_bits + _ROUNDING, clock

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from equifactor.base.typing import FloatArray, IntArray
-from equifactor.numerics.jit import inlined, kernel
+from equifactor.kernels.jit import inlined, kernel
 
 
 class PlacedScopes(NamedTuple):

@@ -152,8 +152,8 @@ class LowerSide:
 
     def search(self, clock: Clock) -> None:
         """Look for a better assignment; its score alone is a bound."""
+        from equifactor.factors.move_model import MoveModel
         from equifactor.graph import compile
-        from equifactor.graph.move_model import MoveModel
         from equifactor.solvers.search.local_search import LocalSearch, run_phases
 
         if self._search is None:

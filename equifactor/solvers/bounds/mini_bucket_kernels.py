@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from equifactor.base.typing import FloatArray, IntArray
-from equifactor.numerics.fastmath import MIN_EXP, exp_, get, log_, put
-from equifactor.numerics.jit import fast_kernel, inlined, reordering_kernel
+from equifactor.kernels.fastmath import MIN_EXP, exp_, get, log_, put
+from equifactor.kernels.jit import fast_kernel, inlined, reordering_kernel
 
 HARD = -1e300  # the log of a true zero; what is below SOFTEST contains one
 SOFTEST = -1e290

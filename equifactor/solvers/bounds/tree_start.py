@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.graph.pointers import picked, place_in_row, ptr_of
+from equifactor.kernels.pointers import picked, place_in_row, ptr_of
 from equifactor.solvers.messages.trw import Reweighting, TreeReweighted
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class TreeStart:
 
     def marginals(self) -> FloatArray:
         """[X] probabilities of all states."""
-        from equifactor.numerics.message_answers import beliefs
+        from equifactor.factors.message_answers import beliefs
 
         p, _, _ = beliefs(self._flat.var_ptr, self._state.log_b_v)
         return self._flat.marginals(p)[0].values

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from equifactor.base.clock import Clock
-from equifactor.graph.pointers import place_in_row
+from equifactor.kernels.pointers import place_in_row
 from equifactor.solvers.bounds.bound_descent import Descent
 from equifactor.solvers.bounds.bucket_partition import partition, sizes_of
 from equifactor.solvers.bounds.elimination_orders import candidate_orders

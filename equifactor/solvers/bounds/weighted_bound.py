@@ -19,7 +19,7 @@ class WeightedBound:
     """An upper bound on ln Z at any shifts and weights, and the gradient by both."""
 
     def __init__(self, part: Partition, log_phi: FloatArray, layers: int = 1) -> None:
-        from equifactor.numerics.jit import plain
+        from equifactor.kernels.jit import plain
         from equifactor.solvers.bounds.mini_bucket_kernels import HARD, LARGEST_BLOCK, Passing
 
         self.part = part

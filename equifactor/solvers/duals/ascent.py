@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.factors.structured_factor import TABLE
+from equifactor.factors.factor_messages import add_up
 from equifactor.factors.structured_kernels import NOISY_OR, kind_rows_of
 from equifactor.graph.layout import SLOT, VAR, Layout, kinds_of, layout_of, slots_around
-from equifactor.numerics.factor_messages import add_up
-from equifactor.numerics.jit import plain
+from equifactor.graph.structured_factor import TABLE
+from equifactor.kernels.jit import plain
 from equifactor.solvers.duals import decoding_kernels as decode
 from equifactor.solvers.duals import dual_kernels as duals
 from equifactor.solvers.duals.chain_pass_kernels import pass_chains
@@ -213,7 +213,7 @@ class VariableAscent(Ascent):
 
 def best_states(values: FloatArray, ptr: IntArray) -> tuple[IntArray, FloatArray]:
     """Return the first state [V] of the largest value of every variable, and its lead: 0 where all are ruled out."""
-    from equifactor.numerics.message_answers import beliefs
+    from equifactor.factors.message_answers import beliefs
 
     if len(ptr) == 1:
         return np.zeros(0, np.int64), np.zeros(0)

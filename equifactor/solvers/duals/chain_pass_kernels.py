@@ -15,7 +15,7 @@ from equifactor.base.typing import BoolArray, FloatArray, IntArray
 from equifactor.factors.chain_kernels import cap_of_count
 from equifactor.factors.structured_kernels import CLAUSE, COUNT, PARITY, KindRows
 from equifactor.graph.layout import ENTRY, MSG, SLOT
-from equifactor.numerics.jit import fast_kernel, kernel
+from equifactor.kernels.jit import fast_kernel, kernel
 
 NEG_INF = -math.inf
 

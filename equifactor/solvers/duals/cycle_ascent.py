@@ -9,8 +9,8 @@ import numpy as np
 
 from equifactor.graph import FactorGraph, FlatGraph, compile
 from equifactor.graph.layout import ENTRY
-from equifactor.graph.pointers import ptr_of
 from equifactor.graph.structure import Structure
+from equifactor.kernels.pointers import ptr_of
 from equifactor.solvers.duals import cycle_kernels as kernels
 from equifactor.solvers.duals import dual_kernels as duals
 from equifactor.solvers.duals.ascent import VariableAscent, best_states

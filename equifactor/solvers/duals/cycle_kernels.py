@@ -9,9 +9,9 @@ import math
 
 import numpy as np
 
+from equifactor.factors.factor_messages import step
 from equifactor.graph.layout import ENTRY, MSG, SLOT
-from equifactor.numerics.factor_messages import step
-from equifactor.numerics.jit import fast_kernel, inlined, kernel
+from equifactor.kernels.jit import fast_kernel, inlined, kernel
 
 NEG_INF = -math.inf
 

@@ -4,10 +4,10 @@
 import numpy as np
 
 from equifactor.factors.conditional_kernels import conditional_values, literal_holds, literals_held
+from equifactor.factors.factor_messages import NEG_INF, first_entry, step, with_agreeing_messages
 from equifactor.factors.structured_kernels import NOISY_OR, structured_messages
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, VAR, Layout, SlotsAround
-from equifactor.numerics.factor_messages import NEG_INF, first_entry, step, with_agreeing_messages
-from equifactor.numerics.jit import fast_kernel, inlined
+from equifactor.kernels.jit import fast_kernel, inlined
 
 # Operations, chosen by hand. Below this total, the messages of a structured factor are recomputed for every variable.
 # Above it, they are recomputed only when a variable decides against them, and not at all once the factor has spent this

@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from equifactor.factors.factor_messages import max_pair, max_products, step
 from equifactor.factors.structured_kernels import structured_messages
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE
-from equifactor.numerics.factor_messages import max_pair, max_products, step
-from equifactor.numerics.fastmath import get, put
-from equifactor.numerics.jit import fast_kernel, inlined
+from equifactor.kernels.fastmath import get, put
+from equifactor.kernels.jit import fast_kernel, inlined
 from equifactor.solvers.duals.chain_pass_kernels import begin_pass, chain_marginal, chain_step
 
 NEG_INF = -math.inf

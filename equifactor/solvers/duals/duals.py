@@ -14,8 +14,8 @@ import numpy as np
 
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
+from equifactor.factors.lowered_graph import lower
 from equifactor.graph import compile
-from equifactor.graph.lowered_graph import lower
 from equifactor.solvers.duals.stall import Stall
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 from equifactor.solving.estimate import Estimate

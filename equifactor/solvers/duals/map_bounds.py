@@ -46,11 +46,11 @@ def upper_bound_of(flat: FlatGraph[Any], messages: Any) -> Any:
 
 def _bound(flat: FlatGraph[np.ndarray], messages: FloatArray) -> FloatArray:
     """Return the bound [G] on numpy arrays."""
+    from equifactor.factors.factor_messages import add_up
+    from equifactor.factors.message_answers import reduce_tables
     from equifactor.factors.structured_kernels import kind_rows_of
     from equifactor.graph.layout import layout_of
-    from equifactor.numerics.factor_messages import add_up
-    from equifactor.numerics.jit import plain
-    from equifactor.numerics.message_answers import reduce_tables
+    from equifactor.kernels.jit import plain
 
     layout = layout_of(flat)
     total, zeros = np.zeros(flat.num_states), np.zeros(flat.num_states, np.int64)
@@ -66,8 +66,8 @@ def _tensor_bound(flat: FlatGraph[Tensor], messages: Tensor) -> Tensor:
     """Return the bound [G] on tensors."""
     import torch
 
-    from equifactor.numerics import tensors
-    from equifactor.numerics.tensors.segments import segment_max, segment_sum
+    from equifactor.factors import tensors
+    from equifactor.kernels.segments import segment_max, segment_sum
 
     log_b_v = tensors.variable_log_beliefs(flat, messages)
     bound = segment_sum(segment_max(log_b_v, flat.var_of_state, flat.num_vars), flat.graph_of_var, flat.num_graphs)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.graph.pointers import place_in_row
+from equifactor.kernels.pointers import place_in_row
 from equifactor.solvers.elimination.eliminate import sum_up
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ The arguments `groups` and `tables` are the records of `program.py`; see `elimin
 
 import math
 
-from equifactor.numerics.fastmath import bits_of, from_bits, get, put
-from equifactor.numerics.jit import fast_kernel
+from equifactor.kernels.fastmath import bits_of, from_bits, get, put
+from equifactor.kernels.jit import fast_kernel
 from equifactor.solvers.elimination.program import ClusterTables, FactorGroups
 
 NEG_INF = -math.inf

@@ -6,9 +6,9 @@ The arguments `clusters` and `tables` are the records of `program.py`, after `co
 
 import math
 
-from equifactor.numerics.fastmath import MIN_EXP, exp_
-from equifactor.numerics.jit import fast_kernel
-from equifactor.numerics.randomness import random_unit
+from equifactor.kernels.fastmath import MIN_EXP, exp_
+from equifactor.kernels.jit import fast_kernel
+from equifactor.kernels.randomness import random_unit
 from equifactor.solvers.elimination.elimination_kernels import LOG
 from equifactor.solvers.elimination.program import Clusters, ClusterTables
 

@@ -17,7 +17,7 @@ import math
 
 import numpy as np
 
-from equifactor.numerics.jit import fast_kernel, inlined
+from equifactor.kernels.jit import fast_kernel, inlined
 from equifactor.solvers.elimination.cluster_block import (
     SAFE,
     add,

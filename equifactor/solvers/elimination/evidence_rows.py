@@ -11,9 +11,9 @@ import numpy as np
 from equifactor.base.clock import Clock
 from equifactor.base.errors import ModelError, SolveError
 from equifactor.base.status import Task
-from equifactor.graph.lowered_graph import lower
-from equifactor.graph.pointers import ptr_of
-from equifactor.graph.state_rows import read_numbers
+from equifactor.factors.lowered_graph import lower
+from equifactor.graph.reading.state_rows import read_numbers
+from equifactor.kernels.pointers import ptr_of
 from equifactor.solvers.elimination.eliminate import sum_up
 from equifactor.solvers.elimination.exact_batch import plan_structure
 from equifactor.solvers.elimination.plan import Plan, format_bytes
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
     from equifactor.solvers.elimination.program import ClusterTables
 
-_LANES = 16  # the number of lanes of `numerics.lane_vectors`, which needs Numba to import
+_LANES = 16  # the number of lanes of `kernels.lane_vectors`, which needs Numba to import
 _CHUNK_WORK = 2.0**27  # Cluster entries between two checks of the clock, about 0.3 s.
 
 

@@ -11,7 +11,7 @@ from equifactor.base.clock import Clock
 from equifactor.base.errors import ModelError, SolveError
 from equifactor.base.status import Task
 from equifactor.base.torch_device import check_device
-from equifactor.graph.lowered_graph import lower_all
+from equifactor.factors.lowered_graph import lower_all
 from equifactor.graph.reduction import without_observed
 from equifactor.solvers.elimination.plan import Plan, format_bytes, plan
 from equifactor.solvers.elimination.program import read_only

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from equifactor.numerics.tensors.segments import finite, logsumexp
+from equifactor.kernels.segments import finite, logsumexp
 from equifactor.solvers.elimination.orders import Order
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from equifactor.graph.pointers import picked
+from equifactor.kernels.pointers import picked
 from equifactor.solvers.elimination.orders import Order
 from equifactor.solvers.elimination.probes import Probes
 from equifactor.solvers.elimination.program import build_program, read_only

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from equifactor.base.typing import FloatArray, IntArray
-from equifactor.numerics.heaps import settle
-from equifactor.numerics.jit import inlined, kernel
+from equifactor.kernels.heaps import settle
+from equifactor.kernels.jit import inlined, kernel
 
 MOST_BITS = 500.0  # bits: larger tables are all equally impossible, and powers of two stay finite
 SPREAD = 1e-7  # a random number times this decides between equal prices

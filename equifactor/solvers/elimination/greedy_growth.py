@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from equifactor.base.typing import BoolArray, FloatArray, IntArray
-from equifactor.numerics.jit import inlined, kernel
-from equifactor.numerics.randomness import random_unit
+from equifactor.kernels.jit import inlined, kernel
+from equifactor.kernels.randomness import random_unit
 from equifactor.solvers.elimination.greedy import (
     MOST_BITS,
     SPREAD,

@@ -13,7 +13,7 @@ import numpy as np
 from equifactor.base.clock import Clock
 from equifactor.base.errors import ModelError
 from equifactor.base.status import Status, Task
-from equifactor.graph.lowered_graph import lower
+from equifactor.factors.lowered_graph import lower
 from equifactor.graph.reduction import to_free_part
 from equifactor.solving.estimate import Estimate, impossible
 

@@ -6,7 +6,7 @@ Adjacency lies in compressed rows (`ptr`, `adj`), without loops or repeats.
 
 import numpy as np
 
-from equifactor.numerics.jit import kernel
+from equifactor.kernels.jit import kernel
 from equifactor.solvers.elimination.greedy import longer
 
 

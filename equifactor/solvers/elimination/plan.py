@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.base.status import Task
-from equifactor.graph import display
-from equifactor.graph.lowered_graph import lower
+from equifactor.factors.lowered_graph import lower
 from equifactor.graph.reduction import ReducedGraph, to_free_part, without_observed
+from equifactor.show.text_tables import terminal_table
 from equifactor.solvers.elimination.orders import Hopeless, Order, PlanningLimits, best_order
 from equifactor.solvers.elimination.program import Program, build_program
 
@@ -201,10 +201,10 @@ class Plan:
         ]
 
     def __rich__(self) -> RenderableType:
-        return display.terminal_table("Elimination plan", self.facts())
+        return terminal_table("Elimination plan", self.facts())
 
     def _repr_html_(self) -> str:
-        from equifactor.drawing.html_tables import facts_table
+        from equifactor.show.html_tables import facts_table
 
         return facts_table("Elimination plan", self.facts())
 

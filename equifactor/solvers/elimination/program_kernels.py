@@ -8,7 +8,7 @@ row over it is contiguous everywhere.
 
 import numpy as np
 
-from equifactor.numerics.jit import kernel
+from equifactor.kernels.jit import kernel
 
 _SMALL = 64.0  # Tables with fewer entries are always merged. Chosen by hand.
 _LARGE = 2.0**14  # Tables with more entries are never merged. Chosen by hand.

@@ -12,9 +12,9 @@ in logs. A row without support ends with ln Z = -inf and probabilities of zero.
 
 import math
 
-from equifactor.numerics.fastmath import bits_of, from_bits, get, put
-from equifactor.numerics.jit import fast_kernel, inlined
-from equifactor.numerics.lane_vectors import (
+from equifactor.kernels.fastmath import bits_of, from_bits, get, put
+from equifactor.kernels.jit import fast_kernel, inlined
+from equifactor.kernels.lane_vectors import (
     LANES,
     add_lanes,
     dot_lanes,

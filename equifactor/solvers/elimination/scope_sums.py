@@ -15,9 +15,9 @@ import numpy as np
 from equifactor.base.errors import SolveError
 from equifactor.base.status import Status, Task
 from equifactor.graph.factor_graph import FactorGraph
-from equifactor.graph.pointers import ptr_of
 from equifactor.graph.reduction import ReducedGraph, to_free_part
 from equifactor.graph.structure import Structure
+from equifactor.kernels.pointers import ptr_of
 from equifactor.solvers.elimination.eliminate import sum_out
 from equifactor.solvers.elimination.orders import Order
 from equifactor.solvers.elimination.plan import Plan, plan

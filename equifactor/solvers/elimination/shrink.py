@@ -10,9 +10,9 @@ import numpy as np
 from equifactor.base.status import Status
 from equifactor.base.typing import FloatArray, IntArray
 from equifactor.graph import FactorGraph
-from equifactor.graph.pointers import ptr_of
 from equifactor.graph.reduction import ReducedGraph, to_free_part
 from equifactor.graph.structure import Structure
+from equifactor.kernels.pointers import ptr_of
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 from equifactor.solving.estimate import Estimate
 

@@ -7,7 +7,7 @@ Dead factors are dropped from the list of a variable when it is walked.
 
 import numpy as np
 
-from equifactor.numerics.jit import fast_kernel, kernel
+from equifactor.kernels.jit import fast_kernel, kernel
 from equifactor.solvers.elimination.shrink import FactorPool, Trace
 
 DEAD = -1  # the arity of a removed factor

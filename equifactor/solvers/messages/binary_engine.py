@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.graph.layout import LINEAR_RANGE
-from equifactor.numerics.jit import plain
+from equifactor.kernels.jit import plain
 from equifactor.solvers.messages.binary_kernels import BinaryPairs, log_pair_sums, sweep_binary, sweep_binary_residual
 from equifactor.solvers.messages.bp_engine import BpAnswers, BpPart, BpSettings
 from equifactor.solvers.messages.schedule_kernels import residual_queue

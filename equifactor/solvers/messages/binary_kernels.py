@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equifactor.base.typing import FloatArray, IntArray
-from equifactor.numerics.fastmath import MIN_EXP, TINY, exp_, get, log_, put
-from equifactor.numerics.heaps import set_key
-from equifactor.numerics.jit import fast_kernel, inlined
+from equifactor.kernels.fastmath import MIN_EXP, TINY, exp_, get, log_, put
+from equifactor.kernels.heaps import set_key
+from equifactor.kernels.jit import fast_kernel, inlined
 from equifactor.solvers.messages.schedule_kernels import ResidualQueue, tell_others
 
 CHUNK = 512  # factors per chunk: the scratch of a chunk (8 KiB) stays in the nearest cache

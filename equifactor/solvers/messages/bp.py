@@ -10,7 +10,7 @@ import numpy as np
 from equifactor.base.options import option
 from equifactor.base.status import Task
 from equifactor.base.torch_device import torch_batch_size
-from equifactor.numerics.table_ranges import structured_ranges, table_ranges
+from equifactor.factors.table_ranges import structured_ranges, table_ranges
 from equifactor.solvers.elimination.impossibility import zero_or_lost
 from equifactor.solvers.messages.bp_engine import BpEngine, BpPart, BpSettings, Schedule, engine_name, new_engine
 from equifactor.solving.estimate import Estimate

@@ -13,25 +13,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from equifactor.numerics.fastmath import get, put
-from equifactor.numerics.jit import fast_kernel, inlined
-from equifactor.solvers.messages.vectors import (
-    LANES,
-    add,
-    divide,
-    filled,
-    load,
-    minimum,
-    multiply,
-    multiply_add,
-    store,
-    transposed,
-)
+from equifactor.kernels.fastmath import get, put
+from equifactor.kernels.jit import fast_kernel, inlined
+from equifactor.kernels.vectors import vector_operations
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FlatGraph
 
+LANES = 4
+_OPS = vector_operations("float64", LANES)
+load, store, filled, transposed = _OPS.load, _OPS.store, _OPS.filled, _OPS.transposed
+add, multiply, multiply_add, divide, minimum = _OPS.add, _OPS.multiply, _OPS.multiply_add, _OPS.divide, _OPS.minimum
 TINIEST = 1e-305  # a lower bound on every sum except 0: messages are above e^-350 and tables above e^-300
 
 # Columns of Lanes.groups: first factor in flat order, number of factors, states of both slots, first edge state of both

@@ -12,7 +12,7 @@ import numpy as np
 
 from equifactor.factors.clause import Clause
 from equifactor.factors.parity import Parity
-from equifactor.numerics.jit import plain
+from equifactor.kernels.jit import plain
 from equifactor.solvers.messages.binary_engine import unary_factors
 from equifactor.solvers.messages.bp_engine import BpAnswers, BpPart, BpSettings
 from equifactor.solvers.messages.literal_kernels import (

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equifactor.base.typing import FloatArray, IntArray
-from equifactor.numerics.fastmath import TINY, bits_of, exp_, from_bits, get, log_, log_ratio_, put
-from equifactor.numerics.jit import fast_kernel, inlined, reordering_kernel
+from equifactor.kernels.fastmath import TINY, bits_of, exp_, from_bits, get, log_, log_ratio_, put
+from equifactor.kernels.jit import fast_kernel, inlined, reordering_kernel
 
 LIMIT = 600.0  # a probability of e^-600 times a few others is still a normal number
 PARITY, CLAUSE = 0, 1

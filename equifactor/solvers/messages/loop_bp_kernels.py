@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from equifactor.numerics.jit import fast_kernel, kernel
+from equifactor.kernels.jit import fast_kernel, kernel
 from equifactor.solvers.elimination.greedy import longer
 
 _FAR = 2**30

@@ -100,7 +100,7 @@ class ProductField:
         from equifactor.factors.expectation_kernels import field_sums
         from equifactor.factors.structured_kernels import NOISY_OR, kind_rows_of
         from equifactor.graph.layout import kinds_of, layout_of, slots_around
-        from equifactor.numerics.jit import plain
+        from equifactor.kernels.jit import plain
         from equifactor.solvers.messages.meanfield_kernels import SplitTables
 
         self.flat = flat

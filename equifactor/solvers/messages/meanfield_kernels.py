@@ -11,11 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from equifactor.base.typing import FloatArray
-from equifactor.factors.expectation_kernels import begin_sums, join_slot
-from equifactor.factors.expected_log_kernels import expect_structured, expected_log
+from equifactor.factors.expectation_kernels import begin_sums, expect_structured, expected_log, join_slot
+from equifactor.factors.factor_messages import first_entry, step
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, Layout, SlotsAround
-from equifactor.numerics.factor_messages import first_entry, step
-from equifactor.numerics.jit import fast_kernel, inlined
+from equifactor.kernels.jit import fast_kernel, inlined
 
 
 class SplitTables(NamedTuple):

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.factors.factor_messages import add_up, message_state
+from equifactor.factors.message_answers import beliefs, reduce_tables, variable_to_factor
 from equifactor.factors.structured_kernels import kind_rows_of
+from equifactor.factors.table_ranges import message_floor
 from equifactor.graph.layout import CARD, SLOT, VAR, Layout, layout_of, tables_of
-from equifactor.numerics.factor_messages import add_up, message_state
-from equifactor.numerics.jit import plain
-from equifactor.numerics.message_answers import beliefs, reduce_tables, variable_to_factor
-from equifactor.numerics.table_ranges import message_floor
+from equifactor.kernels.jit import plain
 from equifactor.solvers.duals.map_bounds import upper_bound_of
 from equifactor.solvers.messages.bp_engine import BpAnswers, BpPart, BpSettings
 from equifactor.solvers.messages.lanes import lanes_of

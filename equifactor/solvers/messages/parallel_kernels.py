@@ -8,8 +8,7 @@ factors come first in flat order and never change: loops start after them, at `f
 import math
 
 from equifactor.factors.chain_group_kernels import update_all_structured
-from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, Layout, Tables
-from equifactor.numerics.factor_messages import (
+from equifactor.factors.factor_messages import (
     MARGIN,
     NEG_INF,
     SPREAD,
@@ -23,8 +22,9 @@ from equifactor.numerics.factor_messages import (
     receive_all,
     sum_products,
 )
-from equifactor.numerics.fastmath import MIN_EXP, TINY, exp_, get, log_, put
-from equifactor.numerics.jit import fast_kernel, reordering_kernel
+from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, Layout, Tables
+from equifactor.kernels.fastmath import MIN_EXP, TINY, exp_, get, log_, put
+from equifactor.kernels.jit import fast_kernel, reordering_kernel
 from equifactor.solvers.messages.lanes import Lanes, sum_in_lanes
 
 

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equifactor.base.typing import FloatArray, IntArray
+from equifactor.factors.factor_messages import NEG_INF, MessageState, add_up, update_factor
 from equifactor.factors.structured_kernels import update_structured
 from equifactor.graph.layout import CARD, MSG, SLOT, STATE, VAR, Layout, Tables
-from equifactor.graph.pointers import ptr_of
-from equifactor.numerics.factor_messages import NEG_INF, MessageState, add_up, update_factor
-from equifactor.numerics.fastmath import MIN_EXP, TINY, exp_, get, put
-from equifactor.numerics.heaps import raise_key, set_key
-from equifactor.numerics.jit import fast_kernel, inlined
+from equifactor.kernels.fastmath import MIN_EXP, TINY, exp_, get, put
+from equifactor.kernels.heaps import raise_key, set_key
+from equifactor.kernels.jit import fast_kernel, inlined
+from equifactor.kernels.pointers import ptr_of
 
 
 class ResidualQueue(NamedTuple):
@@ -29,7 +29,7 @@ class ResidualQueue(NamedTuple):
 
     around_ptr: IntArray  # [V+1] the factors around variable i are around[around_ptr[i] : around_ptr[i + 1]]
     around: IntArray  # [E]
-    key: FloatArray  # [F + 3] priorities in the order of a heap, see `numerics.heaps`
+    key: FloatArray  # [F + 3] priorities in the order of a heap, see `kernels.heaps`
     item: IntArray  # [F] the factors in the order of the heap
     place: IntArray  # [F] position of each factor in the heap
 

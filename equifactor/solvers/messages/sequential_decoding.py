@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.factors.factor_messages import NEG_INF, add_up, first_entry, step, with_agreeing_messages
+from equifactor.factors.message_answers import beliefs, variable_to_factor
 from equifactor.factors.structured_kernels import kind_rows_of, structured_maximum
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, VAR, Layout, layout_of
-from equifactor.numerics.factor_messages import NEG_INF, add_up, first_entry, step, with_agreeing_messages
-from equifactor.numerics.jit import fast_kernel, inlined, plain
-from equifactor.numerics.message_answers import beliefs, variable_to_factor
+from equifactor.kernels.jit import fast_kernel, inlined, plain
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray

@@ -9,7 +9,7 @@ import numpy as np
 
 from equifactor.base.errors import OptionError
 from equifactor.base.torch_device import check_device
-from equifactor.numerics.table_ranges import message_floor
+from equifactor.factors.table_ranges import message_floor
 from equifactor.solvers.messages.bp_engine import BpAnswers, BpPart, BpSettings
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class TorchEngine:
                 f"schedule={settings.schedule} runs on the numba engine only (device cpu, dtype float64). "
                 "For the torch engine, pass schedule=parallel."
             )
-        from equifactor.numerics import tensors
+        from equifactor.factors import tensors
 
         self.settings = settings
         self.flat = flat.to(context.device, context.dtype)
@@ -41,7 +41,7 @@ class TorchEngine:
 
     def sweep(self, count: int) -> FloatArray:
         """Update all messages `count` times (Eq. 2 and 3 of the paper); return the change [G] of the last update."""
-        from equifactor.numerics import tensors
+        from equifactor.factors import tensors
 
         for _ in range(count):
             msg_vf = tensors.sum_of_other_factors(self.flat, self.msg_fv)
@@ -78,7 +78,7 @@ class TorchEngine:
         """Return beliefs (Eq. 4), ln Z, states and bound."""
         import torch
 
-        from equifactor.numerics import tensors
+        from equifactor.factors import tensors
         from equifactor.solvers.duals.map_bounds import upper_bound_of
 
         log_b_v = tensors.variable_log_beliefs(self.flat, self.msg_fv)

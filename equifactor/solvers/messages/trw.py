@@ -67,7 +67,7 @@ class TreeReweighted(IterativeSolver["Reweighting"]):
 
     def finish(self, flat: FlatGraph[np.ndarray], state: Reweighting, task: Task, ending: Ending) -> list[Estimate]:
         """Return pseudo-marginals and the bound."""
-        from equifactor.numerics.message_answers import beliefs
+        from equifactor.factors.message_answers import beliefs
 
         p, _, _ = beliefs(flat.var_ptr, state.log_b_v)
         bounds = state.bound().tolist()
@@ -83,7 +83,7 @@ class TreeReweighted(IterativeSolver["Reweighting"]):
 
 def _with_powers(graph: FactorGraph) -> FactorGraph:
     """Return the graph with small noisy-ors as tables, whose powers are tables."""
-    from equifactor.factors.as_tables import with_tables
+    from equifactor.factors.dense_graph import with_tables
     from equifactor.factors.noisy_or import NoisyOr
 
     kinds = graph.structure.kinds
@@ -97,10 +97,10 @@ class Reweighting:
     """The messages [S], updated in place, and the forests that weight them."""
 
     def __init__(self, flat: FlatGraph[np.ndarray], least: int, damping: float, seed: int) -> None:
+        from equifactor.factors.factor_messages import message_state
         from equifactor.factors.structured_kernels import kind_rows_of
         from equifactor.graph.layout import ENTRY, SLOT, layout_of, tables_of
-        from equifactor.numerics.factor_messages import message_state
-        from equifactor.numerics.jit import plain
+        from equifactor.kernels.jit import plain
         from equifactor.solvers.messages.numba_engine import first_messages
 
         self.flat = flat
@@ -128,7 +128,7 @@ class Reweighting:
         A power of a noisy-or is not a noisy-or, except where the effect is absent: then it is a product. The values of
         a noisy-or are at most 1, so that it is at least its own power and can replace it in the bound.
         """
-        from equifactor.factors.noisy_or_kernels import OFF
+        from equifactor.factors.noisy_or.noisy_or_kernels import OFF
         from equifactor.factors.structured_kernels import NOISY_OR
 
         if self.kinds is None:
@@ -172,7 +172,7 @@ class Reweighting:
 
         It holds at any messages. Large messages cost digits, which makes the bound looser but not wrong.
         """
-        from equifactor.numerics.jit import plain
+        from equifactor.kernels.jit import plain
         from equifactor.solvers.messages.schedule_kernels import add_up_weighted
         from equifactor.solvers.messages.trw_kernels import EPS, forest_log_z
 
@@ -199,7 +199,7 @@ def draw_forests(layout: Layout, arity: IntArray, least: int, seed: int) -> tupl
     The factors held least often so far come first, in random order. The shares are then nearly equal, and a graph
     without cycles needs only one forest. Cost O(E) per forest.
     """
-    from equifactor.numerics.jit import plain
+    from equifactor.kernels.jit import plain
     from equifactor.solvers.messages.trw_kernels import Forest, choose_forest, orient_forest
 
     graph = plain(layout)

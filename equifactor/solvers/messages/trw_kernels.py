@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from equifactor.base.typing import BoolArray, IntArray
+from equifactor.factors.factor_messages import NEG_INF, first_entry, log_add, step
 from equifactor.factors.structured_kernels import SPARSE, TRUNCATED_LINEAR, KindRows, structured_messages
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, VAR, Layout
-from equifactor.numerics.factor_messages import NEG_INF, first_entry, log_add, step
-from equifactor.numerics.jit import fast_kernel, inlined, kernel
+from equifactor.kernels.jit import fast_kernel, inlined, kernel
 
 EPS = 2.0**-52  # relative: twice the rounding error of one addition, which leaves room for exp and log
 OTHER_STEPS = 8.0  # the steps of a log-sum-exp other than its terms, each with an error of at most EPS

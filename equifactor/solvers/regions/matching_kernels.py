@@ -3,7 +3,7 @@
 
 import math
 
-from equifactor.numerics.jit import fast_kernel
+from equifactor.kernels.jit import fast_kernel
 from equifactor.solvers.regions.relaxation import CloneGroups
 
 NEG_INF = -math.inf

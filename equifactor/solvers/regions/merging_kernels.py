@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from equifactor.numerics.jit import kernel
+from equifactor.kernels.jit import kernel
 from equifactor.solvers.elimination.greedy import MOST_BITS
 from equifactor.solvers.elimination.order_kernels import adjacency, clusters
 from equifactor.solvers.regions.relaxation import TableLimits

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from equifactor.base.typing import FloatArray, IntArray
-from equifactor.numerics.heaps import settle
-from equifactor.numerics.jit import inlined, kernel
-from equifactor.numerics.randomness import random_unit
+from equifactor.kernels.heaps import settle
+from equifactor.kernels.jit import inlined, kernel
+from equifactor.kernels.randomness import random_unit
 from equifactor.solvers.elimination.greedy import MOST_BITS, SPREAD, longer, price_heap, set_price
 
 _ROUNDING = 1e-9  # Sums of bits may be off by this.

@@ -154,8 +154,8 @@ class BlockChains:
 
     def _search(self, clock: Clock, wanted: BoolArray) -> BoolArray:
         """Move the wanted chains to possible assignments by local search; which chains are possible then."""
+        from equifactor.factors.move_model import MoveModel
         from equifactor.graph import compile
-        from equifactor.graph.move_model import MoveModel
 
         brief = clock.part(_SEARCH_SHARE)  # It holds as soon as there is something to start from.
         others = bool((~wanted).any())

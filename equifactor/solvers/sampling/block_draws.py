@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from equifactor.base.status import Status
-from equifactor.graph.pointers import place_in_row
+from equifactor.kernels.pointers import place_in_row
 from equifactor.solvers.elimination.impossibility import proven_impossible
 from equifactor.solvers.sampling.block_chains import BlockChains
 from equifactor.solvers.sampling.blocks import BlockSampling

@@ -6,8 +6,8 @@ The arguments of a block are the records of `block_program.py` as plain tuples; 
 
 import math
 
-from equifactor.numerics.jit import fast_kernel
-from equifactor.numerics.randomness import random_unit
+from equifactor.kernels.jit import fast_kernel
+from equifactor.kernels.randomness import random_unit
 from equifactor.solvers.elimination.cluster_tables import fill_groups, normalise, scale_log
 from equifactor.solvers.elimination.draw_kernels import draw_states
 from equifactor.solvers.elimination.elimination_kernels import collect, distribute

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from equifactor.base.clock import Clock
     from equifactor.base.typing import BoolArray, IntArray
-    from equifactor.graph.move_model import MoveModel
+    from equifactor.factors.move_model import MoveModel
     from equifactor.graph.reduction import ReducedGraph
     from equifactor.solvers.sampling.running_batches import Findings, RunningBatches
     from equifactor.solving.solver import SolveContext

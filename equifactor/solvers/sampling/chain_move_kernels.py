@@ -3,8 +3,8 @@
 
 import math
 
-from equifactor.numerics.jit import fast_kernel
-from equifactor.numerics.randomness import random_below, random_unit
+from equifactor.kernels.jit import fast_kernel
+from equifactor.kernels.randomness import random_below, random_unit
 
 NEG_INF = -math.inf
 

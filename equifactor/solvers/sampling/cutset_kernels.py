@@ -6,7 +6,7 @@
 
 import math
 
-from equifactor.numerics.jit import fast_kernel, inlined
+from equifactor.kernels.jit import fast_kernel, inlined
 from equifactor.solvers.elimination.elimination_kernels import distribute
 from equifactor.solvers.elimination.program import Clusters, ClusterTables
 from equifactor.solvers.sampling.block_kernels import block_sum_from

@@ -10,8 +10,8 @@ import numpy as np
 
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
+from equifactor.factors.move_model import MoveModel, MoveState
 from equifactor.graph import compile
-from equifactor.graph.move_model import MoveModel, MoveState
 from equifactor.graph.reduction import to_free_part
 from equifactor.solvers.sampling.chain_driver import RunLimits, no_start, repair, run_chains, sampled_estimate
 from equifactor.solvers.sampling.running_batches import RunningBatches
@@ -140,8 +140,8 @@ class SingleMoves:
 
     def _sweep(self, sweeps: int, thin: int, total: FloatArray, squares: FloatArray) -> None:
         """Sweep all chains; see `gibbs_sweeps`. Sums are renewed first, so that rounding does not add up."""
-        from equifactor.numerics.jit import plain
-        from equifactor.numerics.moves import rebuild
+        from equifactor.factors.moves import rebuild
+        from equifactor.kernels.jit import plain
         from equifactor.solvers.sampling.gibbs_kernels import gibbs_sweeps
 
         start = time.perf_counter()

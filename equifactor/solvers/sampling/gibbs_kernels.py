@@ -1,12 +1,12 @@
 # mypy: ignore-errors
 """Gibbs sampling: every variable in turn is drawn from its distribution given the others."""
 
-from equifactor.graph.move_model import MoveArrays, MoveState
-from equifactor.numerics.fastmath import MIN_EXP, exp_, get, put
-from equifactor.numerics.jit import fast_kernel
-from equifactor.numerics.kind_moves import look
-from equifactor.numerics.moves import move, states_of
-from equifactor.numerics.randomness import random_unit
+from equifactor.factors.kind_moves import look
+from equifactor.factors.move_model import MoveArrays, MoveState
+from equifactor.factors.moves import move, states_of
+from equifactor.kernels.fastmath import MIN_EXP, exp_, get, put
+from equifactor.kernels.jit import fast_kernel
+from equifactor.kernels.randomness import random_unit
 
 
 @fast_kernel

@@ -10,8 +10,8 @@ import numpy as np
 
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
+from equifactor.factors.move_model import MoveModel, MoveState
 from equifactor.graph import compile
-from equifactor.graph.move_model import MoveModel, MoveState
 from equifactor.solving.estimate import Estimate
 from equifactor.solving.registry import register
 from equifactor.solving.solver import GraphSolver, SolveContext
@@ -71,8 +71,8 @@ def beam_search(graph: FactorGraph, width: int, steps: int, count_zeros: bool, c
             search that starts at one stops there unless a neighbour is possible.
         context: the clock and the seed of the call.
     """
-    from equifactor.numerics.jit import plain
-    from equifactor.numerics.moves import rebuild
+    from equifactor.factors.moves import rebuild
+    from equifactor.kernels.jit import plain
     from equifactor.solvers.search.beam_kernels import BeamArrays, PoolArrays, beam_steps
 
     flat = compile(graph)

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from equifactor.graph.move_model import MoveArrays, MoveState
-from equifactor.numerics.jit import fast_kernel
-from equifactor.numerics.kind_moves import look
-from equifactor.numerics.moves import move, rebuild_inline
+from equifactor.factors.kind_moves import look
+from equifactor.factors.move_model import MoveArrays, MoveState
+from equifactor.factors.moves import move, rebuild_inline
+from equifactor.kernels.jit import fast_kernel
 
 IMPOSSIBLE = -1e308  # stands for ln 0; below every score
 _REFRESH = 256  # Moves after which the sums of an assignment are recomputed, to remove rounding. Chosen by hand.

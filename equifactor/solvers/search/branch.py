@@ -9,8 +9,8 @@ import numpy as np
 
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
+from equifactor.factors.move_model import MoveModel
 from equifactor.graph import compile
-from equifactor.graph.move_model import MoveModel
 from equifactor.solvers.duals.stall import Stall
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 from equifactor.solvers.elimination.shrink import MOST_ENTRIES, ShrunkGraph, shrink

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.graph.layout import ENTRY, SLOT, VAR
-from equifactor.graph.pointers import ptr_of
+from equifactor.kernels.pointers import ptr_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

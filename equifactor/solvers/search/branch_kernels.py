@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, VAR
-from equifactor.numerics.jit import fast_kernel
+from equifactor.kernels.jit import fast_kernel
 from equifactor.solvers.search.node_kernels import (
     CULPRIT,
     LEVEL,

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from equifactor.graph.move_kinds import KindMoves
-from equifactor.graph.move_model import MoveArrays, MoveState
-from equifactor.numerics.jit import fast_kernel, inlined
-from equifactor.numerics.kind_moves import FACTOR, VARIABLE, look_around, move_clauses, move_slots, value_of
-from equifactor.numerics.moves import move_in_tables
-from equifactor.numerics.randomness import random_below, random_unit
+from equifactor.factors.kind_moves import FACTOR, VARIABLE, look_around, move_clauses, move_slots, value_of
+from equifactor.factors.move_kinds import KindMoves
+from equifactor.factors.move_model import MoveArrays, MoveState
+from equifactor.factors.moves import move_in_tables
+from equifactor.kernels.jit import fast_kernel, inlined
+from equifactor.kernels.randomness import random_below, random_unit
 
 
 class FocusArrays(NamedTuple):

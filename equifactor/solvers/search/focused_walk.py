@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.graph.move_model import MoveState
-from equifactor.numerics import moves
-from equifactor.numerics.jit import plain
+from equifactor.factors import moves
+from equifactor.factors.move_model import MoveState
+from equifactor.kernels.jit import plain
 from equifactor.solvers.search import focus_kernels
 from equifactor.solvers.search.focus_kernels import FocusArrays
 
 if TYPE_CHECKING:
     from equifactor.base.typing import IntArray
-    from equifactor.graph.move_model import MoveModel
+    from equifactor.factors.move_model import MoveModel
 
 _TRIALS = 50_000  # Most changes that a phase tries, which takes about 10 ms. Chosen by hand.
 _TRIALS_PER_VARIABLE = 200  # Most changes per variable that a phase tries, for small graphs. Chosen by hand.

@@ -12,9 +12,9 @@ import numpy as np
 from numba import types
 from numba.core.extending import overload
 
-from equifactor.graph.move_kinds import KindMoves
-from equifactor.numerics.jit import FAST_OPTIONS, inlined
-from equifactor.numerics.kind_moves import FACTOR, FIRST_WEIGHT, SECOND_WEIGHT, TURN, VARIABLE, held, value_of
+from equifactor.factors.kind_moves import FACTOR, FIRST_WEIGHT, SECOND_WEIGHT, TURN, VARIABLE, held, value_of
+from equifactor.factors.move_kinds import KindMoves
+from equifactor.kernels.jit import FAST_OPTIONS, inlined
 
 FREE, FULL, SEEN = (
     -1,

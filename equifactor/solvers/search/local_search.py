@@ -21,9 +21,9 @@ import numpy as np
 
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
+from equifactor.factors.move_kinds import KindMoves
+from equifactor.factors.move_model import MoveModel
 from equifactor.graph import FactorGraph, FlatGraph, compile
-from equifactor.graph.move_kinds import KindMoves
-from equifactor.graph.move_model import MoveModel
 from equifactor.solving.estimate import Estimate
 from equifactor.solving.registry import register
 from equifactor.solving.solver import GraphSolver, SolveContext

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, VAR
-from equifactor.numerics.fastmath import get, put
-from equifactor.numerics.jit import fast_kernel, inlined
+from equifactor.kernels.fastmath import get, put
+from equifactor.kernels.jit import fast_kernel, inlined
 
 NEG_INF = -math.inf
 STRIDE = 4  # slots have one more column than those of a layout: the stride in the factor's table

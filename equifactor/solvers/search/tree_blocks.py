@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from equifactor.numerics.fastmath import get, put
-from equifactor.numerics.jit import fast_kernel, inlined
-from equifactor.numerics.kind_moves import look
-from equifactor.numerics.moves import BASE, FACTOR, SLOT, STRIDE, TO, VARIABLE, states_of
-from equifactor.numerics.randomness import random_bell, random_below
+from equifactor.factors.kind_moves import look
+from equifactor.factors.moves import BASE, FACTOR, SLOT, STRIDE, TO, VARIABLE, states_of
+from equifactor.kernels.fastmath import get, put
+from equifactor.kernels.jit import fast_kernel, inlined
+from equifactor.kernels.randomness import random_bell, random_below
 from equifactor.solvers.search.kind_block_kernels import FREE, free_factors, join_block, links_to_block, slot_link
 
 

@@ -7,14 +7,14 @@ import numpy as np
 from numba import types
 from numba.core.extending import overload
 
-from equifactor.graph.move_kinds import ONE_LITERAL, KindMoves
-from equifactor.graph.move_model import MoveArrays, MoveState
-from equifactor.numerics.fastmath import get
-from equifactor.numerics.heaps import settle
-from equifactor.numerics.jit import FAST_OPTIONS, fast_kernel, inlined
-from equifactor.numerics.kind_moves import FACTOR, VARIABLE, look
-from equifactor.numerics.moves import TO, move, states_of
-from equifactor.numerics.randomness import random_below
+from equifactor.factors.kind_moves import FACTOR, VARIABLE, look
+from equifactor.factors.move_kinds import ONE_LITERAL, KindMoves
+from equifactor.factors.move_model import MoveArrays, MoveState
+from equifactor.factors.moves import TO, move, states_of
+from equifactor.kernels.fastmath import get
+from equifactor.kernels.heaps import settle
+from equifactor.kernels.jit import FAST_OPTIONS, fast_kernel, inlined
+from equifactor.kernels.randomness import random_below
 
 
 class WalkArrays(NamedTuple):

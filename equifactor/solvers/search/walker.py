@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.graph.move_model import MoveState
-from equifactor.numerics import moves
-from equifactor.numerics.jit import plain
+from equifactor.factors import moves
+from equifactor.factors.move_model import MoveState
+from equifactor.kernels.jit import plain
 from equifactor.solvers.search import tree_regions, walk_kernels
 from equifactor.solvers.search.tree_blocks import RegionArrays
 from equifactor.solvers.search.tree_regions import RegionPlan
@@ -16,7 +16,7 @@ from equifactor.solvers.search.walk_kernels import WalkArrays
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
-    from equifactor.graph.move_model import MoveModel
+    from equifactor.factors.move_model import MoveModel
 
 
 class Walker:

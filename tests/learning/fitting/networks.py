@@ -6,7 +6,7 @@ import numpy as np
 
 from equifactor import FactorGraph
 from equifactor.base.typing import IntArray
-from equifactor.learning.fitting.families import find_families
+from equifactor.graph.parents import find_families
 
 
 def lawn() -> FactorGraph:

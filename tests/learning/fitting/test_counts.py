@@ -82,9 +82,13 @@ def test_fixed_factors_and_sentences_stay() -> None:
 @pytest.mark.parametrize(
     ("graph", "settings", "words"),
     [
-        (FactorGraph([2, 2], [([0], [1, 1]), ([1], [1, 1]), ([0, 1], [1] * 4)]), {}, "found 3 factors for 2 variables"),
-        (FactorGraph([2, 2], [([0, 1], [1] * 4), ([1, 0], [1] * 4)]), {}, "have a cycle"),
-        (FactorGraph([2, 2], [([0], [1, 1]), ([0], [1, 1])]), {}, "two distributions of one variable"),
+        (FactorGraph([2, 2], [([0], [1, 1]), ([1], [1, 1]), ([0, 1], [1] * 4)]), {}, "has 3 factors for 2 variables"),
+        (FactorGraph([2, 2], [([0, 1], [1] * 4), ([1, 0], [1] * 4)]), {}, "directed cycle at variable 0"),
+        (
+            FactorGraph([2, 2], [([0], [1, 1]), ([0], [1, 1])]),
+            {},
+            "All variables of factor 1 have another factor already",
+        ),
         (FactorGraph([2, 2], [([0], [1, 1]), ([0, 1], [1] * 4)]), {"fixed": [1]}, "do not sum to 1"),
         (FactorGraph([2, 2], [([0], [1, 1]), ([0, 1], NoisyOr(0.1, [0.2]))]), {}, "do not sum to 1"),
     ],

@@ -70,7 +70,7 @@ def test_blocks_between_variables_without_gaps() -> None:
     assert expected[1] == pytest.approx(log_p.sum())
     assert found.mean_log_score(graph.log_phi) == pytest.approx(log_p.mean())
     log_z = ef.solve(graph, "PR", "brute").log_z
-    fitted = ef.Fitted(graph=graph, method="", status=Status.EXACT)
+    fitted = ef.answers.Fitted(graph=graph, method="", status=Status.EXACT)
     assert fitted.score(rows) == pytest.approx(log_p.mean() - log_z)
 
 
@@ -121,7 +121,7 @@ def test_hidden_states_do_not_stay_equal() -> None:
     assert np.sort(np.exp(fitted.graph.log_table(0))) == pytest.approx([0.2, 0.3, 0.5], abs=0.05)
     seen = held_out.copy()
     seen[:, 0] = -1
-    true_score = ef.Fitted(graph=truth, method="", status=Status.EXACT).score(seen)
+    true_score = ef.answers.Fitted(graph=truth, method="", status=Status.EXACT).score(seen)
     assert fitted.score(seen) == pytest.approx(true_score, rel=0.01)
     again = ef.fit(truth, {f"c{i}": rows[:, i + 1] for i in range(6)}, seed=4, hidden=["class"])
     assert np.array_equal(again.graph.log_phi, fitted.graph.log_phi)

@@ -8,8 +8,10 @@ import time
 import numpy as np
 import pytest
 
-from equifactor import Estimate, Marginals, generators, solve
+from equifactor import generators, solve
+from equifactor.answers import Marginals
 from equifactor.base.status import Status
+from equifactor.solvers import Estimate
 from equifactor.solvers.auto.ladder_answers import LadderRung, best_log_z, best_marginals
 
 _PTR = 2 * np.arange(201)

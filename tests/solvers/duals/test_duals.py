@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from equifactor import FactorGraph, Status, compile, read_graph, solve
+from equifactor import FactorGraph, Status, read_graph, solve
 from equifactor.generators import ising_grid, random_graph
+from equifactor.solvers import compile
 from equifactor.solvers.duals.ascent import Ascent, FactorAscent, VariableAscent
 from equifactor.solvers.duals.cycle_ascent import CycleAscent
 

@@ -5,7 +5,7 @@ import pytest
 
 import equifactor as ef
 from equifactor.base.errors import ModelError, SolveError
-from equifactor.graph.observations import StateNumbers
+from equifactor.graph.reading.observations import StateNumbers
 from equifactor.solvers.elimination.evidence_rows import EvidenceRows
 
 

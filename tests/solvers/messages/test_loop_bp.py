@@ -8,7 +8,8 @@ import json
 import numpy as np
 import pytest
 
-from equifactor import FactorGraph, Marginals, Status, generators, solve
+from equifactor import FactorGraph, Status, generators, solve
+from equifactor.answers import Marginals
 from equifactor.generators import ising_grid, random_graph, random_tree
 from equifactor.graph.reduction import to_free_part
 from equifactor.metrics import kl

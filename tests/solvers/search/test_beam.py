@@ -9,9 +9,9 @@ import pytest
 from search_graphs import check_never_above_the_optimum, optimum, some_graphs
 
 from equifactor import FactorGraph, OptionError, Status, solve
+from equifactor.factors.move_model import MoveModel
 from equifactor.generators import ising_grid
 from equifactor.graph import compile
-from equifactor.graph.move_model import MoveModel
 
 SEEDS = range(6)
 

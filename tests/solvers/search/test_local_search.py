@@ -13,10 +13,10 @@ from search_graphs import check_never_above_the_optimum, optimum, some_graphs
 
 from equifactor import FactorGraph, OptionError, Status, solve
 from equifactor.base.clock import Clock
+from equifactor.factors.move_model import MoveModel
 from equifactor.formats import read_evidence, read_graph
 from equifactor.generators import ising_grid
 from equifactor.graph import compile
-from equifactor.graph.move_model import MoveModel
 from equifactor.solvers.search.local_search import LocalSearch, improve
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from equifactor import Clause, FactorGraph, Parity, Potts, SparseTable, Status, TruncatedLinear, solve
 from equifactor.base.clock import Clock
+from equifactor.factors.move_model import MoveModel
 from equifactor.generators import random_ksat
 from equifactor.graph import compile
-from equifactor.graph.move_model import MoveModel
 from equifactor.solvers.search.focused_walk import FocusedWalk
 from equifactor.solvers.search.local_search import improve
 from equifactor.solvers.search.tree_regions import RegionPlan

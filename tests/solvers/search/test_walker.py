@@ -10,9 +10,9 @@ import pytest
 from search_graphs import some_graphs
 
 from equifactor import FactorGraph, solve
+from equifactor.factors.move_model import MoveModel
 from equifactor.generators import ising_grid, random_tree
 from equifactor.graph import compile
-from equifactor.graph.move_model import MoveModel
 from equifactor.solvers.search.tree_regions import RegionPlan
 from equifactor.solvers.search.walker import Walker
 

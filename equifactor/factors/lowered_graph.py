@@ -1,0 +1,145 @@
+"""A graph of tables alone in place of one with factors of any kind, and the way back for its answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from equifactor.factors.lowering import LoweredBuilder
+from equifactor.graph.factor_graph import FactorGraph
+from equifactor.graph.factor_rows import by_kind
+from equifactor.graph.kinds import kind_class
+from equifactor.graph.marginals import Marginals
+from equifactor.graph.structure import Structure
+from equifactor.graph.structured_factor import TABLE
+from equifactor.kernels.pointers import picked
+
+if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray, Semiring
+    from equifactor.solving.estimate import Estimate
+
+_MAX_ENTRIES = 2**28  # 2 GiB of tables: beyond this, lowering is a mistake rather than a method
+
+
+@dataclass(frozen=True, eq=False)
+class LoweredGraph:
+    """A graph of tables, whose first V variables are those of the original and whose others are auxiliary."""
+
+    graph: FactorGraph
+    original: FactorGraph
+
+    @property
+    def num_auxiliary(self) -> int:
+        """How many variables were added."""
+        return self.graph.num_vars - self.original.num_vars
+
+    @cached_property
+    def _tables(self) -> IntArray:
+        """[t] the log values of the original that are entries of tables; here they come first, in the same order."""
+        s = self.original.structure
+        return picked(s.table_ptr, np.flatnonzero(s.is_table))[1]
+
+    def with_tables(self, log_phi: FloatArray) -> FloatArray:
+        """All log values for other tables of the original, whose log values are [T]; what stands for others stays."""
+        values = self.graph.log_phi.copy()
+        values[: len(self._tables)] = log_phi[self._tables]
+        return values
+
+    def of_tables(self, entries: FloatArray) -> FloatArray:
+        """[T] numbers of all entries here, at those of the original's tables; 0 for factors of other kinds."""
+        found = np.zeros(len(self.original.log_phi))
+        found[self._tables] = entries[: len(self._tables)]
+        return found
+
+    def assignment(self, states: IntArray) -> IntArray:
+        """[V] the original's part of an assignment."""
+        return states[: self.original.num_vars]
+
+    def marginals(self, marginals: Marginals) -> Marginals:
+        """The marginals of the original's variables."""
+        ptr = self.original.structure.state_ptr
+        return Marginals(marginals.values[: ptr[-1]], ptr)
+
+    def estimate(self, estimate: Estimate) -> Estimate:
+        """The same answer over the variables of the original."""
+        if self.graph is self.original:
+            return estimate
+        changed: dict[str, Any] = {}
+        if estimate.marginals is not None:
+            changed["marginals"] = self.marginals(estimate.marginals)
+        if estimate.standard_errors is not None:
+            changed["standard_errors"] = self.marginals(estimate.standard_errors)
+        if estimate.assignment is not None:
+            changed["assignment"] = self.assignment(estimate.assignment)
+        return replace(estimate, **changed) if changed else estimate
+
+
+def lower(graph: FactorGraph, semiring: Semiring = "sum") -> LoweredGraph:
+    """An equal graph of tables alone, with auxiliary variables behind the original ones.
+
+    Args:
+        graph: any graph; one of tables alone stays as it is.
+        semiring: what the auxiliary variables are to be removed by: "sum" keeps ln Z and marginals, "max" the best
+            assignments. Only `NoisyOr` needs to know.
+
+    Examples:
+        >>> from equifactor import FactorGraph, Parity
+        >>> from equifactor.solvers import lower
+        >>> lower(FactorGraph([2] * 30, [(range(30), Parity())])).graph
+        FactorGraph(59 variables, 30 factors, 2 states, arity 2-3, 116 zeros)
+    """
+    s = graph.structure
+    if s.kinds is None:
+        return LoweredGraph(graph, graph)
+    rows = s.rows(graph.log_phi)
+    tables = rows.take(np.flatnonzero(rows.kind == TABLE))
+    builder = LoweredBuilder(_MAX_ENTRIES, len(tables.log_values))
+    for number, places in by_kind(rows):
+        if number != TABLE:
+            kind_class(number).lower_into(builder, rows.take(places), semiring)
+    new = builder.finish()
+    card = np.concatenate((s.card, new.aux_card))
+    new_scopes = np.where(new.scope_vars < 0, s.num_vars - 1 - new.scope_vars, new.scope_vars)
+    structure = Structure.build(
+        card,
+        np.concatenate((tables.scope_ptr, tables.scope_ptr[-1] + new.scope_ptr[1:])),
+        np.concatenate((tables.scope_vars, new_scopes)),
+        variable_names=_names(s, len(card)),
+        state_names=None if s.state_names is None else (*s.state_names, *[None] * (len(card) - s.num_vars)),
+    )
+    observed = None
+    if graph.observed is not None:
+        observed = np.concatenate((graph.observed, np.full(len(card) - s.num_vars, -1)))
+    lowered = FactorGraph.trusted(structure, np.concatenate((tables.log_values, new.log_tables)), observed, graph.name)
+    return LoweredGraph(lowered, graph)
+
+
+def lower_all(graphs: Sequence[FactorGraph], semiring: Semiring = "sum") -> list[LoweredGraph]:
+    """`lower` for several graphs; those that end up with equal structures share one, as graphs of a batch like to."""
+    found: list[Structure] = []
+    answers = []
+    for graph in graphs:
+        lowered = lower(graph, semiring)
+        own = lowered.graph.structure
+        known = next((s for s in found[-4:] if s.same_as(own)), None)
+        if known is None:
+            found.append(own)
+        elif known is not own:
+            shared = FactorGraph.trusted(known, lowered.graph.log_phi, lowered.graph.observed, graph.name)
+            lowered = replace(lowered, graph=shared)
+        answers.append(lowered)
+    return answers
+
+
+def _names(s: Structure, num_vars: int) -> tuple[str, ...] | None:
+    """The names of the original and new ones that none of them has."""
+    if s.variable_names is None:
+        return None
+    prefix = "aux"
+    while any(name.startswith(prefix) for name in s.variable_names):
+        prefix = "_" + prefix
+    return (*s.variable_names, *(f"{prefix}{n}" for n in range(num_vars - s.num_vars)))

@@ -1,0 +1,106 @@
+# mypy: ignore-errors
+"""Expected logs of noisy-ors under independent variables.
+
+Where the effect is absent, the log is a sum over the active causes. Where it is present, it is ln(1 - e^-s) with s the
+sum of the strengths, and -ln(1 - e^-s) = sum over n of e^(-ns) / n: the expectation of each term is a product over the
+causes. In between some knots n the expectations h(n) are replaced by straight lines, which lie above them as h is
+convex: what comes out is never above the expected log, and below it by less than 0.01 where a strength of 0.0001 is
+certain. The knot at infinity is the probability that no cause at all is active.
+
+A factor's sums are, from its place o on: SUM_OF_LOGS, CERTAIN, FORBIDDEN, FORBIDDING, and then for each knot the log of
+the product over the causes and the number of zeros in it.
+"""
+
+import math
+from functools import cache
+
+import numpy as np
+
+from equifactor.base.typing import FloatArray
+from equifactor.kernels.jit import fast_kernel
+
+NEG_INF = -math.inf
+# The expected sum of the active causes' log inhibitors, the causes that are certain, the expected number of active ones
+# that forbid the effect's absence, and how many may be such.
+SUM_OF_LOGS, CERTAIN, FORBIDDEN, FORBIDDING, FIRST = 0, 1, 2, 3, 4
+TINY = 1e-300  # stands for a probability that is above zero, however small it is
+_EXACT, _RATIO, _LAST = 16, 1.25, 2**17  # knots: all numbers up to the first, then so far apart, up to the last
+
+
+@cache
+def presence_knots() -> tuple[FloatArray, FloatArray]:
+    """The knots [K+1], the last of them infinite, and the weights [K] of the others in sum_n h(n) / n."""
+    knots = list(range(1, _EXACT + 1))
+    while knots[-1] < _LAST:
+        knots.append(min(_LAST, math.ceil(knots[-1] * _RATIO)))
+    weights = np.array([1.0 / n if n <= _EXACT else 0.0 for n in knots])
+    for r in range(_EXACT, len(knots)):
+        a, b = knots[r - 1], knots[r]
+        n = np.arange(a + 1, b + 1)
+        weights[r - 1] += np.sum((b - n) / n) / (b - a)
+        weights[r] += np.sum((n - a) / n) / (b - a)
+    return np.array([*knots, math.inf]), weights
+
+
+@fast_kernel
+def join_cause(o, fails, active, rest, knots, sums, sign):
+    """Add a cause of log inhibitor `fails` and these probabilities to the sums (sign 1), or take it out (sign -1)."""
+    if active > 0.0 and fails == NEG_INF:
+        sums[o + FORBIDDEN] += sign * active
+        sums[o + FORBIDDING] += sign
+    elif active > 0.0:
+        sums[o + SUM_OF_LOGS] += sign * active * fails
+    if fails == 0.0:
+        return
+    if rest == 0.0:
+        sums[o + CERTAIN] += sign
+    for n in range(len(knots)):
+        term = rest + active * math.exp(knots[n] * fails)
+        if term > 0.0:
+            sums[o + FIRST + 2 * n] += sign * math.log(term)
+        else:
+            sums[o + FIRST + 2 * n + 1] += sign
+
+
+@fast_kernel
+def expected_presence(o, leak, own, knots, weights, sums):
+    """The expected log of the effect, zeros left out, and their probability, exactly 0 where there are none.
+
+    Args:
+        o: where the sums of the factor begin; without the cause in question.
+        leak: ln(1 - leak).
+        own: the log inhibitor of that cause, 0 where it is not active.
+        knots: [K+1] as in `presence_knots`.
+        weights: [K] as in `presence_knots`.
+        sums: the sums of all factors.
+    """
+    nothing = 0.0
+    last = len(weights)
+    if leak + own == 0.0 and sums[o + CERTAIN] < 0.5:
+        nothing = max(TINY, math.exp(min(0.0, sums[o + FIRST + 2 * last])))
+    total = 0.0
+    for n in range(last):
+        if sums[o + FIRST + 2 * n + 1] < 0.5:
+            h = math.exp(knots[n] * (leak + own) + sums[o + FIRST + 2 * n])
+            total -= weights[n] * max(0.0, h - nothing)
+    return total, nothing
+
+
+@fast_kernel
+def beyond_the_knots(o, leak, least, knots, sums):
+    """At least what the terms behind the last finite knot take from the expected log; `least` strength is certain."""
+    last = len(knots) - 2
+    if sums[o + FIRST + 2 * last + 1] > 0.5 or leak == NEG_INF:
+        return 0.0
+    h = math.exp(knots[last] * leak + sums[o + FIRST + 2 * last])
+    return h * min(1.0 / (knots[last] * math.expm1(least)), -math.log(-math.expm1(-least)))
+
+
+@fast_kernel
+def expected_absence(o, leak, own, sums):
+    """The expected log of the absence of the effect, zeros left out, and a price of zeros, 0 where there are none."""
+    mean = sums[o + SUM_OF_LOGS] + (leak if leak > NEG_INF else 0.0) + (own if own > NEG_INF else 0.0)
+    harm = (1.0 if leak == NEG_INF else 0.0) + (1.0 if own == NEG_INF else 0.0)
+    if sums[o + FORBIDDING] > 0.5:
+        harm += max(TINY, sums[o + FORBIDDEN])
+    return mean, harm

@@ -1,0 +1,72 @@
+"""Potts factors: two variables like to be in the same state, or in different ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.factors.label_pairs import LabelPair
+from equifactor.graph.factor_rows import row_sums
+from equifactor.graph.structured_factor import edge_state_ptr, log_number
+
+if TYPE_CHECKING:
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray
+    from equifactor.graph.factor_rows import FactorRows
+
+
+@dataclass(frozen=True)
+class Potts(LabelPair):
+    """`exp(weight)` where both variables are in the same state, 1 elsewhere.
+
+    Args:
+        weight: above 0 where the states attract, below where they repel; `-inf` forbids equal states.
+        otherwise: the log value of different states; `-inf` forbids them.
+        labels: for each of both variables a label per state, where equal numbers do not mean the same.
+
+    Examples:
+        >>> from equifactor import FactorGraph, Potts
+        >>> FactorGraph([5, 5], [([0, 1], Potts(0.7))]).log_score([3, 3])
+        0.7
+    """
+
+    weight: float
+    otherwise: float = 0.0
+    labels: tuple[Sequence[int], Sequence[int]] | None = None  # type: ignore[assignment]
+
+    kind = "potts"
+    number = 6
+
+    def row(self, card: tuple[int, ...]) -> tuple[FloatArray, IntArray]:
+        """The log values of equal and of different states; the labels."""
+        values = [log_number(self.weight, "the weight of a potts factor")]
+        values.append(log_number(self.otherwise, "the log value of different states"))
+        return np.array(values), self._labels(card)
+
+    @classmethod
+    def of_row(cls, card: tuple[int, ...], log_values: FloatArray, words: IntArray) -> Potts:
+        """Labels are left out where they are the states."""
+        equal, different = log_values.tolist()
+        return cls(equal, different, cls.labels_of_row(card, words))
+
+    @classmethod
+    def values_of_labels(cls, log_values: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
+        """One of two values."""
+        return np.where(first == second, log_values[:, 0], log_values[:, 1])
+
+    @classmethod
+    def unsupported(cls, rows: FactorRows, possible: BoolArray) -> BoolArray:
+        """A state needs its like where different states are forbidden, another one where equal states are."""
+        first = edge_state_ptr(rows)
+        edge = np.repeat(np.arange(len(rows.card)), rows.card)
+        row = rows.row_of_edge[edge]
+        alive = row_sums(possible.astype(np.int64), first)  # [e]
+        # A label that is possible on both sides is met twice among the possible states of its factor.
+        width = int(rows.words.max(initial=0)) + 1
+        met = np.bincount((row * width + rows.words)[possible], minlength=rows.num_factors * width)
+        others = alive[edge ^ 1]
+        has_like = met[row * width + rows.words] - possible > 0
+        equal, different = (np.isneginf(rows.log_values.reshape(-1, 2)[row, n]) for n in (0, 1))
+        return ~((has_like & ~equal) | ((others - has_like > 0) & ~different))

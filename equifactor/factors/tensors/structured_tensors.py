@@ -1,0 +1,176 @@
+"""Messages through factors that are no tables: the one place that knows which kinds there are in torch.
+
+A new kind adds a line to `KIND_TENSORS`; without one its factors are small tables here (`TableTensors`).
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from equifactor.graph import FlatGraph
+from equifactor.graph.kinds import kind_name
+from equifactor.kernels.segments import finite, segment_sum
+
+if TYPE_CHECKING:
+    from equifactor.base.typing import Semiring
+    from equifactor.factors.tensors.kind_tensors import KindTensors
+    from equifactor.graph.flat_graph import StructuredGroup
+
+Flat = FlatGraph[Tensor]
+LARGEST_PAIR = 256  # entries of the largest table that `PairTables` has
+
+KIND_TENSORS = {
+    "sparse": "equifactor.factors.sparse.sparse_tensors:SparseTensors",
+    "parity": "equifactor.factors.tensors.chain_tensors:ParityTensors",
+    "clause": "equifactor.factors.tensors.chain_tensors:ClauseTensors",
+    "count": "equifactor.factors.count.count_tensors:CountTensors",
+    "noisy_or": "equifactor.factors.noisy_or.noisy_or_tensors:NoisyOrTensors",
+    "potts": "equifactor.factors.tensors.label_tensors:PottsTensors",
+    "truncated_linear": "equifactor.factors.tensors.label_tensors:TruncatedLinearTensors",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class StructuredTensors:
+    """The factors of one group of a batch, ready for its log values."""
+
+    group: StructuredGroup
+    kind: KindTensors
+
+    def messages(
+        self,
+        log_phi: Float[Tensor, " T *H"],
+        msg_vf: Float[Tensor, " S *H"],
+        semiring: Semiring,
+        *,
+        first: int = 0,
+        scaled_by: Semiring | None = None,
+    ) -> Float[Tensor, " s *H"]:
+        """Log messages of the group, right up to a constant per edge.
+
+        What is received is scaled edge by edge to a sum (or a largest entry) of 1: sums of a thousand large logs would
+        lose digits, and a constant does not matter to a message.
+
+        Args:
+            log_phi: the log values of all factors.
+            msg_vf: what all factors receive.
+            semiring: of the messages.
+            first: the number of the edge state that `msg_vf` begins with.
+            scaled_by: the semiring of the scale, that of the messages unless stated; messages of both semirings are
+                comparable where it is the same.
+        """
+        q, _ = self._shifted(msg_vf, first, scaled_by or semiring)
+        return self.kind.messages(log_phi[self.group.entries], q, semiring)
+
+    def log_totals(
+        self, log_phi: Float[Tensor, " T"], messages: Float[Tensor, " S"], semiring: Semiring
+    ) -> Float[Tensor, " N"]:
+        """The sum (or the maximum, never too low) over all assignments of each factor, with messages taken in."""
+        q, top = self._shifted(messages, 0, semiring)
+        found = self.kind.totals(log_phi[self.group.entries], q, semiring)
+        return found + segment_sum(finite(top), self.kind.factor_of_edge, self.kind.num_factors)
+
+    def normalized(self, values: Float[Tensor, " s"], semiring: Semiring) -> Float[Tensor, " s"]:
+        """Messages of the group, scaled edge by edge."""
+        return self.kind.normalized(values, semiring)
+
+    def _shifted(self, messages: Tensor, first: int, semiring: Semiring) -> tuple[Tensor, Tensor]:
+        """[s, ..] what the group receives, less the sum or the largest entry [e, ..] of each edge, and these."""
+        states = self.group.states
+        q = messages[states.start - first : states.stop - first]
+        top = self.kind.over_states(q.detach(), semiring)
+        return q - finite(top).index_select(0, self.kind.edge_of_state), top
+
+
+def structured_of(g: Flat, fixed: bool | None = None) -> tuple[StructuredTensors, ...]:
+    """The groups of a batch that are no tables, with index tensors, which are laid out once for a structure.
+
+    Some kinds look at the log values, which waits for the device; while a CUDA graph is captured nobody can. With
+    `fixed` nobody will ask for a gradient in the log values; unless it is stated, this follows from the log values.
+    """
+    if not g.structured:
+        return ()
+    if "kinds" not in g.cache:
+        with torch.inference_mode(False):  # The next to ask may want gradients.
+            kinds = [_kind_tensors(group, g.log_phi.device) for group in g.structured]
+            if g.log_phi.device.type == "cuda":  # While a CUDA graph is captured no index can be laid out.
+                for kind in kinds:
+                    kind.given(None, True)
+            g.cache["kinds"] = kinds
+    captured = g.log_phi.device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+    values = None if captured else g.log_phi.detach().double().cpu().numpy()
+    if fixed is None:
+        fixed = not (g.log_phi.requires_grad and torch.is_grad_enabled())
+    with torch.inference_mode(False):
+        return tuple(
+            StructuredTensors(group, kind.given(None if values is None else values[group.entries], fixed))
+            for group, kind in zip(g.structured, g.cache["kinds"], strict=True)
+        )
+
+
+def structured_scores(g: Flat, states: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """For each group that is no tables its factors [N] and their log values [N] at the states [V] of the variables."""
+    found = []
+    for group, own in zip(g.structured, structured_of(g), strict=True):
+        picked = states[g.var_of_edge[group.edges]][None]
+        found.append((group.factors, own.kind.log_scores(g.log_phi[group.entries], picked)[0]))
+    return found
+
+
+class PairTables:
+    """The tables of the factors of two variables that are no tables themselves, where they are small: P of them.
+
+    Index tensors are laid out once for a structure. The tables of a group are rows of one length, those of all groups
+    follow each other.
+    """
+
+    def __init__(self, kinds: Sequence[StructuredTensors]) -> None:
+        self.states: list[Tensor | None] = []  # of each group the assignments of all edges [A, e]
+        self.factors: list[Tensor] = []
+        pairs, start = [np.zeros((0, 2), np.int64)], [np.zeros(0, np.int64)]
+        size = 0
+        for own in kinds:
+            group = own.group
+            first = group.edge_ptr[:-1]
+            entries = group.card[first] * group.card[np.minimum(first + 1, len(group.card) - 1)]
+            factors = np.flatnonzero((np.diff(group.edge_ptr) == 2) & (entries <= LARGEST_PAIR))
+            self.factors.append(own.kind.index(factors))
+            if not len(factors):
+                self.states.append(None)
+                continue
+            first, count = first[factors], int(entries[factors].max())
+            states = np.zeros((count, len(group.card)), np.int64)
+            entry = np.arange(count)[:, None]
+            states[:, first] = np.minimum(entry // group.card[first + 1], group.card[first] - 1)
+            states[:, first + 1] = entry % group.card[first + 1]
+            self.states.append(own.kind.index(states))
+            pairs.append(np.stack((first, first + 1), 1) + group.edges.start)
+            start.append(size + count * np.arange(len(factors)))
+            size += count * len(factors)
+        self.edges = np.concatenate(pairs)  # [P, 2] among all edges
+        self.start = np.concatenate(start)  # [P] the first entry of each table
+
+    def values(self, kinds: Sequence[StructuredTensors], log_phi: Float[Tensor, " T"]) -> Float[Tensor, " n"]:
+        """The entries of all tables."""
+        found = [log_phi[:0]]
+        for own, factors, states in zip(kinds, self.factors, self.states, strict=True):
+            if states is not None:
+                scores = own.kind.log_scores(log_phi[own.group.entries], states)  # [A, N]
+                found.append(scores.T.index_select(0, factors).reshape(-1))
+        return torch.cat(found)
+
+
+def _kind_tensors(group: StructuredGroup, device: torch.device) -> KindTensors:
+    """The class of a kind for one group; only its own file is imported."""
+    place = KIND_TENSORS.get(kind_name(group.kind), "equifactor.factors.tensors.dense_tensors:TableTensors")
+    module, _, name = place.partition(":")
+    cls: type[KindTensors] = getattr(importlib.import_module(module), name)
+    return cls(group, device)

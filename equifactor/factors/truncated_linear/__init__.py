@@ -1,0 +1,87 @@
+"""Truncated linear factors: the further apart two states, the less likely, up to a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.base.errors import ModelError
+from equifactor.factors.label_pairs import LabelPair
+from equifactor.graph.factor_rows import row_any
+from equifactor.graph.structured_factor import log_number
+
+if TYPE_CHECKING:
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray
+    from equifactor.graph.factor_rows import FactorRows
+
+
+@dataclass(frozen=True)
+class TruncatedLinear(LabelPair):
+    """`exp(-min(slope * |x - y|, limit))` over two variables whose states are places on a line.
+
+    Args:
+        slope: what a step of one state costs, 0 or more.
+        limit: what no distance exceeds, 0 or more; infinite for no limit.
+        labels: for each of both variables the place of each state, where it is not its number.
+
+    Examples:
+        >>> from equifactor import FactorGraph, TruncatedLinear
+        >>> FactorGraph([9, 9], [([0, 1], TruncatedLinear(0.5, 2.0))]).log_score([1, 8])
+        -2.0
+    """
+
+    slope: float
+    limit: float = np.inf
+    labels: tuple[Sequence[int], Sequence[int]] | None = None  # type: ignore[assignment]
+
+    kind = "truncated_linear"
+    number = 7
+
+    def row(self, card: tuple[int, ...]) -> tuple[FloatArray, IntArray]:
+        """Minus slope and minus limit; the labels."""
+        try:
+            values = [log_number(-v, "minus a cost") for v in (self.slope, self.limit)]  # -inf is no limit
+            fits = max(values) <= 0 and values[0] > -np.inf
+        except (TypeError, ModelError):
+            fits = False
+        if not fits:
+            raise ModelError(
+                f"a truncated_linear factor needs a finite slope >= 0 and a limit >= 0, found {self.slope!r} and "
+                f"{self.limit!r}"
+            )
+        return np.array(values), self._labels(card)
+
+    @classmethod
+    def of_row(cls, card: tuple[int, ...], log_values: FloatArray, words: IntArray) -> TruncatedLinear:
+        """Labels are left out where they are the states."""
+        slope, limit = (-log_values + 0.0).tolist()
+        return cls(slope, limit, cls.labels_of_row(card, words))
+
+    @classmethod
+    def check(cls, rows: FactorRows) -> tuple[int, str] | None:
+        """No value above 0, a finite slope."""
+        wrong = super().check(rows)
+        if wrong:
+            return wrong
+        bad = row_any(rows.log_values > 0, rows.value_ptr) | np.isneginf(rows.log_values[::2])
+        return (int(np.argmax(bad)), "minus slope and minus limit must be at most 0") if bad.any() else None
+
+    @classmethod
+    def values_of_labels(cls, log_values: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
+        """The cost of the distance, at most the limit, negative."""
+        return np.maximum(log_values[:, 0] * np.abs(first - second), log_values[:, 1])
+
+    @classmethod
+    def log_ranges(cls, rows: FactorRows) -> FloatArray:
+        """The cost of the two labels furthest apart."""
+        ends = rows.word_ptr[:-1]
+        furthest = np.maximum.reduceat(rows.words, ends) - np.minimum.reduceat(rows.words, ends)
+        return -np.maximum(rows.log_values[::2] * furthest, rows.log_values[1::2])
+
+    @classmethod
+    def unsupported(cls, rows: FactorRows, possible: BoolArray) -> BoolArray:
+        """It is never zero."""
+        return np.zeros(len(possible), bool)

@@ -1,0 +1,33 @@
+"""Rows of factors checked kind by kind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.base.errors import ModelError
+from equifactor.graph.factor_rows import by_kind
+from equifactor.graph.kinds import KINDS, kind_class, kind_name
+from equifactor.graph.structured_factor import TABLE
+
+if TYPE_CHECKING:
+    from equifactor.graph.factor_rows import FactorRows
+
+
+def check_kinds(rows: FactorRows) -> None:
+    """Raise `ModelError` for the first factor that is not what its kind asks for; tables are left out."""
+    bad = (rows.kind < 0) | (rows.kind >= len(KINDS))
+    if bad.any():
+        a = int(np.argmax(bad))
+        raise ModelError(f"factor {a} is of kind {rows.kind[a]}; the kinds are 0 to {len(KINDS) - 1}", factor=a)
+    few = (rows.arity < 2) & (rows.kind != TABLE)
+    if few.any():
+        a = int(np.argmax(few))
+        name = kind_name(int(rows.kind[a]))
+        raise ModelError(f"factor {a} is a {name} over {rows.arity[a]} variables; give it as a table", factor=a)
+    for number, places in by_kind(rows):
+        wrong = None if number == TABLE else kind_class(number).check(rows.take(places))
+        if wrong is not None:
+            a = int(places[wrong[0]])
+            raise ModelError(f"factor {a}: {wrong[1]}", factor=a)

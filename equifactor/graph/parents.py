@@ -1,0 +1,110 @@
+"""Who is whose child in a Bayesian network: which factor is the conditional distribution of which variable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.base.errors import ModelError
+from equifactor.graph.structure import MAX_AXES
+
+if TYPE_CHECKING:
+    from equifactor.base.typing import IntArray
+    from equifactor.graph.factor_graph import FactorGraph
+
+# A table whose last variable is the child is a conditional distribution if its rows sum to 1 within this. Published
+# networks have rounded numbers.
+ROUNDING = 0.01
+_OWN_ROUNDING = 1e-6  # The same for a child at another place of the scope, which no file format writes. Chosen by hand.
+
+
+@dataclass(frozen=True, eq=False)
+class Families:
+    """A Bayesian network: every factor is the distribution of one variable, its child, given the rest of its scope."""
+
+    factor_of_child: IntArray  # [V]
+    slot: IntArray  # [F] the place of the child in the factor's scope
+    order: IntArray  # [V] the variables, parents before children
+
+
+def find_families(graph: FactorGraph) -> Families | None:
+    """Return the child of every factor from the scopes alone, or None if the graph is not a Bayesian network.
+
+    A root has a factor over itself alone, and once a variable has its factor it can only be a parent in others. Taking
+    variables in this order, a factor whose other variables are all taken must belong to the one that is left. So scopes
+    without a directed cycle leave no choice, and the potentials do not matter. Cost O(E).
+    """
+    found = _families_or_reason(graph)
+    return found if isinstance(found, Families) else None
+
+
+def families_of(graph: FactorGraph, claim: str, advice: str) -> Families:
+    """Return the child of every factor; raise `ModelError` if the graph is not a Bayesian network.
+
+    Args:
+        graph: any graph.
+        claim: the beginning of the error, such as `em fits a Bayesian network`.
+        advice: a last sentence of the error that says what to do.
+    """
+    found = _families_or_reason(graph)
+    if isinstance(found, Families):
+        return found
+    reason, where = found
+    raise ModelError(
+        f"{claim}, in which every variable has one factor over itself and its parents. {reason} {advice}", **where
+    )
+
+
+def children_of(graph: FactorGraph) -> list[int] | None:
+    """Return the child [F] of every factor if all factors are conditional distributions, otherwise None."""
+    families = find_families(graph) if graph.observed is None else None
+    s = graph.structure
+    if families is None or (s.arity > MAX_AXES).any():  # A table with more axes cannot be looked at.
+        return None
+    if not all(is_conditional(graph, a, int(k)) for a, k in enumerate(families.slot)):
+        return None
+    return [int(i) for i in s.scope_vars[s.scope_ptr[:-1] + families.slot]]
+
+
+def is_conditional(graph: FactorGraph, a: int, slot: int) -> bool:
+    """Return whether factor a is a distribution of the variable at a place of its scope, given the others."""
+    factor = graph.factor(a)
+    if not isinstance(factor, np.ndarray):
+        return factor.child_slot == slot
+    rounding = ROUNDING if slot == factor.ndim - 1 else _OWN_ROUNDING
+    return bool(np.all(np.abs(np.exp(factor).sum(axis=slot) - 1.0) <= rounding))
+
+
+def _families_or_reason(graph: FactorGraph) -> Families | tuple[str, dict[str, int]]:
+    """Return the families, or a sentence that says why there are none, with the factor or variable that it names."""
+    s = graph.structure
+    if s.num_factors != s.num_vars:
+        return f"The graph has {s.num_factors} factors for {s.num_vars} variables.", {}
+    left = s.arity.copy()  # [F] variables in each scope that have no factor yet
+    factors_of: list[list[int]] = [[] for _ in range(s.num_vars)]
+    for variable, factor in zip(s.scope_vars.tolist(), s.factor_of_edge.tolist(), strict=True):
+        factors_of[variable].append(factor)
+    factor_of_child = np.full(s.num_vars, -1)
+    slot = np.full(s.num_factors, -1)
+    order: list[int] = []
+    ready = np.flatnonzero(left == 1)[::-1].tolist()
+    while ready:
+        a = ready.pop()
+        scope = s.scope(a)
+        open_slots = np.flatnonzero(factor_of_child[scope] < 0)
+        if not len(open_slots):
+            return f"All variables of factor {a} have another factor already.", {"factor": a}
+        slot[a] = open_slots[0]
+        child = int(scope[slot[a]])
+        factor_of_child[child] = a
+        order.append(child)
+        for b in factors_of[child]:
+            left[b] -= 1
+            if left[b] == 1:
+                ready.append(b)
+    if len(order) == s.num_vars:
+        return Families(factor_of_child, slot, np.array(order, np.int64))
+    i = int(np.argmin(factor_of_child))
+    return f"The scopes have a directed cycle at variable {s.variable_name(i)}, or it has no factor.", {"variable": i}

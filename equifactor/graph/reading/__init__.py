@@ -1,0 +1,1 @@
+"""Readers of what users type: variables, factors, arrays, evidence, rows of data."""

@@ -1,0 +1,208 @@
+"""What a kind of factor is: one class that a user builds factors with, and whose class methods treat many at once."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from equifactor.base.errors import ModelError
+
+if TYPE_CHECKING:
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray, Semiring
+    from equifactor.factors.lowering import LoweredBuilder
+    from equifactor.graph.factor_rows import FactorRows
+
+TABLE = 0  # the number of the kind `table`
+
+
+class StructuredFactor(ABC):
+    """A factor that is stated by a sentence instead of a table.
+
+    An object is one factor as a user writes it, without its scope. The class methods take `FactorRows` that are all of
+    this kind, any number of them, and work on flat arrays without a loop over factors. N factors, e edges.
+    """
+
+    kind: ClassVar[str]
+    number: ClassVar[int]  # its place in `kinds.KINDS`, by which rows name their kind
+
+    @property
+    def child_slot(self) -> int | None:
+        """The place in the scope of the variable whose distribution this factor is, given the others; None if none."""
+        return None
+
+    @abstractmethod
+    def row(self, card: tuple[int, ...]) -> tuple[FloatArray, IntArray]:
+        """The log values and words of this factor over variables of these cardinalities; raises `ModelError`."""
+
+    @classmethod
+    @abstractmethod
+    def of_row(cls, card: tuple[int, ...], log_values: FloatArray, words: IntArray) -> StructuredFactor:
+        """The factor as a user would write it."""
+
+    @classmethod
+    @abstractmethod
+    def check(cls, rows: FactorRows) -> tuple[int, str] | None:
+        """The first row that is not a factor of this kind and what is wrong with it; None when all are."""
+
+    @classmethod
+    @abstractmethod
+    def log_scores(cls, rows: FactorRows, states: IntArray) -> FloatArray:
+        """[n, N] log values of the factors at the states [n, e] of their edges."""
+
+    @classmethod
+    @abstractmethod
+    def sliced(cls, rows: FactorRows, states: IntArray) -> FactorRows:
+        """The factors given the states [e] of some edges' variables, -1 where free.
+
+        Observed variables leave the scopes. A factor may become one of another kind, and it leaves out variables that
+        no longer matter to it.
+        """
+
+    @classmethod
+    @abstractmethod
+    def unsupported(cls, rows: FactorRows, possible: BoolArray) -> BoolArray:
+        """Which states the factors exclude, given which are possible; both by edge state [sum of card].
+
+        A state is excluded where the factor is zero for it whatever possible states its other variables take. To find
+        fewer is allowed, to find others is not.
+        """
+
+    @classmethod
+    @abstractmethod
+    def with_states(cls, rows: FactorRows, new_state: IntArray, new_card: IntArray) -> FactorRows:
+        """The factors after their variables' states were renumbered.
+
+        Args:
+            rows: the factors.
+            new_state: [sum of card] new number of each edge state, -1 for a state that is struck out.
+            new_card: [e] how many states each edge's variable has now.
+        """
+
+    @classmethod
+    @abstractmethod
+    def with_slots(cls, rows: FactorRows, edge: IntArray) -> FactorRows:
+        """The factors with their scope in another order: the edge at place n [e] of the new rows was edge[n]."""
+
+    @classmethod
+    def lower_into(cls, builder: LoweredBuilder, rows: FactorRows, semiring: Semiring) -> None:
+        """Small tables, with auxiliary variables where they help; summed (or maximised) over these, the same factor."""
+        from equifactor.factors.lowering import add_tables
+
+        direct = cls.fits_table(rows, semiring)
+        add_tables(builder, cls, rows.take(np.flatnonzero(direct)))
+        if not direct.all():
+            cls.add_chains(builder, rows.take(np.flatnonzero(~direct)))
+
+    @classmethod
+    def fits_table(cls, rows: FactorRows, semiring: Semiring) -> BoolArray:
+        """[N] whether a factor is lowered to its own table; `ModelError` where that is the only way and too large."""
+        from equifactor.factors.lowering import small
+
+        return small(rows)
+
+    @classmethod
+    def add_chains(cls, builder: LoweredBuilder, rows: FactorRows) -> None:
+        """Small tables over auxiliary variables for factors that do not fit a table; most kinds make chains."""
+        raise NotImplementedError
+
+    @classmethod
+    def log_ranges(cls, rows: FactorRows) -> FloatArray:
+        """[N] the largest log value of each factor less the smallest one above zero, or more where that is a search.
+
+        This is right for a kind whose log values are those of its assignments.
+        """
+        return value_ranges(rows.log_values, rows.value_ptr)
+
+    @classmethod
+    def tables(cls, rows: FactorRows) -> FloatArray:
+        """[N, *shape] log tables of factors that all have one shape."""
+        shape = tuple(rows.card[: rows.scope_ptr[1]].tolist())
+        digits = np.indices(shape).reshape(len(shape), -1).T  # [size, k]
+        scores = cls.log_scores(rows, np.tile(digits, (1, rows.num_factors)))
+        return scores.T.reshape(-1, *shape)
+
+
+def edge_state_ptr(rows: FactorRows) -> IntArray:
+    """[e+1] the first edge state of each edge of these rows."""
+    from equifactor.kernels.pointers import ptr_of
+
+    return ptr_of(rows.card)
+
+
+def value_ranges(values: FloatArray, ptr: IntArray) -> FloatArray:
+    """[N] the range of the values above zero of each row [n]; rows are not empty, and one of zeros alone has 0."""
+    high = np.maximum.reduceat(values, ptr[:-1])
+    low = np.minimum.reduceat(np.where(np.isneginf(values), np.inf, values), ptr[:-1])
+    return np.asarray(np.maximum(high - low, 0.0))  # -inf for zeros alone
+
+
+def not_binary(rows: FactorRows, kind: str) -> tuple[int, str] | None:
+    """What is wrong with the first factor that has a variable of more or fewer than two states."""
+    bad = rows.card != 2
+    if not bad.any():
+        return None
+    e = int(np.argmax(bad))
+    return int(rows.row_of_edge[e]), f"a {kind} needs variables of 2 states, found one of {rows.card[e]}"
+
+
+def number_of_words(rows: FactorRows, wanted: IntArray, what: str) -> tuple[int, str] | None:
+    """What is wrong with the first factor that has not `wanted` [N] words."""
+    return _wrong_count(np.diff(rows.word_ptr), wanted, what)
+
+
+def number_of_values(rows: FactorRows, wanted: IntArray, what: str) -> tuple[int, str] | None:
+    """What is wrong with the first factor that has not `wanted` [N] log values."""
+    return _wrong_count(np.diff(rows.value_ptr), wanted, what)
+
+
+def _wrong_count(found: IntArray, wanted: IntArray, what: str) -> tuple[int, str] | None:
+    bad = found != wanted
+    if not bad.any():
+        return None
+    n = int(np.argmax(bad))
+    return n, f"expected {wanted[n]} {what}, found {found[n]}"
+
+
+def check_signs(rows: FactorRows, signs: IntArray) -> tuple[int, str] | None:
+    """What is wrong with the first factor whose signs are not 0 or 1; `signs` has one number per edge [e]."""
+    bad = (signs != 0) & (signs != 1)
+    if not bad.any():
+        return None
+    e = int(np.argmax(bad))
+    return int(rows.row_of_edge[e]), f"a sign is 1 for a positive literal and 0 for a negated one, found {signs[e]}"
+
+
+def read_signs(signs: object, arity: int, kind: str) -> IntArray:
+    """Signs [arity] that a user gave: True or 1 for a literal that holds in state 1, False or 0 for a negated one."""
+    if signs is None:
+        return np.ones(arity, np.int64)
+    try:
+        values = np.asarray(signs)
+        ok = values.shape == (arity,) and bool(np.isin(values, (0, 1)).all())
+    except (TypeError, ValueError):
+        ok = False
+    if not ok:
+        raise ModelError(f"a {kind} over {arity} variables needs {arity} signs, each True or False; found {signs!r}")
+    return values.astype(np.int64)
+
+
+def truth(value: object, what: str) -> bool:
+    """A yes or no that a user gave as True or False, or as 1 or 0."""
+    if not isinstance(value, (bool, np.bool_, int, np.integer)) or value not in (0, 1):
+        raise ModelError(f"{what} is True or False, found {value!r}")
+    return bool(value)
+
+
+def log_number(value: object, what: str) -> float:
+    """A number below infinity that a user gave as a log value."""
+    try:
+        if isinstance(value, (str, bytes)):
+            raise TypeError
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        raise ModelError(f"{what} must be a number, found {value!r}") from None
+    if not number < np.inf:
+        raise ModelError(f"{what} must be a number below infinity, found {number:g}")
+    return number + 0.0  # -0 is 0

@@ -1,0 +1,1 @@
+"""Compiled loops and tensor operations that know nothing of graphs: arithmetic, heaps, random numbers, pointers."""

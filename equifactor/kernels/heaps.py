@@ -1,0 +1,101 @@
+# mypy: ignore-errors
+"""Heaps inside kernels: numbered items with the largest key first, which say at any time where each item is.
+
+There are two. `settle` keeps a binary heap of items whose keys the caller holds by item, and reads them for other ends
+too. `raise_key` and `set_key` keep a heap of four children per node whose keys lie in heap order, for queues that are
+updated all the time: `key [items + 3]` and `item [items]` are in heap order, so a comparison reads one array, and
+`place [items]` says where each item is. Four children are one or two cache lines, and picking the largest of them takes
+no branch to be mispredicted: half the time of a binary heap. `key` ends in three times -inf, so that every node with
+children has four to look at.
+"""
+
+from equifactor.kernels.fastmath import get, put
+from equifactor.kernels.jit import inlined
+
+
+@inlined
+def settle(heap, place, key, n, length):
+    """Move the item at position n of a binary heap up or down to where its key puts it.
+
+    All other items must be in order: after a change of one key, settle before changing the next, and build a heap by
+    settling position 0, 1, .. in turn, each with a length of n + 1. For a heap with the smallest number first, give the
+    negative numbers as keys.
+
+    Args:
+        heap: [items] the items in heap order.
+        place: [items] where each item is.
+        key: [items] by item.
+        n: the position whose item has a new key.
+        length: the number of items that are still in the heap, the first ones of `heap`.
+    """
+    item = heap[n]
+    while n > 0 and key[heap[(n - 1) // 2]] < key[item]:
+        heap[n] = heap[(n - 1) // 2]
+        place[heap[n]] = n
+        n = (n - 1) // 2
+    while True:
+        child = 2 * n + 1
+        if child >= length:
+            break
+        if child + 1 < length and key[heap[child + 1]] > key[heap[child]]:
+            child += 1
+        if key[heap[child]] <= key[item]:
+            break
+        heap[n] = heap[child]
+        place[heap[n]] = n
+        n = child
+    heap[n] = item
+    place[item] = n
+
+
+@inlined
+def raise_key(key, item, place, which, more):
+    """Add a positive amount to the key of one item; mostly it stays, at the price of one comparison."""
+    n = get(place, which)
+    value = get(key, n) + more
+    while n > 0:
+        above = (n - 1) >> 2
+        if get(key, above) >= value:
+            break
+        _set_node(key, item, place, n, get(key, above), get(item, above))
+        n = above
+    _set_node(key, item, place, n, value, which)
+
+
+@inlined
+def lower_key(key, item, place, which, value):
+    """Set the key of one item to a value that is not above the present one."""
+    n = get(place, which)
+    while True:
+        child = 4 * n + 1
+        if child >= len(place):
+            break
+        k0, k1, k2, k3 = get(key, child), get(key, child + 1), get(key, child + 2), get(key, child + 3)
+        left = child + (1 if k1 > k0 else 0)
+        right = child + (3 if k3 > k2 else 2)
+        best_left, best_right = max(k0, k1), max(k2, k3)
+        child = right if best_right > best_left else left
+        best = max(best_left, best_right)
+        if best <= value:
+            break
+        _set_node(key, item, place, n, best, get(item, child))
+        n = child
+    _set_node(key, item, place, n, value, which)
+
+
+@inlined
+def set_key(key, item, place, which, value):
+    """Set the key of one item to any value."""
+    more = value - get(key, get(place, which))
+    if more > 0.0:
+        raise_key(key, item, place, which, more)
+    else:
+        lower_key(key, item, place, which, value)
+
+
+@inlined
+def _set_node(key, item, place, n, value, which):
+    """Put an item and its key at position n."""
+    put(key, n, value)
+    put(item, n, which)
+    put(place, which, n)

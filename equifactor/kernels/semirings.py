@@ -1,0 +1,48 @@
+"""The sum of either semiring, ln(e^a + e^b) or the larger of two, for tensors with true zeros.
+
+Every function here has a gradient without NaN where all it adds up is -inf, of any order.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from equifactor.base.typing import Semiring
+from equifactor.kernels.segments import logsumexp, safe_log, segment_logsumexp, segment_max
+
+
+def plus(a: Tensor, b: Tensor, semiring: Semiring) -> Tensor:
+    """The larger of two logs, or the log of the sum of what they are logs of."""
+    if semiring == "max":
+        return torch.maximum(a, b)
+    top = torch.maximum(a, b).detach()
+    top = torch.where(torch.isneginf(top), 0.0, top)
+    return safe_log((a - top).exp() + (b - top).exp()) + top
+
+
+def total(values: Tensor, axis: int, semiring: Semiring) -> Tensor:
+    """The sum of the semiring along an axis that is not empty."""
+    return values.amax(axis) if semiring == "max" else logsumexp(values, axis)
+
+
+def segment_total(values: Tensor, index: Tensor, count: int, semiring: Semiring) -> Tensor:
+    """out[n] = the sum of the semiring over the values [N] (or [N, H]) whose index is n; -inf where there are none."""
+    reduce = segment_max if semiring == "max" else segment_logsumexp
+    return reduce(values, index, count)
+
+
+def log1mexp(x: Tensor) -> Tensor:
+    """ln(1 - e^x) for x < 0, to full precision on both ends; -inf from 0 on, where it passes no gradient."""
+    below = x < 0
+    x = torch.where(below, x, -1.0)
+    near = x > -0.6931471805599453
+    # Each branch gets a harmless number where the other one is taken, or its gradient there would make NaN of it.
+    close = (-torch.expm1(torch.where(near, x, -0.5))).log()
+    far = torch.log1p(-torch.exp(torch.where(near, -1.0, x)))
+    return torch.where(below, torch.where(near, close, far), -torch.inf)
+
+
+def per_row(values: Tensor, like: Tensor) -> Tensor:
+    """Values [N] or [N, ..] with as many axes as `like`, to be broadcast."""
+    return values.reshape(*values.shape, *[1] * (like.ndim - values.ndim))

@@ -1,1 +1,0 @@
-"""Numbers that more than one family of solvers computes: compiled loops and tensor operations."""

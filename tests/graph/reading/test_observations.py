@@ -1,0 +1,197 @@
+"""Evidence and assignments by number and name: one meaning, or an error that names the choices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import equifactor as ef
+from equifactor import FactorGraph, ModelError
+from equifactor.graph.reading.observations import StateNumbers
+
+
+@pytest.fixture
+def graph() -> FactorGraph:
+    variables = {
+        "rain": 2, "day": 3, "history": ["TRUE", "FALSE"], "die": ["1", "2"], "swapped": ["1", "0"],
+        "bit": ["0", "1"], "size": ["none", "1", "2"], "bins": ["0.5", "1.5"], "odd": ["nan", "inf"],
+        "answer": ["No", "Yes", "unclear"],
+    }  # fmt: skip
+    card = FactorGraph(variables).card  # type: ignore[arg-type]
+    return FactorGraph(variables, [([i], np.arange(1, 1 + d)) for i, d in enumerate(card)])  # type: ignore[arg-type]
+
+
+class Series:
+    """What `pandas.Series` is to this package: labels and values, not a Mapping, and an array to numpy."""
+
+    ndim = 1
+
+    def __init__(self, labels: list, values: list) -> None:
+        self.labels, self.values = labels, values
+        self.index = labels
+
+    def keys(self) -> list:
+        return self.labels
+
+    def items(self) -> Iterator[tuple]:
+        return zip(self.labels, self.values, strict=True)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def to_numpy(self) -> np.ndarray:
+        return np.array(self.values)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return np.array(self.values, dtype)
+
+
+@pytest.mark.parametrize(
+    ("variable", "state", "number"),
+    [
+        ("rain", 1, 1), ("rain", True, 1), ("rain", np.False_, 0), ("rain", np.int8(1), 1), ("rain", np.uint64(0), 0),
+        ("history", "TRUE", 0), ("history", np.str_("FALSE"), 1), ("answer", 1, 1),
+        ("answer", "Yes", 1),
+        ("die", "1", 0), ("die", "2", 1), ("swapped", "0", 1),
+        ("bit", 1, 1), ("bit", "1", 1), ("size", 2, 2), ("size", 0, 0), ("odd", 1, 1),
+    ],
+)  # fmt: skip
+def test_one_meaning(graph: FactorGraph, variable: str, state: Any, number: int) -> None:
+    i = graph.variable(variable)
+    assert graph.state(variable, state) == number
+    assert graph.condition({variable: state}).evidence == {i: number}
+    assert graph.condition({i: state}).evidence == {i: number}
+    assert [r.graph.evidence for r in ef.solve([graph, graph], evidence={variable: state})] == [{i: number}] * 2
+    full: dict[int, Any] = {n: names[0] if names else 0 for n, names in enumerate(graph.structure.state_names or ())}
+    full[i] = state
+    assert np.isfinite(graph.log_score(full))
+
+
+@pytest.mark.parametrize(
+    ("variable", "state", "sentence"),
+    [
+        ("history", True, "variable history has no state True; its states are TRUE, FALSE, give one of these"),
+        ("history", np.False_, "variable history has no state False; its states are TRUE, FALSE"),
+        ("history", "true", "variable history has no state 'true'; did you mean TRUE. its states are TRUE, FALSE"),
+        ("history", 1, "state 1 of variable history can be read as a name or as a place counted from 0; its states"),
+        ("history", np.int64(0), "its states are TRUE, FALSE, give one of these as text"),
+        ("bit", True, "variable bit has no state True; its states are 0, 1"),
+        ("day", True, r"variable day has no state True; it has 3 states \(0-2\)"),
+        ("die", 1, "state 1 of variable die can be read as a name or as a place counted from 0; its states are 1, 2"),
+        ("die", np.int64(0), "state 0 of variable die can be read as a name or as a place"),
+        ("swapped", 0, "its states are 1, 0, give one of these as text"),
+        ("bins", 1, "its states are 0.5, 1.5"),
+        ("die", "3", "variable die has no state '3'; its states are 1, 2"),
+        ("rain", "1", r"its states have no names, and it has 2 states \(0-1\)"),
+        ("rain", 2, "state 2 of variable rain is out of range"),
+        ("rain", -1, "state -1 of variable rain is out of range"),
+        ("rain", 1.0, "must be a"), ("rain", None, "must be a"), ("rain", b"1", "must be a"),
+        ("rain", np.array(1), "must be a"), ("rain", 1j, "must be a"),
+    ],
+)  # fmt: skip
+def test_no_meaning_or_two(graph: FactorGraph, variable: str, state: Any, sentence: str) -> None:
+    for call in (
+        lambda: graph.condition({variable: state}),
+        lambda: ef.solve(graph, evidence={variable: state}),
+        lambda: ef.solve([graph, graph], evidence={variable: state}),
+        lambda: graph.state(variable, state),
+        lambda: graph.log_score({variable: state}),
+    ):
+        with pytest.raises(ModelError, match=sentence):
+            call()
+
+
+@pytest.mark.parametrize("second", [0, 1, [0.5, 0.5]])
+@pytest.mark.parametrize("keys", [("rain", 0), (0, "rain")])
+def test_a_variable_is_given_once(graph: FactorGraph, keys: tuple, second: Any) -> None:
+    with pytest.raises(ModelError, match=r"evidence names variable rain twice, as .* and as .*; give it once"):
+        graph.condition({keys[0]: 0, keys[1]: second})
+    with pytest.raises(ModelError, match="an assignment names variable rain twice"):
+        graph.log_score({keys[0]: 0, keys[1]: 0})
+
+
+def test_names_of_variables_that_are_numbers() -> None:
+    graph = FactorGraph({"1": 2, "2": 2, "x": 2})
+    for key in (0, 1):
+        with pytest.raises(ModelError, match=f"variable {key} can be read as a name or as a place"):
+            graph.condition({key: 0})
+    assert graph.condition({"1": 1, "x": 0}).evidence == {0: 1, 2: 0}
+    with pytest.raises(ModelError, match="variable 2 can be read"):  # the place of x, the name of another
+        graph.condition({2: 0})
+    assert FactorGraph({"0": 2, "1": 2}).condition({1: 1}).evidence == {1: 1}
+
+
+def test_one_evidence_per_graph_of_a_batch(graph: FactorGraph) -> None:
+    each = [{"die": "1"}, {"die": "2"}]
+    for given in (each, tuple(each), [Series(list(e), list(e.values())) for e in each]):
+        results = ef.solve([graph, graph], evidence=given)  # type: ignore[call-overload]
+        assert [r.marginals["die"].tolist() for r in results] == [[1, 0], [0, 1]]
+    nothing, other = ef.solve([graph, graph], evidence=[None, {"day": 2}])
+    assert (nothing.graph.evidence, other.graph.evidence) == ({}, {1: 2})
+    assert ef.solve([], evidence=[]) == []
+    for given in (each[:1], [*each, None], []):
+        with pytest.raises(ModelError, match=f"expected one evidence for each of 2 graphs, found {len(given)}"):
+            ef.solve([graph, graph], evidence=given)
+    with pytest.raises(ModelError, match=r"evidence on one graph is a mapping .* solve\(\[graph\] \* 2, evidence="):
+        ef.solve(graph, evidence=each)  # type: ignore[call-overload]
+    with pytest.raises(ModelError, match="evidence is a mapping from variable to state"):
+        graph.condition(each)  # type: ignore[arg-type]
+    with pytest.raises(ModelError, match="evidence is a mapping from variable to state"):
+        ef.solve([graph], evidence=[[0, 1]])  # type: ignore[list-item]
+
+
+def test_series_and_scalars_of_numpy(graph: FactorGraph) -> None:
+    assert graph.condition(Series(["rain", 1], [np.int64(1), np.int32(2)])).evidence == {0: 1, 1: 2}  # type: ignore[arg-type]
+    with pytest.raises(ModelError, match="twice"):
+        graph.condition(Series(["rain", "rain"], [0, 0]))  # type: ignore[arg-type]
+    frame = Series(["rain"], [1])
+    frame.ndim = 2
+    with pytest.raises(ModelError, match="evidence is a mapping"):
+        graph.condition(frame)  # type: ignore[arg-type]
+
+
+def test_pandas(graph: FactorGraph) -> None:
+    pd = pytest.importorskip("pandas")
+    assert graph.condition(pd.Series({"rain": 1, "day": 2})).evidence == {0: 1, 1: 2}
+    assert graph.condition(pd.Series({"rain": 1, "history": "FALSE"})).evidence == {0: 1, 2: 1}
+    weights = graph.condition({"history": pd.Series({"FALSE": 0.25, "TRUE": 0.75})}).log_table(10)
+    np.testing.assert_allclose(np.exp(weights), [0.75, 0.25])
+    with pytest.raises(ModelError, match=r"evidence on one graph is one row, such as .* found a data frame of 2"):
+        graph.condition(pd.DataFrame({"rain": [0, 1]}))
+    with pytest.raises(ModelError, match="it is a DataFrame, whose labels would be lost"):
+        FactorGraph([2, 2], [([0, 1], pd.DataFrame([[1, 2], [3, 4]]))])
+
+
+@pytest.mark.parametrize("labelled", [dict, lambda pairs: Series(list(dict(pairs)), list(dict(pairs).values()))])
+def test_weights_by_state(graph: FactorGraph, labelled: Any) -> None:
+    soft = graph.condition({"history": labelled({"FALSE": 0.25, "TRUE": 0.75})})
+    np.testing.assert_allclose(np.exp(soft.log_table(10)), [0.75, 0.25])  # in the order of the states
+    with pytest.raises(ModelError, match="must be a state or one weight >= 0 for each of its 2 states"):
+        graph.condition({"history": labelled({"FALSE": 0.25})})
+    with pytest.raises(ModelError, match="has no state 'no'"):
+        graph.condition({"history": labelled({"no": 0.25, "TRUE": 0.5})})
+    with pytest.raises(ModelError, match="can be read as a name or as a place"):
+        graph.condition({"die": labelled({1: 0.25, 2: 0.5})})
+
+
+@pytest.mark.parametrize("weights", [["1", "0"], [1j, 0], [None, 1], np.ma.masked_array([1.0, 2.0], [True, False])])
+def test_weights_are_real_numbers(graph: FactorGraph, weights: Any) -> None:
+    with pytest.raises(ModelError, match="one weight >= 0 for each of its 2 states"):
+        graph.condition({"rain": weights})
+
+
+def test_numbers_of_files_and_graphs_are_no_names(tmp_path: Path) -> None:
+    graph = FactorGraph({"2": ["1", "2"], "1": ["5", "6"]}, [(["2", "1"], np.ones((2, 2)))])
+    (tmp_path / "a.evid").write_text("2 0 1 1 0")
+    read = ef.read_evidence(tmp_path / "a.evid", graph)
+    assert read == {0: 1, 1: 0}
+    assert isinstance(read, StateNumbers)
+    observed = graph.condition(read)
+    assert observed.evidence == {0: 1, 1: 0}
+    assert graph.condition(observed.evidence) == observed
+    with pytest.raises(ModelError, match="out of range"):
+        graph.condition(StateNumbers({0: 7}))
