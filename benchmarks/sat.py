@@ -1,6 +1,6 @@
-"""Random formulas near the threshold: messages a second of `bp`, and the violated clauses of a search over time.
+"""Random formulas near the threshold: messages per second of `bp`, and violated clauses of a search over time.
 
-A message is one literal in one iteration. The search is the focused walk that `local-search` begins with on violated
+A message is one literal in one iteration. The search is the focused walk with which `local-search` begins on violated
 clauses. Times are CPU time on one thread. A large formula takes longer to draw and to compile than to measure.
 
     python -m benchmarks.sat

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from equifactor import Task
 from equifactor.base.typing import FloatArray, IntArray
-from equifactor.factors.dense_graph import with_tables
+from equifactor.factors.dense_graph import tables_at
 from equifactor.generators import BurstyChannel, LdpcCode
 from equifactor.graph import compile
 from equifactor.learning.training.capture import CapturedSteps
@@ -41,7 +41,7 @@ class WordBatch:
 
     def __init__(self, code: LdpcCode, size: int, device: str) -> None:
         graph = code.graphs(np.zeros((1, code.n)), BurstyChannel())[0]
-        graph = with_tables(graph, "a network in training")
+        graph = tables_at(graph, np.ones(graph.structure.num_factors, bool))
         flat = compile([graph] * size)
         word, entry = np.divmod(np.asarray(flat.entry_order), graph.structure.num_entries)
         of_bits = np.flatnonzero(entry < 2 * code.n)  # The factors of single bits come first in every graph.

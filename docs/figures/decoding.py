@@ -1,4 +1,4 @@
-"""The picture of docs/decoding.md: logical error rates of three bicycle codes, noise on data alone.
+"""Draw docs/figures/decoding.svg: logical error rates of three bicycle codes with noise on data only.
 
 python docs/figures/decoding.py    a minute on one core; writes decoding.svg beside this file
 """

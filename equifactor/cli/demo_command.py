@@ -99,5 +99,5 @@ def _drawn(graph: FactorGraph, rows: list[DemoRow], folder: Path) -> str:
         return f"No picture is drawn: {error}"
     make_folder(folder)
     picture = folder / "spin-glass.png"
-    ax.figure.savefig(picture, dpi=160)
+    ax.figure.savefig(picture, dpi=160)  # type: ignore[union-attr]
     return f"Picture: {picture}"

@@ -23,9 +23,10 @@ import numpy as np
 from equifactor.base.errors import brief
 from equifactor.base.files import label, read_bytes, split_name
 from equifactor.factors.noisy_or import NoisyOr
-from equifactor.formats.network_builder import ROUNDING, NetworkBuilder, as_table
+from equifactor.formats.network_builder import NetworkBuilder, as_table
 from equifactor.formats.xdsl_writer import NAME, NUMBER, STATES, write_xdsl
 from equifactor.formats.xml_elements import XmlElement, read_xml
+from equifactor.graph.parents import ROUNDING
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -76,7 +76,7 @@ def trace(
     inner = np.concatenate((np.zeros((len(seen.beliefs), 1)), np.ones((len(seen.beliefs), 1)), seen.beliefs), axis=1)
     beliefs = inner[:, probe.marginals.values.astype(np.int64)].astype(np.float32)
     status = seen.status or (clock.status or Status.ITERATION_LIMIT)
-    lowered = not method.any_kind and graph.structure.kinds is not None
+    lowered = not method.takes_kinds_of(graph)
     moving = [[_named(row, graph, lowered) for row in rows] for rows in seen.moving]
     moving = [[row for row in rows if row["variable"] is not None] for rows in moving]
     cycle = None if status is Status.CONVERGED else find_period(beliefs)

@@ -130,7 +130,7 @@ def _names(ax: Axes, graph: FactorGraph, at: Places, beside: bool) -> None:
         name = plain(graph.structure.variable_name(i))
         if len(name) <= _NAME_INSIDE:
             size = 9 if len(name) <= 3 else 7.5
-            ax.text(*place, name, ha="center", va="center", fontsize=size, color=INK, zorder=4)
+            ax.text(place[0], place[1], name, ha="center", va="center", fontsize=size, color=INK, zorder=4)
         else:
             ax.annotate(name, place, bbox=paper, **outside)
 

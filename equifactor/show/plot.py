@@ -142,7 +142,7 @@ def _panel(ax: Axes, graph: FactorGraph, at: FloatArray, p: FloatArray, exact: F
     ax.scatter(x, y, c=p, cmap=spin_colours(), vmin=0, vmax=1, s=430, edgecolors="white", linewidths=1.2, zorder=3)
     for place, q in zip(at, p.tolist(), strict=True):
         text = "0" if q < 0.005 else "1" if q >= 0.995 else f"{q:.2f}".lstrip("0")
-        ax.text(*place, text, ha="center", va="center_baseline", fontsize=8, color=on_spins(q), zorder=4)
+        ax.text(place[0], place[1], text, ha="center", va="center_baseline", fontsize=8, color=on_spins(q), zorder=4)
 
 
 def _legend(ax: Axes) -> None:

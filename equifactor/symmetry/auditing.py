@@ -131,7 +131,7 @@ def _described(method: Solver | GraphFunction, graph: FactorGraph) -> str:
     Auxiliary variables form a chain along a scope, so a method of finitely many steps may violate "local variable".
     """
     name = graph.name or ""
-    if graph.structure.kinds is None or not isinstance(method, Solver) or method.any_kind:
+    if not isinstance(method, Solver) or method.takes_kinds_of(graph):
         return name
     return f"{name or 'a graph'} lowered to tables"
 

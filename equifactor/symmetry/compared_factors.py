@@ -23,14 +23,12 @@ import numpy as np
 from equifactor.base.errors import ModelError
 from equifactor.factors.clause import Clause
 from equifactor.factors.count import Counting
-from equifactor.factors.label_pairs import LabelPair
-from equifactor.factors.lowering import by_shape
 from equifactor.factors.noisy_or import IN_SCOPE, ON, NoisyOr, log1mexp
 from equifactor.factors.parity import Parity
 from equifactor.factors.sparse import SparseTable
 from equifactor.graph.factor_graph import FactorGraph
-from equifactor.graph.factor_rows import FactorRows, by_kind, merged
-from equifactor.graph.kinds import KINDS, kind_class, kind_name
+from equifactor.graph.factor_rows import FactorRows, by_kind, by_shape, merged
+from equifactor.graph.kinds import kind_class, kind_name
 from equifactor.graph.structure import Structure
 from equifactor.graph.structured_factor import TABLE
 from equifactor.kernels.pointers import ptr_of
@@ -53,7 +51,8 @@ def with_small_tables(graph: FactorGraph) -> FactorGraph:
         return graph
     rows = graph.structure.rows(graph.log_phi)
     bits = rows.sum_of_edges(np.log2(rows.card))
-    only_table = np.isin(rows.kind, [n for n in range(1, len(KINDS)) if issubclass(kind_class(n), LabelPair)])
+    encoded = (TABLE, Parity.number, Clause.number, Counting.number, NoisyOr.number, SparseTable.number)
+    only_table = ~np.isin(rows.kind, encoded)
     return _with_tables(graph, (rows.kind != TABLE) & (only_table | (bits <= np.log2(MAX_TABLE))))
 
 

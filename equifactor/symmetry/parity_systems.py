@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.factors.lowering import by_shape
 from equifactor.factors.parity import Parity
 from equifactor.graph.components import connected_components
-from equifactor.graph.factor_rows import row_sums
+from equifactor.graph.factor_rows import by_shape, row_sums
 from equifactor.graph.structure import Structure
 from equifactor.graph.structured_factor import TABLE
 from equifactor.kernels.pointers import picked, row_of

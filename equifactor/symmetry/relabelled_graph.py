@@ -116,6 +116,7 @@ def _first_edge_states(flat: FlatGraph[Any], s: Structure) -> IntArray:
 
 def _rows(graph: FactorGraph, r: Relabelling) -> FactorRows:
     """Return the relabelled factors of a graph that has structured factors."""
+    from equifactor.graph.dense_rows import tables_with_slots
     from equifactor.graph.factor_rows import by_kind, merged
     from equifactor.graph.kinds import kind_class
     from equifactor.graph.structured_factor import TABLE
@@ -135,7 +136,9 @@ def _rows(graph: FactorGraph, r: Relabelling) -> FactorRows:
         kind = kind_class(number)
         edge_states = np.repeat(s.state_ptr[some.scope_vars], some.card) + place_in_row(ptr_of(some.card))
         moved = kind.with_states(some, r.states[edge_states], some.card)
-        moved = kind.with_slots(moved, np.argsort(some.scope_ptr[some.row_of_edge] + slots))
+        edge = np.argsort(some.scope_ptr[some.row_of_edge] + slots)
+        stays = bool((moved.kind == number).all())  # Otherwise they have become dense tables.
+        moved = kind.with_slots(moved, edge) if stays else tables_with_slots(kind, moved, edge)
         parts.append((r.factors[places], replace(moved, scope_vars=r.variables[moved.scope_vars])))
     return merged(parts)
 

@@ -103,7 +103,7 @@ def test_map_runs_end_to_end_and_again_without_solving(folder: Path, tmp_path: P
     assert (out / "anytime.png").stat().st_size > 0
     lines = (out / "runs" / "rows.jsonl").read_text()
     assert main([*command, "--methods", QUICK]) == 0
-    assert (out / "runs" / "rows.jsonl").read_text() == lines
+    assert (out / "runs" / "rows.jsonl").read_text() == lines  # Nothing was run again.
     # The archive alone gives the same results, without solved models and model files.
     texts = {name: (out / name).read_text() for name in ("results.json", "table.md", "table.tex")}
     (out / "runs" / "rows.jsonl").unlink()

@@ -6,7 +6,7 @@ from random_factors import all_states, as_tables, random_factor, random_mixture,
 
 import equifactor as ef
 from equifactor.factors.conditional_kernels import conditional_values, literals_held
-from equifactor.factors.dense_graph import with_tables
+from equifactor.factors.dense_graph import tables_at
 from equifactor.factors.noisy_or.noisy_or_expectation_kernels import presence_knots
 from equifactor.factors.structured_kernels import kind_rows_of
 from equifactor.graph.layout import SLOT, VAR, layout_of
@@ -203,7 +203,7 @@ def test_conditional_values_are_those_of_the_tables():
 def test_some_factors_become_tables_and_the_others_stay():
     for graph in possible_graphs(20):
         chosen = np.random.default_rng(0).random(graph.num_factors) < 0.5
-        mixed = with_tables(graph, chosen)
+        mixed = tables_at(graph, chosen)
         kinds = np.zeros(graph.num_factors) if mixed.structure.kinds is None else mixed.structure.kinds.kind
         assert not np.any(kinds[chosen])
         for a in range(graph.num_factors):

@@ -126,6 +126,7 @@ def test_round_trip(tmp_path_factory, g):
     assert read_cfn(path) == g.renamed("a")
 
 
+@pytest.mark.peers
 @pytest.mark.parametrize("seed", range(3))
 def test_toulbar2_finds_the_same_optimum(tmp_path, seed):
     toulbar2 = pytest.importorskip("pytoulbar2")

@@ -174,6 +174,7 @@ def test_round_trip(tmp_path_factory, g):
     np.testing.assert_allclose(read_wcsp(path).log_score(x), h.log_score(x), rtol=1e-12, atol=1e-9)
 
 
+@pytest.mark.peers
 @pytest.mark.parametrize("seed", range(3))
 def test_toulbar2_finds_the_same_optimum(tmp_path, seed):
     toulbar2 = pytest.importorskip("pytoulbar2")

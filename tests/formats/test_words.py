@@ -1,5 +1,4 @@
 import re
-import time
 
 import pytest
 
@@ -88,7 +87,5 @@ def test_room_refuses_counts_the_file_cannot_hold():
 
 
 @pytest.mark.parametrize("data", [b" " * 10**6, b"#" * 10**6, b"#\n" * 500_000, b"# " * 500_000])
-def test_no_input_is_slow_to_give_up_on(data):
-    start = time.perf_counter()
-    words(data, comment="#").end()
-    assert time.perf_counter() - start < 2
+def test_no_input_takes_forever(data):
+    words(data, comment="#").end()  # in quadratic time this would take days

@@ -94,7 +94,7 @@ def test_models_that_are_not_known(serve: Serve, folder: Path, monkeypatch: pyte
     monkeypatch.delenv("EQUIFACTOR_DATA", raising=False)
     client = serve(ResultsFolder(folder))
     assert client.get("results")["models"][0]["path"] is None
-    assert "say where its models are by --models FOLDER" in client.refused("open", model="grids/a")
+    assert "name the folder of the models with --models FOLDER" in client.refused("open", model="grids/a")
     (folder.parent / "moved").rename(folder.parent / "grids")
     assert serve(ResultsFolder(folder, folder.parent / "grids")).post("open", model="grids/a")["mode"] == "model"
 

@@ -1,4 +1,4 @@
-"""docs/from-pgmpy.md: what it says about pgmpy is so, and objects are exchanged as it says."""
+"""docs/from-pgmpy.md: the lines of pgmpy print what the page shows, and objects can be exchanged."""
 
 from __future__ import annotations
 

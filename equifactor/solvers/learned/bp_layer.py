@@ -23,7 +23,7 @@ from torch import Tensor
 from equifactor.base.errors import ModelError, OptionError
 from equifactor.base.typing import Semiring
 from equifactor.factors import tensors
-from equifactor.graph.kinds import kind_name
+from equifactor.graph.kinds import kind_class
 from equifactor.kernels.segments import (
     finite,
     logsumexp,
@@ -58,7 +58,8 @@ class Beliefs(NamedTuple):
         For structured factors, the derivative of ln Z with respect to each of their log values: the probability of an
         even number of ones, of a violated clause, of each number of ones, of each listed configuration and of all
         others, or of equal labels. For a truncated linear factor, the mean distance below the limit and the
-        probability of reaching the limit. For a noisy-or this is not defined, and the entries are 0.
+        probability of reaching the limit. For a factor that is not linear in its log values, such as a noisy-or, this
+        is not defined, and the entries are 0.
         """
         return self.log_factors.exp()
 
@@ -188,7 +189,8 @@ def _structured_beliefs(
 ) -> tuple[Tensor, Tensor]:
     """Return ln Z_a [N] of structured factors, and the logs [t] of its derivatives with respect to their log values."""
     log_z_a = own.log_totals(log_phi, msg_vf, semiring)
-    if kind_name(own.group.kind) == "noisy_or":  # Its derivatives can be negative, and have no logarithm then.
+    kind = kind_class(own.group.kind)
+    if kind.nonlinear_values or not kind.tensors:  # Its derivatives have either sign, or it has none in torch.
         return log_z_a, torch.full_like(log_phi[own.group.entries], -torch.inf)
     wanted = torch.is_grad_enabled() and log_z_a.requires_grad
     with torch.inference_mode(False), torch.enable_grad():
