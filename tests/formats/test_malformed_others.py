@@ -1,4 +1,4 @@
-"""Broken .fg, .cnf and .wcsp files: one sentence with file, line, what was expected and what was found."""
+"""Malformed .fg, .cnf and .wcsp files: errors name the file, the line, what was expected and what was found."""
 
 import random
 import re

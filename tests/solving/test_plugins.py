@@ -1,4 +1,4 @@
-"""Solvers from outside: of a file, of an installed package, of a program; in every command and in its workers."""
+"""Solvers from outside of the package: from a file, an installed package or a program, in all commands and workers."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def uniform(name: str = "flat", body: str = BODY) -> str:
 
 @pytest.fixture(autouse=True)
 def _forget(monkeypatch: pytest.MonkeyPatch) -> typing.Iterator[None]:
-    """What a test registers is forgotten after it."""
+    """Remove what a test registers after the test."""
     monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
     before = set(sys.modules)
     plugins.entry_points.cache_clear()
@@ -89,7 +89,7 @@ def _forget(monkeypatch: pytest.MonkeyPatch) -> typing.Iterator[None]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a model, a plugin file and, installed in `site`, a package of a solver and a network."""
+    """Make a folder with a model, a plugin file and, installed in `site`, a package with a solver and a network."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "models").mkdir()
     ef.write_graph(ef.generators.ising_grid(3, 3, seed=1), tmp_path / "models" / "grid.uai")
@@ -99,7 +99,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def install(site: Path, name: str, points: dict[str, str]) -> None:
-    """A package as pip installs it: its modules and its dist-info."""
+    """Make a package as pip installs it: its modules and its dist-info."""
     package, info = site / name.replace("-", "_"), site / f"{name.replace('-', '_')}-1.5.dist-info"
     package.mkdir(parents=True)
     info.mkdir()
@@ -116,7 +116,7 @@ def install(site: Path, name: str, points: dict[str, str]) -> None:
 
 
 def run(folder: Path, *args: str, status: int = 0) -> str:
-    """The command as a process of its own that has the package on its path; what it printed."""
+    """Run the command as a separate process with the package on its path, and return its output."""
     path = os.pathsep.join([str(ROOT), str(folder / "site")])
     environment = {**os.environ, "PYTHONPATH": path}
     done = subprocess.run(
@@ -211,7 +211,7 @@ def test_changed_code_is_run_anew(folder: Path, capsys: pytest.CaptureFixture[st
     assert len(keys()) == 2
 
 
-# ---- what is wrong --------------------------------------------------------------------------------------
+# ---- errors ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_packages_that_clash_or_fail(folder: Path, monkeypatch: pytest.MonkeyPat
         plugins.entry_points.cache_clear()
         with pytest.raises(ef.FormatError, match=words):
             ef.solvers.parse_solver("x")
-    assert str(ef.solvers.parse_solver("bp")) == "bp"  # nobody asks installed packages for it
+    assert str(ef.solvers.parse_solver("bp")) == "bp"  # installed packages are not searched for it
 
 
 def test_two_packages_with_one_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -331,7 +331,7 @@ def test_a_plugin_file_travels_with_its_job(folder: Path) -> None:
     (job,) = make_jobs([Instance("mine", "grid", folder / "models" / "grid.uai")], "MAR", ["flat"], 10.0)
     shipped = ship(job)
     assert {path.name for path in shipped.files} == {"grid.uai", "flat.py"}
-    (folder / "flat.py").unlink()  # the worker sees none of our files
+    (folder / "flat.py").unlink()  # the worker does not see our files
     (folder / "models" / "grid.uai").unlink()
     row = answer(shipped)
     assert row["answered"], row["message"]

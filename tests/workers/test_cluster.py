@@ -1,4 +1,4 @@
-"""Work on a real Dask cluster: workers and schedulers that die, other versions, and no cluster at all."""
+"""Work on a real Dask cluster: workers and schedulers that die, other versions, and a missing cluster."""
 
 from __future__ import annotations
 
