@@ -150,7 +150,7 @@ def test_a_distribution_that_does_not_sum_to_one() -> None:
 def test_a_model_in_the_wrong_place_is_told_the_way() -> None:
     with pytest.raises(ef.ModelError, match="found a DiscreteBayesianNetwork of pgmpy; from_pgmpy makes"):
         ef.solve(lawn())
-    with pytest.raises(ef.ModelError, match=r"is a model of pgmpy\. Use from_pgmpy to read it"):
+    with pytest.raises(ef.ModelError, match=r"is a model of pgmpy\. Use equifactor\.interop\.from_pgmpy to read it"):
         ef.interop.from_networkx(lawn())
 
 

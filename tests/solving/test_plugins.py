@@ -22,10 +22,9 @@ ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "my_solver.py"
 UNIFORM = '''
 from dataclasses import dataclass
-from equifactor.answers import Marginals
-from equifactor.solvers import Estimate
-from equifactor.solvers import GraphSolver, register
 from equifactor import Status, Task
+from equifactor.answers import Marginals
+from equifactor.solvers import Estimate, GraphSolver, register
 
 {above}
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +168,7 @@ def test_a_network_of_a_file(folder: Path, capsys: pytest.CaptureFixture[str]) -
         assert main(args) == status
         return "".join(capsys.readouterr())
 
-    (folder / "net.py").write_text(NETWORK + "\nef.register('file-net')(LearnedSolver)\n")
+    (folder / "net.py").write_text(NETWORK + "\nef.solvers.register('file-net')(LearnedSolver)\n")
     own = ("--plugin", "net.py")
     data = ("--data", "ising(3x3, n=10)", "--epochs", "1", "--batch-size", "5", "--set", "steps=4")
     here("train", "file-net", *own, *data, "-o", "net.safetensors")
@@ -217,7 +216,7 @@ def test_changed_code_is_run_anew(folder: Path, capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (uniform() + "1 / 0\n", "mine.py:14: this file cannot be loaded: ZeroDivisionError: division by zero"),
+        (uniform() + "1 / 0\n", "mine.py:16: this file cannot be loaded: ZeroDivisionError: division by zero"),
         (
             "import nothing_of_this_name\n",
             "mine.py:1: this file cannot be loaded: ModuleNotFoundError: No module named",
@@ -226,9 +225,9 @@ def test_changed_code_is_run_anew(folder: Path, capsys: pytest.CaptureFixture[st
         ("raise SystemExit(3)\n", "mine.py:1: this file cannot be loaded: SystemExit: 3"),
         ("import equifactor\n", "mine.py: no solver is registered. Put @equifactor.solvers.register("),
         (uniform("bp"), "mine.py:Uniform and equifactor.solvers.messages.bp:BeliefPropagation of this package; rename"),
-        (uniform("two words"), "mine.py:5: this file cannot be loaded: a solver cannot be called 'two words'"),
+        (uniform("two words"), "mine.py:7: this file cannot be loaded: a solver cannot be called 'two words'"),
         (
-            "import equifactor\nequifactor.register('x')(int)\n",
+            "import equifactor\nequifactor.solvers.register('x')(int)\n",
             "mine.py:2: this file cannot be loaded: x: int is not a solver",
         ),
         ("é".encode("latin-1"), "mine.py:1: this file cannot be loaded: SyntaxError: "),
@@ -247,7 +246,11 @@ def test_a_bad_file_is_one_sentence(
 
 def test_missing_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "flat.txt").write_text(uniform())
-    for name, words in (("no.py", "there is no such"), ("models", "is a folder"), ("flat.txt", "is not a Python file")):
+    for name, words in (
+        ("no.py", "there is no such"),
+        ("models", "this is a folder"),
+        ("flat.txt", "this is not a Python file"),
+    ):
         assert main(["solvers", "--plugin", name]) == 3
         assert f"equifactor: {name}: {words}" in capsys.readouterr().err
 
@@ -257,7 +260,7 @@ def test_two_files_with_one_name(folder: Path, capsys: pytest.CaptureFixture[str
     assert main(["solvers", "--plugin", "flat.py", "--plugin", "./flat.py"]) == 0
     assert main(["solvers", "--plugin", "flat.py", "--plugin", "again.py"]) == 3
     said = capsys.readouterr().err
-    assert "again.py:5: this file cannot be loaded: two solvers are called 'flat'" in said
+    assert "again.py:7: this file cannot be loaded: two solvers are called 'flat'" in said
     assert "again.py:Uniform and " in said
     assert "flat.py:Uniform; rename one of them" in said
 
@@ -268,7 +271,7 @@ def test_packages_that_clash_or_fail(folder: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(ef.OptionError, match=r"did you mean her-flat\?"):
         ef.solvers.parse_solver("her-flet")
     (folder / "mine.py").write_text(uniform("her-net"))
-    with pytest.raises(ef.FormatError, match=r"mine.py:5: .*'her-net': .* and her_package:Net of her-package 1\.5"):
+    with pytest.raises(ef.FormatError, match=r"mine.py:7: .*'her-net': .* and her_package:Net of her-package 1\.5"):
         plugins.load_file("mine.py")
     points = folder / "site" / "her_package-1.5.dist-info" / "entry_points.txt"
     for text, words in (
@@ -297,7 +300,7 @@ def test_two_packages_with_one_name(folder: Path, monkeypatch: pytest.MonkeyPatc
 def test_an_error_of_a_plugin_is_not_our_bug(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "mine.py").write_text(uniform(body="return 1 / 0"))
     assert main(["solve", "models/grid.uai", "--plugin", "mine.py", "--solver", "flat"]) == 3
-    assert "mine.py:13: ZeroDivisionError: division by zero" in capsys.readouterr().err
+    assert "mine.py:15: ZeroDivisionError: division by zero" in capsys.readouterr().err
     (folder / "other.py").write_text(uniform("other", body="return [0.5, 0.5]"))
     assert main(["solve", "models/grid.uai", "--plugin", "other.py", "--solver", "other"]) == 3
     assert "other answered [0.5, 0.5]; expected an equifactor.solvers.Estimate" in capsys.readouterr().err
