@@ -34,7 +34,7 @@ def test_to_stdout_and_by_name(command, grid: FactorGraph, tmp_path: Path) -> No
 
 def test_looks_at_the_target_before_it_reads(command, tmp_path: Path) -> None:
     for target, words in (
-        ("out.foo", "does not belong to a known format"),
+        ("out.foo", "the suffix does not belong to a known format"),
         ("missing/out.uai", "no folder"),
         (".", "does not belong to a known format"),
     ):
