@@ -20,7 +20,7 @@ from equifactor.kernels.jit import fast_kernel
 
 @fast_kernel
 def literals_held(factors, slots, rows, states):
-    """[F] how many literals of each clause and count, and how many ones of each parity, hold in states [V]."""
+    """Return [F] how many literals of each clause and count, and how many ones of each parity, hold in states [V]."""
     rows = KindRows(*rows)
     held = np.zeros(len(factors) - 1, np.int64)
     for p in range(rows.num_tables, len(held)):
@@ -31,7 +31,7 @@ def literals_held(factors, slots, rows, states):
 
 @fast_kernel
 def literal_holds(factors, rows, p, s, x):
-    """1 where state x of slot s counts in the number that `literals_held` keeps, else 0."""
+    """Return 1 where state x of slot s counts in the number that `literals_held` keeps, else 0."""
     rows = KindRows(*rows)
     kind = rows.kind[p]
     if kind == PARITY:

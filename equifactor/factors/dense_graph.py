@@ -24,7 +24,7 @@ MAX_LOG2_ENTRIES = 27  # the same for all of them together
 
 
 def with_tables(graph: FactorGraph, format: str, keep: Collection[int] = ()) -> FactorGraph:
-    """The same graph with a table in place of each factor of another kind, except of the kinds with numbers in `keep`.
+    """Return the graph with dense tables in place of structured factors, except of the kinds with numbers in `keep`.
 
     Auxiliary variables would make the tables smaller, but the file would be one of other variables. Raises
     `ModelError` where a table has more than 2^20 entries or all of them more than 2^27; `format` is its name there.

@@ -56,7 +56,7 @@ def update_all_structured(factors, slots, log_phi, phi, rows, msg, total, zeros,
 def _update_chains(
     kind, begin, end, factors, slots, log_phi, rows, msg, total, zeros, q, out, is_max
 ):  # fmt: skip
-    """Parities or clauses `begin` to `end`; False where some message or value is too wide for linear numbers."""
+    """Update parities or clauses `begin` to `end`; return False if one is too wide for linear numbers."""
     word_ptr, words = rows[WORD_PTR], rows[WORDS]
     first, last = factors[begin, SLOT], factors[end, SLOT]
     m, k = slots[first, MSG], last - first
@@ -194,14 +194,14 @@ def _update_linear(begin, end, factors, slots, log_phi, phi, rows, msg, total, z
 
 @fast_kernel
 def _end_of(p, factors, slots):
-    """The place behind the edge states of a factor."""
+    """Return the place behind the edge states of a factor."""
     s = factors[p + 1, SLOT] - 1
     return slots[s, MSG] + slots[s, CARD]
 
 
 @fast_kernel
 def _to_linear(m, stop, q):
-    """The exponentials of q[m:stop], at most 0 each; what is too small becomes zero, which `LEAST` makes up for."""
+    """Replace q[m:stop], at most 0 each, by exponentials; too small ones become zero, which `LEAST` makes up for."""
     for x in range(m, stop):
         v = get(q, x)
         e = exp_(max(v, MIN_EXP))

@@ -28,13 +28,13 @@ KIND, VALUE, KEY = 0, 1, 2  # columns of `factors`
 
 @inlined
 def held(labels, turn, x):
-    """What state x counts for in the words of a factor."""
+    """Return what state x counts for in the words of a factor."""
     return x ^ turn if turn < 2 else labels[turn - 2 + x]
 
 
 @inlined
 def value_of(factors, values, keys, p, first, second):
-    """The log value of factor p at these words."""
+    """Return the log value of factor p at these words."""
     kind, start = factors[p, KIND], factors[p, VALUE]
     if kind == PARITY:
         value = parity_value(values, start, first)
@@ -101,7 +101,7 @@ def add_words(kinds, x, at):
 
 
 def _has_tables_only(arrays):
-    """Whether the Numba type of a `MoveArrays` is that of a graph of tables."""
+    """Return whether the Numba type of a `MoveArrays` is that of a graph of tables."""
     return isinstance(arrays.types[arrays.fields.index("kinds")], types.NoneType)
 
 

@@ -27,7 +27,7 @@ class LabelPair(StructuredFactor):
     labels: tuple[tuple[int, ...], tuple[int, ...]] | None
 
     def _labels(self, card: tuple[int, ...]) -> IntArray:
-        """The labels of both variables' states, one after the other."""
+        """Return the labels of both variables' states, one after the other."""
         if len(card) != 2:
             raise ModelError(f"a {self.kind} factor is over 2 variables, found {len(card)}")
         if self.labels is None:
@@ -57,7 +57,7 @@ class LabelPair(StructuredFactor):
 
     @staticmethod
     def labels_of_row(card: tuple[int, ...], words: IntArray) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-        """The labels as a user would give them; None where they are the states themselves."""
+        """Return the labels as a user would give them; None where they are the states themselves."""
         first, second = words[: card[0]], words[card[0] :]
         if card[0] == card[1] and np.array_equal(words, np.tile(np.arange(card[0]), 2)):
             return None
@@ -65,12 +65,12 @@ class LabelPair(StructuredFactor):
 
     @classmethod
     def values_of_labels(cls, log_values: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
-        """[..] values of factors with `log_values` [.., num_values] at labels [..] of both variables."""
+        """Return [..] the values of factors with `log_values` [.., num_values] at labels [..] of both variables."""
         raise NotImplementedError
 
     @classmethod
     def check(cls, rows: FactorRows) -> tuple[int, str] | None:
-        """Two variables, their labels, and the values."""
+        """Require two variables, their labels, and the values."""
         if np.any(rows.arity != 2):
             n = int(np.argmax(rows.arity != 2))
             return n, f"a {cls.kind} factor is over 2 variables, found {rows.arity[n]}"
@@ -87,13 +87,13 @@ class LabelPair(StructuredFactor):
 
     @classmethod
     def log_scores(cls, rows: FactorRows, states: IntArray) -> FloatArray:
-        """[n, N] the value of the labels of both states."""
+        """Return [n, N] the value of the labels of both states."""
         label = rows.words[edge_state_ptr(rows)[:-1] + states].reshape(len(states), -1, 2)
         return cls.values_of_labels(rows.log_values.reshape(-1, cls.num_values), label[:, :, 0], label[:, :, 1])
 
     @classmethod
     def sliced(cls, rows: FactorRows, states: IntArray) -> FactorRows:
-        """A table over the free variable where the other is observed, a constant where both are."""
+        """Return a table over the free variable where the other is observed, a constant where both are."""
         seen = (states >= 0).reshape(-1, 2)
         whole = np.flatnonzero(~seen.any(axis=1))
         parts = [(whole, rows.take(whole))]
@@ -112,7 +112,7 @@ class LabelPair(StructuredFactor):
 
     @classmethod
     def with_states(cls, rows: FactorRows, new_state: IntArray, new_card: IntArray) -> FactorRows:
-        """Labels move along with the states."""
+        """Move labels along with the states."""
         kept = new_state >= 0
         ptr = ptr_of(new_card)
         place = np.repeat(ptr[:-1], rows.card) + new_state
@@ -122,7 +122,7 @@ class LabelPair(StructuredFactor):
 
     @classmethod
     def with_slots(cls, rows: FactorRows, edge: IntArray) -> FactorRows:
-        """The labels of both variables are exchanged."""
+        """Return the labels of both variables are exchanged."""
         first = edge_state_ptr(rows)
         moved = replace(rows, scope_vars=rows.scope_vars[edge], card=rows.card[edge])
         new = ptr_of(moved.card)
@@ -131,12 +131,12 @@ class LabelPair(StructuredFactor):
 
     @classmethod
     def fits_table(cls, rows: FactorRows, semiring: Semiring) -> BoolArray:
-        """The table over both variables, always."""
+        """Return the table over both variables, always."""
         return np.ones(rows.num_factors, bool)
 
 
 def _as_tables(rows: FactorRows, members: IntArray, free: int | None, values: FloatArray) -> FactorRows:
-    """Some factors as tables over variable number `free`, or over none, with values [d, N]."""
+    """Return some factors as tables over variable number `free`, or over none, with values [d, N]."""
     some = rows.take(members)
     kept = np.zeros((len(members), 2), bool)
     if free is not None:

@@ -49,7 +49,7 @@ class LoweredBuilder:
         self._num_aux = 0
 
     def expect(self, entries: float) -> None:
-        """Raise `ModelError` where so many more entries are too many; called before anything of that size is made."""
+        """Raise `ModelError` if this many more entries are too many; called before anything of that size is made."""
         total = self._entries + entries
         if total > self._limit:
             raise ModelError(
@@ -58,14 +58,14 @@ class LoweredBuilder:
             )
 
     def auxiliary(self, card: IntArray) -> IntArray:
-        """New variables of these cardinalities [n]; returns how scopes name them [n]."""
+        """Add variables of these cardinalities [n], and return how scopes name them [n]."""
         names = -1 - (self._num_aux + np.arange(len(card)))
         self._aux.append(np.asarray(card, np.int64))
         self._num_aux += len(card)
         return names
 
     def add(self, scopes: IntArray, log_tables: FloatArray) -> None:
-        """Factors with scopes [n, k] and log tables [n, d1, .., dk], or one table [d1, .., dk] for all of them."""
+        """Add factors with scopes [n, k] and log tables [n, d1, .., dk], or one table [d1, .., dk] for all of them."""
         count, arity = scopes.shape
         shape = log_tables.shape[log_tables.ndim - arity :]
         entries = count * math.prod(shape)
@@ -77,14 +77,14 @@ class LoweredBuilder:
         self._tables.append(np.asarray(tables, np.float64).ravel())
 
     def add_tables(self, cls: type[StructuredFactor], rows: FactorRows) -> None:
-        """Every factor, all of them of one class, as its own table."""
+        """Add every factor, all of them of one class, as its own table."""
         self.expect(np.exp2(rows.sum_of_edges(np.log2(rows.card))).sum() if rows.num_factors else 0)
         for group in by_shape(rows):
             members = rows.take(group)
             self.add(members.scope_vars.reshape(len(group), -1), cls.tables(members))
 
     def add_chain(self, rows: FactorRows, steps: FloatArray, start: FloatArray, end: FloatArray) -> None:
-        """Factors of two binary variables and more as walks of an automaton of two states along their scopes.
+        """Add factors over two or more binary variables as walks of an automaton of two states along their scopes.
 
         Args:
             rows: the factors.
@@ -108,7 +108,7 @@ class LoweredBuilder:
         self.add(np.stack((after[last - 1], x[last]), 1), _log_sum(steps[last] + end[:, None, None, :], 3))
 
     def finish(self) -> LoweredTables:
-        """All blocks one after the other."""
+        """Return all blocks one after the other."""
         none = np.zeros(0, np.int64)
         return LoweredTables(
             ptr_of(np.concatenate([none, *self._arity])),
@@ -119,7 +119,7 @@ class LoweredBuilder:
 
 
 def _log_sum(values: FloatArray, axis: int) -> FloatArray:
-    """ln of the sum of exp(values) along an axis of two; -inf where both are."""
+    """Return ln of the sum of exp(values) along an axis of two; -inf if both are."""
     low, high = np.sort(values, axis=axis).take(0, axis), values.max(axis=axis)
     gap = np.where(np.isneginf(low), -np.inf, low - np.where(np.isneginf(high), 0.0, high))
     return np.asarray(high + np.log1p(np.exp(gap)))

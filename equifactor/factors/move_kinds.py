@@ -82,7 +82,7 @@ class StructuredMoves:
         self.can_vanish = any(part.can_vanish for part in self._parts)
 
     def finish(self, penalty: float, first_word: int) -> KindMoves:
-        """The arrays, with `low - penalty` for a zero; words begin at `first_word`."""
+        """Return the arrays, with `low - penalty` for a zero; words begin at `first_word`."""
         flat, num_vars = self._flat, self._flat.num_vars
         clauses = [part for part in self._parts if part.factors.kind[0] == CLAUSE]
         parts = [part for part in self._parts if part.factors.kind[0] != CLAUSE]

@@ -19,7 +19,7 @@ _TIMES_WIDTH = 1e3  # how far below 0 a log message may lie, in ranges of the wi
 
 
 def message_floor(flat: FlatGraph[Any]) -> Any:
-    """Log messages below this, true zeros aside, are held here: a thousand times the widest table, at least -10^4.
+    """Return the floor of log messages that are not true zeros: -1000 times the range of the widest table.
 
     Around loops of hard constraints the message of an impossible state may double with every sweep. Left alone it takes
     all digits from the sums it enters, then overflows into a zero that no table states. Without zeros no message can
@@ -41,7 +41,7 @@ def message_floor(flat: FlatGraph[Any]) -> Any:
 
 
 def table_ranges(flat: FlatGraph[Any], group: FactorGroup) -> Any:
-    """[F] of a group: the largest log entry of each table less the smallest one that is no true zero."""
+    """Return [F] of a group the largest log entry of each table less the smallest one that is not a true zero."""
     array = _functions_for(flat.log_phi)
     log_phi = flat.log_phi if array is np else flat.log_phi.detach()
     table = log_phi[group.entries].reshape(group.num_factors, -1)
@@ -50,13 +50,13 @@ def table_ranges(flat: FlatGraph[Any], group: FactorGroup) -> Any:
 
 
 def structured_ranges(flat: FlatGraph[Any], group: StructuredGroup) -> FloatArray:
-    """[N] of a group of factors that are no tables, the same, or more where only a bound is known."""
+    """Return [N] the ranges of a group of structured factors, or upper bounds on them."""
     log_phi: Any = flat.log_phi if isinstance(flat.log_phi, np.ndarray) else flat.log_phi.detach().cpu().numpy()
     return kind_class(group.kind).log_ranges(group.rows(log_phi[group.entries].astype(float)))
 
 
 def _structured_width(flat: FlatGraph[Any], group: StructuredGroup) -> Any:
-    """The widest range in a group of factors that are no tables: an array or a tensor []."""
+    """Return the widest range in a group of structured factors: an array or a tensor []."""
     if isinstance(flat.log_phi, np.ndarray):
         return structured_ranges(flat, group).max()
     import torch
@@ -70,7 +70,7 @@ def _structured_width(flat: FlatGraph[Any], group: StructuredGroup) -> Any:
 
 
 def _functions_for(values: Any) -> Any:
-    """The module, numpy or torch, whose functions take these values."""
+    """Return the module, numpy or torch, whose functions take these values."""
     if isinstance(values, np.ndarray):
         return np
     import torch

@@ -94,7 +94,7 @@ class FactorGraph:
         observed: IntArray | None = None,
         name: str | None = None,
     ) -> FactorGraph:
-        """A graph around arrays that are known to be valid; they are neither copied nor checked."""
+        """Return a graph around arrays that are known to be valid; they are neither copied nor checked."""
         graph = cls.__new__(cls)
         graph._set(structure, log_phi, observed, name)
         return graph
@@ -110,7 +110,7 @@ class FactorGraph:
         log: bool = False,
         name: str | None = None,
     ) -> FactorGraph:
-        """A graph from arrays, checked in O(E log E + T) without a Python loop over factors.
+        """Return a graph from arrays, checked in O(E log E + T) without a Python loop over factors.
 
         Args:
             variables: as for `FactorGraph`: cardinalities [V], or a mapping from name to states.
@@ -168,7 +168,7 @@ class FactorGraph:
         return total
 
     def factor(self, factor: int) -> FloatArray | StructuredFactor:
-        """One factor as it was stated: the log table, or the `Parity`, `Clause`, .. that it is."""
+        """Return one factor as it was stated: the log table, or the `Parity`, `Clause`, .. that it is."""
         a, kinds = inputs.factor_number(factor, self.num_factors), self.structure.kinds
         if kinds is None or kinds.kind[a] == 0:
             return self.log_table(a)
@@ -176,7 +176,7 @@ class FactorGraph:
         return kind_class(int(kinds.kind[a])).of_row(self.structure.shape(a), row.log_values, row.words)
 
     def log_table(self, factor: int) -> FloatArray:
-        """The log table of one factor with one axis per scope variable, as a read-only view.
+        """Return the log table of one factor with one axis per scope variable, as a read-only view.
 
         The table of a factor of another kind is made for the purpose; `ModelError` where it would be too large.
         """
@@ -198,17 +198,17 @@ class FactorGraph:
             yield tuple(self.structure.scope(a).tolist()), np.asarray(np.exp(self.log_table(a)))
 
     def variable(self, variable: Variable) -> int:
-        """The number of a variable given by number or name; `ModelError` for an unknown one, or one of two meanings."""
+        """Return the number of a variable given by number or name; raises `ModelError` if unknown or ambiguous."""
         return observations.named(self.structure, variable)
 
     def state(self, variable: Variable, state: int | str) -> int:
-        """The number of a state given by number or name, read as `condition` does; raises `ModelError`."""
+        """Return the number of a state given by number or name, read as `condition` does; raises `ModelError`."""
         return observations.state_number(self.structure, self.variable(variable), state)
 
     # ---- new graphs from this one -----------------------------------------------------------------------
 
     def condition(self, evidence: Evidence) -> FactorGraph:
-        """The graph given evidence, over the same variables.
+        """Return the graph given evidence, over the same variables.
 
         Hard evidence (a state) slices the tables, so that observed variables leave every scope; ln Z and scores
         keep the scale of the original. Soft evidence (one weight per state) becomes a new unary factor. Cost O(T).
@@ -226,11 +226,11 @@ class FactorGraph:
         return conditioned(self, evidence)
 
     def with_factor(self, scope: Sequence[Variable], table: ArrayLike, *, log: bool = False) -> FactorGraph:
-        """The graph times one more factor; cost O(T), so add many at once by `with_factors`."""
+        """Return the graph times one more factor; cost O(T), so add many at once by `with_factors`."""
         return self.with_factors([(scope, table)], log=log)
 
     def with_factors(self, factors: Factors, *, log: bool = False) -> FactorGraph:
-        """The graph times more factors, over variables that are not observed."""
+        """Return the graph times more factors, over variables that are not observed."""
         pairs = inputs.read_factors(factors)
         s, first = self.structure, self.num_factors
         scopes = [
@@ -258,20 +258,20 @@ class FactorGraph:
         return FactorGraph.trusted(structure, log_phi, self.observed, self.name)
 
     def _with_rows(self, scopes: list[list[int]], tables: list[Any], log: bool) -> FactorGraph:
-        """The graph times more factors, some of which are structured, or its own are."""
+        """Return the graph times more factors, some of which are structured, or its own are."""
         s = self.structure
         rows = factor_input.read_rows(s.rows(self.log_phi), s.card, scopes, tables, log)
         structure = Structure.of_rows(s.card, rows, variable_names=s.variable_names, state_names=s.state_names)
         return FactorGraph.trusted(structure, rows.log_values, self.observed, self.name)
 
     def with_potentials(self, phi: ArrayLike, *, log: bool = False) -> FactorGraph:
-        """The same structure with other tables [T]; the structure is shared, not copied."""
+        """Return the same structure with other tables [T]; the structure is shared, not copied."""
         log_phi = inputs.read_potentials(self.structure.table_ptr, phi, log)
         _check_values(self.structure, log_phi)
         return FactorGraph.trusted(self.structure, log_phi, self.observed, self.name)
 
     def renamed(self, name: str | None) -> FactorGraph:
-        """The same graph under another name."""
+        """Return the same graph under another name."""
         return FactorGraph.trusted(self.structure, self.log_phi, self.observed, name)
 
     # ---- scores -----------------------------------------------------------------------------------------
@@ -281,7 +281,7 @@ class FactorGraph:
     @overload
     def log_score(self, assignment: ArrayLike) -> Any: ...
     def log_score(self, assignment: ArrayLike | Mapping[Variable, int | str]) -> float | FloatArray:
-        """The sum of the log tables at one assignment [V] (a float) or at many [N, V] (an array [N]).
+        """Return the sum of the log tables at one assignment [V] (a float) or at many [N, V] (an array [N]).
 
         `-inf` where a table is zero or the assignment disagrees with the evidence. Cost O(N E).
         """
@@ -331,7 +331,7 @@ def _check_values(structure: Structure, log_phi: FloatArray) -> None:
 
 
 def as_graphs(graphs: FactorGraph | Iterable[FactorGraph]) -> list[FactorGraph]:
-    """One graph or several as a list; raises `ModelError` for anything else."""
+    """Return one graph or several as a list; raises `ModelError` for anything else."""
     package = type(graphs).__module__.partition(".")[0]
     if package in ("networkx", "pgmpy", "pyagrum"):
         found = f"a {type(graphs).__name__} of {package}"

@@ -32,7 +32,7 @@ class Marginals(Sequence["FloatArray"]):
 
     @classmethod
     def from_list(cls, vectors: Sequence[Sequence[float] | FloatArray]) -> Marginals:
-        """Marginals from one vector per variable."""
+        """Return marginals from one vector per variable."""
         ptr = ptr_of([len(v) for v in vectors])
         flat = np.concatenate([np.asarray(v, float) for v in vectors]) if len(vectors) else np.zeros(0)
         return cls(flat, ptr)

@@ -21,7 +21,7 @@ _known: WeakKeyDictionary[Structure, dict[bytes, _SlicedTables]] = WeakKeyDictio
 
 
 def slice_tables(structure: Structure, log_phi: FloatArray, observed: IntArray) -> tuple[Structure, FloatArray]:
-    """Structure and tables in which observed variables have left every scope.
+    """Return structure and tables in which observed variables have left every scope.
 
     Args:
         structure: scopes before slicing.
@@ -55,7 +55,7 @@ class _SlicedTables(NamedTuple):
 
 
 def _parts_known(s: Structure, is_free: BoolArray) -> _SlicedTables:
-    """The parts, from memory where the same variables of this structure were observed before.
+    """Return the parts, from memory where the same variables of this structure were observed before.
 
     Graphs that are conditioned on other states of the same variables then share their structure, and so a plan.
     """

@@ -43,7 +43,7 @@ class FactorKinds:
         self.__dict__.update({name: _frozen(array) for name, array in {**state, "kind": kind}.items()})
 
     def same_as(self, other: FactorKinds | None) -> bool:
-        """Whether all factors are of equal kinds with equal words."""
+        """Return whether all factors are of equal kinds with equal words."""
         return other is not None and all(np.array_equal(a, vars(other)[name]) for name, a in vars(self).items())
 
 
@@ -87,7 +87,7 @@ class Structure:
 
     @classmethod
     def trusted(cls, card: IntArray, scope_ptr: IntArray, scope_vars: IntArray, table_ptr: IntArray) -> Structure:
-        """The structure of tables with these arrays, unchecked; they become read-only, as those that kernels know."""
+        """Return the structure of tables with these arrays, unchecked; the arrays become read-only."""
         return cls(_frozen(card), _frozen(scope_ptr), _frozen(scope_vars), _frozen(table_ptr))
 
     @classmethod
@@ -99,7 +99,7 @@ class Structure:
         variable_names: Sequence[str] | None = None,
         state_names: Sequence[Sequence[str] | None] | None = None,
     ) -> Structure:
-        """The structure of factors of any kinds; everything is checked as by `build`, and what each kind asks for."""
+        """Return the structure of factors of any kinds, checked as by `build` and by the check of each kind."""
         from equifactor.graph.kind_checks import check_kinds
 
         if not rows.kind.any():
@@ -120,13 +120,13 @@ class Structure:
         return cls(card, scope_ptr, scope_vars, _frozen(ptr_of(sizes)), variables, states, kinds)
 
     def with_scopes(self, scope_ptr: IntArray, scope_vars: IntArray) -> Structure:
-        """The same variables under tables with parts of the present scopes, which need no further check."""
+        """Return the same variables under tables with parts of the present scopes, which need no further check."""
         table_ptr = _frozen(ptr_of(_table_sizes(self.card, scope_ptr, scope_vars)))
         names = self.variable_names, self.state_names
         return Structure(self.card, _frozen(scope_ptr), _frozen(scope_vars), table_ptr, *names)
 
     def rows(self, log_phi: FloatArray) -> FactorRows:
-        """All factors with their log values `log_phi` [T], of whatever kind; nothing is copied."""
+        """Return all factors with their log values `log_phi` [T], of whatever kind; nothing is copied."""
         from equifactor.graph.factor_rows import FactorRows
 
         kinds = self.kinds or tables_only(self.num_factors)
@@ -200,11 +200,11 @@ class Structure:
         return {name: i for i, name in enumerate(self.variable_names or ())}
 
     def scope(self, factor: int) -> IntArray:
-        """The variables [arity] of one factor."""
+        """Return the variables [arity] of one factor."""
         return self.scope_vars[self.scope_ptr[factor] : self.scope_ptr[factor + 1]]
 
     def shape(self, factor: int) -> tuple[int, ...]:
-        """The shape of one factor's table."""
+        """Return the shape of one factor's table."""
         return tuple(self.card[self.scope(factor)].tolist())
 
     @property
@@ -213,16 +213,16 @@ class Structure:
         return np.ones(self.num_factors, bool) if self.kinds is None else self.kinds.kind == 0
 
     def variable_name(self, variable: int) -> str:
-        """The name of a variable, or its number where it has none."""
+        """Return the name of a variable, or its number where it has none."""
         return self.variable_names[variable] if self.variable_names else str(variable)
 
     def states_of(self, variable: int) -> Sequence[int | str]:
-        """The states of a variable by name, or by number where they have no names."""
+        """Return the states of a variable by name, or by number where they have no names."""
         names = self.state_names[variable] if self.state_names else None
         return range(int(self.card[variable])) if names is None else names
 
     def same_as(self, other: Structure) -> bool:
-        """Whether both have equal cardinalities, scopes and names."""
+        """Return whether both have equal cardinalities, scopes and names."""
         return self is other or (
             np.array_equal(self.card, other.card)
             and np.array_equal(self.scope_ptr, other.scope_ptr)
@@ -234,13 +234,13 @@ class Structure:
 
 
 def tables_only(num_factors: int) -> FactorKinds:
-    """The kinds of factors that are all tables."""
+    """Return the kinds of factors that are all tables."""
     none = np.zeros(num_factors + 1, np.int64)
     return FactorKinds(none[:-1], none, none[:0])
 
 
 def numbered(count: int, noun: str) -> str:
-    """How errors say what there is: `3 variables (0-2)`, `1 state (0)`, `no factors`."""
+    """Return how errors say what there is: `3 variables (0-2)`, `1 state (0)`, `no factors`."""
     if count == 0:
         return f"no {noun}s"
     return f"1 {noun} (0)" if count == 1 else f"{count} {noun}s (0-{count - 1})"
@@ -299,7 +299,7 @@ def _check_scopes(card: IntArray, scope_ptr: IntArray, scope_vars: IntArray) -> 
 
 
 def _first_repeat(scope_ptr: IntArray, scope_vars: IntArray) -> tuple[int, int] | None:
-    """The first factor found whose scope names a variable twice, and that variable; None where there is none.
+    """Return a factor whose scope names a variable twice, and that variable; None if there is no such factor.
 
     Pairs need no sorting, and most factors are pairs.
     """
@@ -329,7 +329,7 @@ def _factor_of(edge: int, scope_ptr: IntArray) -> int:
 
 
 def _table_sizes(card: IntArray, scope_ptr: IntArray, scope_vars: IntArray) -> IntArray:
-    """The table size [F] of each factor: the product of the cardinalities of its scope."""
+    """Return the table size [F] of each factor: the product of the cardinalities of its scope."""
     sizes = np.ones(len(scope_ptr) - 1)
     for first in range(0, len(sizes), _BLOCK):  # block by block: the temporaries of a large model stay small
         ptr = scope_ptr[first : first + _BLOCK + 1]

@@ -26,7 +26,7 @@ class Separate:
         self.call = _call_of(signature)
 
     def address(self) -> int:
-        """Where the machine code is; the first call makes it, or reads it from the cache."""
+        """Return the address of the machine code; the first call compiles it, or reads it from the cache."""
         if self._address == 0:
             self._function.compile(self._signature)
             made = self._function.overloads[self._signature.args]
@@ -61,7 +61,7 @@ def _call_of(wanted: Any) -> Any:
 
 
 def _shape(t: Any) -> Any:
-    """What decides how a value is passed: not its name, nor whether an array may be written."""
+    """Return what decides how a value is passed: not its name, nor whether an array may be written."""
     if isinstance(t, types.Array):
         return t.dtype, t.ndim, t.layout
     if isinstance(t, types.BaseTuple):

@@ -54,7 +54,7 @@ class DenseBlocks:
         self.order = torch.tensor(np.concatenate(order), device=device)  # [s'] edge states, slot after slot
 
     def messages(self, tables: Sequence[Tensor], q: Tensor, semiring: Semiring) -> Tensor:
-        """Messages [s, ..] through tables [n, A, ..] of every block; -inf at the edge states of other factors."""
+        """Return messages [s, ..] through tables [n, A, ..] of all blocks; -inf at the edge states of other factors."""
         if not self.groups:
             return torch.full_like(q, -torch.inf)
         flat = torch.cat([t.reshape(-1, *t.shape[2:]) for t in tables])
@@ -80,14 +80,14 @@ class TableTensors(KindTensors):
         self.blocks = DenseBlocks(group, np.arange(group.num_factors), device)
 
     def messages(self, values: Tensor, q: Tensor, semiring: Semiring) -> Tensor:
-        """The messages through the tables of all factors, channel by channel where there are some."""
+        """Return the messages through the tables of all factors, channel by channel where there are some."""
         if values.ndim == 1:
             return self.blocks.messages(self._tables(values), q, semiring)
         columns = zip(values.unbind(1), q.unbind(1), strict=True)
         return torch.stack([self.messages(v, column, semiring) for v, column in columns], dim=1)
 
     def log_scores(self, values: Tensor, states: Tensor) -> Tensor:
-        """By the class of the kind."""
+        """Return the log values that the class of the kind computes."""
         rows = self.group.rows(_numpy(values))
         scores = kind_class(self.group.kind).log_scores(rows, states.cpu().numpy())
         return torch.tensor(scores, dtype=values.dtype, device=values.device)

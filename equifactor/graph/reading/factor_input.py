@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def read_rows(old: FactorRows, card: IntArray, scopes: list[list[int]], tables: list[Any], log: bool) -> FactorRows:
-    """The rows `old` and behind them new factors: numbers of variables, and tables or structured factors.
+    """Return the rows `old` followed by new factors, which are tables or structured factors over these scopes.
 
     Tables hold natural logarithms where `log` is set. A factor over one variable or none becomes a table.
     """
@@ -72,7 +72,7 @@ def read_rows(old: FactorRows, card: IntArray, scopes: list[list[int]], tables: 
 
 
 def structure_of(variables: Variables, scopes: ArrayLike, scope_ptr: ArrayLike | None) -> Structure:
-    """The structure of `FactorGraph.from_arrays`, which says what the arguments may be."""
+    """Return the structure of `FactorGraph.from_arrays`, whose docstring says which arguments are allowed."""
     card, names, states = inputs.read_variables(variables)
     scope_vars = _array(scopes, "scopes")
     if scope_ptr is None:
@@ -91,7 +91,7 @@ def structure_of(variables: Variables, scopes: ArrayLike, scope_ptr: ArrayLike |
 
 
 def flat_tables(structure: Structure, phi: ArrayLike) -> FloatArray:
-    """All tables [T] one after the other, from these or from an array [F, d1, .., dk] of tables of one shape."""
+    """Return all tables [T] one after the other; they are given so, or as [F, d1, .., dk] if they have one shape."""
     try:
         values = inputs.as_numbers(phi)
     except ValueError as error:
@@ -110,7 +110,7 @@ def flat_tables(structure: Structure, phi: ArrayLike) -> FloatArray:
 
 
 def _equal_rows(structure: Structure) -> bool:
-    """Whether all tables have one shape."""
+    """Return whether all tables have one shape."""
     arity = structure.arity
     if not len(arity) or np.any(arity != arity[0]):
         return False

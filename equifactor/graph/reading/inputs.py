@@ -35,7 +35,7 @@ _OTHER_KINDS = {"U": "text", "S": "text", "T": "text", "c": "complex numbers", "
 
 
 def read_variables(variables: Variables) -> tuple[ArrayLike, Names, StateNames]:
-    """The cardinalities [V], the names of the variables and those of their states; None where there are no names."""
+    """Return the cardinalities [V], the variables' names and the states' names; None for names not given."""
     if isinstance(variables, Mapping):
         return _read_named(variables)
     try:
@@ -69,14 +69,14 @@ def _read_named(variables: Mapping[str, int | Sequence[str]]) -> tuple[list[int]
 
 
 def read_name(name: str | None) -> str | None:
-    """The name of a graph, which is text or None."""
+    """Return the name of a graph, which is text or None."""
     if name is not None and not isinstance(name, str):
         raise ModelError(f"the name of a graph is text, found {brief(name)}")
     return name
 
 
 def read_factors(factors: Factors) -> list[tuple[Any, Any]]:
-    """The factors as a list, in which every element is known to be a pair (scope, table)."""
+    """Return the factors as a list, in which every element is known to be a pair (scope, table)."""
     pairs = list(factors) if isinstance(factors, str) else as_list(factors)
     if pairs is None:
         raise ModelError(f"factors are a list of pairs (scope, table), found {brief(factors)}")
@@ -87,7 +87,7 @@ def read_factors(factors: Factors) -> list[tuple[Any, Any]]:
 
 
 def read_scope(factor: int, scope: Iterable[Variable], index: Mapping[str, int], num_vars: int) -> list[int]:
-    """The numbers of the variables of one factor."""
+    """Return the numbers of the variables of one factor."""
     variables = as_list(scope)
     if variables is None:
         raise ModelError(
@@ -101,7 +101,7 @@ def read_scope(factor: int, scope: Iterable[Variable], index: Mapping[str, int],
 
 
 def variable_number(variable: Variable, index: Mapping[str, int], num_vars: int) -> int:
-    """The number of a variable given by number, or by a name in `index`."""
+    """Return the number of a variable given by number, or by a name in `index`."""
     if isinstance(variable, str):
         if variable not in index:
             have = (
@@ -120,13 +120,13 @@ def variable_number(variable: Variable, index: Mapping[str, int], num_vars: int)
 
 
 def listed(names: Iterable[str]) -> str:
-    """The first names, as errors show them: `dry, wet`."""
+    """Return the first names, as errors show them: `dry, wet`."""
     shown = list(islice(names, _SHOWN_NAMES + 1))
     return ", ".join(shown if len(shown) <= _SHOWN_NAMES else [*shown[:_SHOWN_NAMES], "..."])
 
 
 def factor_number(factor: int, num_factors: int) -> int:
-    """The number of a factor as an int; it must be in range."""
+    """Return the number of a factor as an int; it must be in range."""
     try:
         a = operator.index(factor)
     except TypeError:
@@ -137,7 +137,7 @@ def factor_number(factor: int, num_factors: int) -> int:
 
 
 def read_table(factor: int, shape: tuple[int, ...], table: ArrayLike) -> FloatArray:
-    """The numbers of one table, which is given flat or in its `shape`."""
+    """Return the numbers of one table, which is given flat or in its `shape`."""
     try:
         values = as_numbers(table)
     except ValueError as error:
@@ -148,7 +148,7 @@ def read_table(factor: int, shape: tuple[int, ...], table: ArrayLike) -> FloatAr
 
 
 def as_list(value: object) -> list[Any] | None:
-    """The elements of anything that has some; None for text, and for what cannot be gone through."""
+    """Return the elements of anything that has some; None for text, and for what cannot be gone through."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         return None
     try:
@@ -158,7 +158,7 @@ def as_list(value: object) -> list[Any] | None:
 
 
 def as_numbers(value: object) -> FloatArray:
-    """The real numbers in anything that numpy reads as an array, as 64-bit floats.
+    """Return the real numbers in anything that numpy reads as an array, as 64-bit floats.
 
     Nothing is dropped or guessed on the way: text, complex numbers, masks, labels and gradients are refused by a
     `ValueError` that says what was found.
@@ -207,7 +207,7 @@ def _first_line(error: Exception) -> str:
 
 
 def read_potentials(table_ptr: IntArray, phi: ArrayLike, log: bool, first: int = 0) -> FloatArray:
-    """The logs of all tables [T] in a new array; refuses NaN, +inf and (in the linear domain) negative entries.
+    """Return the logs of all tables [T] in a new array; refuses NaN, +inf and (in the linear domain) negative entries.
 
     Table n is entries `table_ptr[n]:table_ptr[n + 1]` of `phi` and belongs to factor `first + n`.
     """

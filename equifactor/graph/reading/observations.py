@@ -39,7 +39,7 @@ class StateNumbers(dict[int, int]):
 
 
 def by_variable(structure: Structure, given: object, what: str) -> dict[int, Any]:
-    """The values of a mapping from variable to value, or of a pandas Series, by variable number.
+    """Return the values of a mapping from variable to value, or of a pandas Series, by variable number.
 
     Args:
         structure: of the graph, for the names and the number of variables.
@@ -69,26 +69,26 @@ def by_variable(structure: Structure, given: object, what: str) -> dict[int, Any
 
 
 def named(structure: Structure, variable: Variable) -> int:
-    """The number of a variable as a user gives it; a whole number is refused where it could be a name as well."""
+    """Return the number of a variable as a user gives it; refuses a whole number that could also be a name."""
     i = variable_number(variable, structure.index_of_name, structure.num_vars)
     _check_variable_key(structure, variable, i)
     return i
 
 
 def is_state(value: object) -> bool:
-    """Whether a value stands for one state; anything else is weights."""
+    """Return whether a value stands for one state; anything else is weights."""
     return isinstance(value, (int, str, np.integer, np.bool_)) and not isinstance(value, np.timedelta64)
 
 
 def is_missing(value: object) -> bool:
-    """Whether a value is what Python, numpy or pandas writes where there is none."""
+    """Return whether a value is how Python, numpy or pandas writes a missing one."""
     if isinstance(value, (float, np.floating)):
         return bool(np.isnan(value))
     return value is None or type(value).__name__ in _MISSING_TYPES
 
 
 def state_number(structure: Structure, variable: int, state: object) -> int:
-    """The number of a variable's state, given as the user types it.
+    """Return the number of a variable's state, given as the user types it.
 
     Text is the exact name of a state. A whole number counts from 0; it is refused where a state name is a number other
     than its own place, or a word for true (1) or false (0) at another place. True and False are the states of just
@@ -129,20 +129,20 @@ def state_number(structure: Structure, variable: int, state: object) -> int:
 
 
 def checked_number(structure: Structure, variable: int, state: int) -> int:
-    """A state that is known to be a number, not a name; it must be in range."""
+    """Return a state that is known to be a number and not a name; it must be in range."""
     if not 0 <= state < structure.card[variable]:
         raise out_of_range(structure, variable, state)
     return state
 
 
 def out_of_range(structure: Structure, variable: int, state: int | np.integer) -> ModelError:
-    """The error for a state that a variable does not have."""
+    """Return the error for a state that a variable does not have."""
     name, have = structure.variable_name(variable), _numbered_states(structure, variable)
     return ModelError(f"state {state} of variable {name} is out of range; it has {have}", variable=variable)
 
 
 def read_weights(structure: Structure, variable: int, value: object) -> FloatArray:
-    """The weights [card] that are soft evidence on one variable: in the order of its states, or by state."""
+    """Return the weights [card] that are soft evidence on one variable: in the order of its states, or by state."""
     card = int(structure.card[variable])
     try:
         given = _weights_by_state(structure, variable, value) if is_mapping(value) else value
@@ -165,7 +165,7 @@ def read_weights(structure: Structure, variable: int, value: object) -> FloatArr
 
 
 def read_assignments(structure: Structure, assignments: ArrayLike) -> IntArray:
-    """One assignment [V] or many [N, V] as integers; every state must be in range."""
+    """Return one assignment [V] or many [N, V] as integers; every state must be in range."""
     wanted = f"an assignment has one state for each of the {structure.num_vars} variables"
     try:
         x = np.asarray(assignments)
@@ -191,7 +191,7 @@ def _weights_by_state(structure: Structure, variable: int, value: object) -> lis
 
 
 def is_mapping(value: object) -> bool:
-    """Whether a value is a mapping or a pandas Series, but not a data frame, whose columns are not one value each."""
+    """Return whether a value is a mapping or a pandas Series; a data frame is not, as its columns hold many values."""
     return isinstance(value, Mapping) or (
         hasattr(value, "keys") and hasattr(value, "items") and getattr(value, "ndim", 1) == 1
     )
@@ -221,12 +221,12 @@ def _numbered_states(structure: Structure, variable: int) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _names_agree(names: tuple[str, ...]) -> bool:
-    """Whether every name that is a number, or stands for 1 or 0, is its own place: a whole number has one meaning."""
+    """Return whether every name that is a number, or a word for 1 or 0, is at its own place."""
     return all(_TRUTH.get(name.lower(), _number(name)) in (None, x) for x, name in enumerate(names))
 
 
 def _number(name: str) -> float | None:
-    """The number that a name can be read as, or None; `nan` and `inf` are words."""
+    """Return the number that a name can be read as, or None; `nan` and `inf` are words."""
     try:
         value = float(name)
     except ValueError:
@@ -235,7 +235,7 @@ def _number(name: str) -> float | None:
 
 
 def conditioned(given: FactorGraph, evidence: Evidence) -> FactorGraph:
-    """What `FactorGraph.condition` returns; it says what evidence may be."""
+    """Return what `FactorGraph.condition` returns; its docstring says which forms of evidence are allowed."""
     observed = np.full(given.num_vars, -1) if given.observed is None else given.observed.copy()
     read = checked_number if isinstance(evidence, StateNumbers) else state_number
     any_hard = False

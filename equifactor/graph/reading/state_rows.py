@@ -40,14 +40,14 @@ class Column:
     texts: Sequence[str] | None = None  # of a file: its values are places in this list
 
     def where(self, row: int) -> str:
-        """The place of a value in errors."""
+        """Return the place of a value in errors."""
         if self.lines is not None:
             return f"{self.source}:{self.lines[row]}: column {self.name}"
         return f"{self.source}, row {row}, column {self.name}"
 
 
 def encoded(s: Structure, variable: int, column: Column) -> IntArray:
-    """[N] the numbers of the states in a column, -1 where a value is missing."""
+    """Return [N] the numbers of the states in a column, -1 where a value is missing."""
     codes, values = _factorised(column)
     read: Callable[[Structure, int, Any], int] = _state_in_file if column.lines is not None else _state
     numbers = np.full(len(values) + 1, -1, np.int64)  # the last one is for values that are missing already
@@ -62,7 +62,7 @@ def encoded(s: Structure, variable: int, column: Column) -> IntArray:
 
 
 def _factorised(column: Column) -> tuple[IntArray, list[Any]]:
-    """The different values of a column, and for each row which it is, -1 where pandas knows that it is missing."""
+    """Return the different values of a column and the place of each row's value, -1 if pandas marks it as missing."""
     values = column.values
     if column.texts is not None:
         return values, list(column.texts)
@@ -89,7 +89,7 @@ def _factorised(column: Column) -> tuple[IntArray, list[Any]]:
 
 
 def _factorised_numbers(array: np.ndarray) -> tuple[IntArray, list[Any]]:
-    """The same for numbers; small whole ones need no sorting."""
+    """Return the same for numbers; small whole ones need no sorting."""
     if array.dtype.kind in "iu" and len(array):
         low, high = int(array.min()), int(array.max())
         if high - low < _SMALL_RANGE:
@@ -110,7 +110,7 @@ def _check_types(column: Column, values: Sequence[Any]) -> None:
 
 
 def _state(s: Structure, variable: int, value: Any) -> int:
-    """The state of a value in memory, -1 where it is missing; read as evidence is."""
+    """Return the state of a value in memory, -1 where it is missing; read as evidence is."""
     if is_missing(value) or (isinstance(value, str) and value == ""):
         return -1
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
@@ -119,7 +119,7 @@ def _state(s: Structure, variable: int, value: Any) -> int:
 
 
 def _state_in_file(s: Structure, variable: int, text: str) -> int:
-    """The state of a cell of a file, -1 where it is missing: the name of a state, or its number where it has none."""
+    """Return the state in a cell of a file by its name, or its number if states have no names; -1 if it is missing."""
     names, text = s.state_names[variable] if s.state_names else None, text.strip()
     if names and text in names:
         return names.index(text)
@@ -139,7 +139,7 @@ def _state_in_file(s: Structure, variable: int, text: str) -> int:
 
 
 def _whole(text: str) -> int | None:
-    """The whole number that a text is, as `1` or `1.0`; None where it is none."""
+    """Return the whole number that a text such as `1` or `1.0` stands for; None for any other text."""
     try:
         value = float(text)
     except ValueError:
@@ -151,12 +151,12 @@ def _whole(text: str) -> int | None:
 
 
 def is_frame(data: object) -> bool:
-    """Whether data are a frame, of pandas or another library."""
+    """Return whether data are a frame, of pandas or another library."""
     return hasattr(data, "columns") and hasattr(data, "__getitem__")
 
 
 def columns_of(frame: Any, source: str) -> list[Column]:
-    """The columns of a frame; each name must be there once."""
+    """Return the columns of a frame; each name must be there once."""
     names = list(frame.columns)
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
@@ -165,7 +165,7 @@ def columns_of(frame: Any, source: str) -> list[Column]:
 
 
 def read_columns(s: Structure, columns: list[Column], count: int = 0) -> IntArray:
-    """[N, V] the numbers of the states, -1 where there is no value or no column; `count` rows without any column."""
+    """Return [N, V] the state numbers, -1 for a missing value or column; `count` rows if there are no columns."""
     column_of: dict[int, Column] = {}
     for column in columns:
         i = _variable(s, column)
@@ -186,7 +186,7 @@ def read_columns(s: Structure, columns: list[Column], count: int = 0) -> IntArra
 
 
 def _variable(s: Structure, column: Column) -> int:
-    """The variable of a column, named as evidence is; in files numbers are text as well."""
+    """Return the variable of a column, named as evidence is; in files numbers are text as well."""
     name = column.name
     if isinstance(name, str) and s.variable_names is None and name.isascii() and name.isdigit() and len(name) < 18:
         name = int(name)
@@ -200,7 +200,7 @@ def _variable(s: Structure, column: Column) -> int:
 
 
 def read_numbers(s: Structure, array: np.ndarray, source: str) -> IntArray:
-    """[N, V] the states in an array of their numbers, -1 or NaN where there is none."""
+    """Return [N, V] the states from an array of their numbers, in which -1 or NaN marks a missing state."""
     if isinstance(array, np.ma.MaskedArray):
         array = np.where(np.ma.getmaskarray(array), -1, array.data)
     if array.ndim != 2 or array.shape[1] != s.num_vars:
@@ -238,13 +238,13 @@ def read_numbers(s: Structure, array: np.ndarray, source: str) -> IntArray:
 
 
 def sets_of(given: Any) -> Any:
-    """Sets of evidence of any form, as something that can be gone through twice: a list, unless a frame or an array."""
+    """Return sets of evidence as something that can be read twice: a list, unless it is a frame or an array."""
     whole = isinstance(given, (str, bytes, np.ndarray)) or is_frame(given) or observations.is_mapping(given)
     return list(given) if isinstance(given, Iterable) and not whole else given
 
 
 def states_of_sets(structure: Structure, given: Any) -> IntArray | None:
-    """[B, V] the observed states of every set, -1 where free; None where some set holds weights.
+    """Return [B, V] the observed states of every set, -1 where free; None where some set holds weights.
 
     Args:
         structure: of the graph.

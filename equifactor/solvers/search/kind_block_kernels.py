@@ -28,13 +28,13 @@ _WIDEST = 64  # Forests and regions do not grow through factors of more variable
 
 @inlined
 def factors_around(kinds, i):
-    """How many clauses and other factors are around variable i; `factor_around` numbers them."""
+    """Return how many clauses and other factors are around variable i; `factor_around` numbers them."""
     return kinds.clause_ptr[i + 1] - kinds.clause_ptr[i], kinds.own_ptr[i + 1] - kinds.own_ptr[i]
 
 
 @inlined
 def factor_around(clauses, own, first_clause, first_own, num_clauses, total, n):
-    """The number in `held` of the n-th factor around a variable, of whose factors `num_clauses` are clauses."""
+    """Return the number in `held` of the n-th factor around a variable, of whose factors `num_clauses` are clauses."""
     if n < num_clauses:
         return np.int64(clauses[first_clause + n]) >> 1
     return total + own[first_own + n - num_clauses, FACTOR]
@@ -42,7 +42,7 @@ def factor_around(clauses, own, first_clause, first_own, num_clauses, total, n):
 
 @inlined
 def width_of(literal_ptr, member_ptr, total, f):
-    """How many variables factor f has; `total` clauses come first."""
+    """Return how many variables factor f has; `total` clauses come first."""
     if f < total:
         return literal_ptr[f + 1] - literal_ptr[f]
     return member_ptr[f - total + 1] - member_ptr[f - total]
@@ -50,7 +50,7 @@ def width_of(literal_ptr, member_ptr, total, f):
 
 @inlined
 def variable_of(literal_ptr, literals, var_of_state, member_ptr, members, total, f, m):
-    """The m-th variable of factor f."""
+    """Return the m-th variable of factor f."""
     if f < total:
         return np.int64(var_of_state[literals[literal_ptr[f] + m]])
     return members[member_ptr[f - total] + m, VARIABLE]
@@ -103,7 +103,7 @@ def _slot_link(kinds, var_ptr, x, at, parent, partner, theta, c):
 
 
 def links_to_block(kinds, links, held_by, i):
-    """How many variables of the block share a factor with variable i, one for each factor."""
+    """Return how many variables of the block share a factor with variable i, one for each factor."""
 
 
 @overload(links_to_block, jit_options=FAST_OPTIONS)
