@@ -61,13 +61,18 @@ def _check_sizes(rows: FactorRows, which: np.ndarray, format: str) -> None:
     if bits.max() > MAX_LOG2_TABLE:
         a = int(np.argmax(bits))
         raise ModelError(
-            f"factor {a} is a {kind_name(int(rows.kind[a]))} over {rows.arity[a]} variables, whose table has "
-            f"2^{bits[a]:.0f} entries; {format} holds it as a table only, of at most 2^{MAX_LOG2_TABLE} entries",
+            f"Factor {a} is a {kind_name(int(rows.kind[a]))} over {rows.arity[a]} variables. {_capital(format)} needs "
+            f"its dense table, which has 2^{bits[a]:.0f} entries; at most 2^{MAX_LOG2_TABLE} are allowed.",
             factor=a,
         )
     total = np.log2(np.exp2(bits[which]).sum())
     if total > MAX_LOG2_ENTRIES:
         raise ModelError(
-            f"the tables of the {np.count_nonzero(which)} factors that are none have 2^{total:.1f} entries; {format} "
-            f"holds them as tables only, of at most 2^{MAX_LOG2_ENTRIES} entries in all"
+            f"The {np.count_nonzero(which)} structured factors would need dense tables with 2^{total:.1f} entries in "
+            f"total. {_capital(format)} holds dense tables only, of at most 2^{MAX_LOG2_ENTRIES} entries."
         )
+
+
+def _capital(text: str) -> str:
+    """Return a text whose first letter is a capital, as at the start of a sentence."""
+    return text[:1].upper() + text[1:]

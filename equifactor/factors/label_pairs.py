@@ -29,12 +29,12 @@ class LabelPair(StructuredFactor):
     def _labels(self, card: tuple[int, ...]) -> IntArray:
         """Return the labels of both variables' states, one after the other."""
         if len(card) != 2:
-            raise ModelError(f"a {self.kind} factor is over 2 variables, found {len(card)}")
+            raise ModelError(f"A {self.kind} factor is over 2 variables, found {len(card)}.")
         if self.labels is None:
             if card[0] != card[1]:
                 raise ModelError(
-                    f"a {self.kind} factor is over 2 variables with the same number of states, found {card[0]} and "
-                    f"{card[1]}; labels=([..], [..]) says which states are alike"
+                    f"A {self.kind} factor is over 2 variables with the same number of states, found {card[0]} and "
+                    f"{card[1]}. Pass labels=([..], [..]) to say which states are alike."
                 )
             return np.tile(np.arange(card[0]), 2)
         try:
@@ -43,16 +43,18 @@ class LabelPair(StructuredFactor):
         except (TypeError, ValueError):
             whole = False
         if not whole:
-            raise ModelError(f"labels are two lists of whole numbers, one for each variable; found {self.labels!r}")
+            raise ModelError(
+                f"The labels must be two lists of whole numbers, one for each variable, found {self.labels!r}."
+            )
         first, second = first.astype(np.int64), second.astype(np.int64)
         if (len(first), len(second)) != card or min(first.min(), second.min()) < 0:
             raise ModelError(
-                f"labels are one whole number from 0 on for each of {card[0]} and {card[1]} states, "
-                f"found {len(first)} and {len(second)}"
+                f"The labels must be whole numbers >= 0, one for each of {card[0]} and {card[1]} states, "
+                f"found {len(first)} and {len(second)}."
             )
         for own in (first, second):
             if len(np.unique(own)) < len(own):
-                raise ModelError(f"the states of a variable need different labels, found {own.tolist()}")
+                raise ModelError(f"The states of a variable need different labels, found {own.tolist()}.")
         return np.concatenate((first, second))
 
     @staticmethod

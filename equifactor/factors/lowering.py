@@ -53,8 +53,8 @@ class LoweredBuilder:
         total = self._entries + entries
         if total > self._limit:
             raise ModelError(
-                f"written in tables, the factors have more than 2^{np.log2(self._limit):.0f} entries, at least "
-                f"2^{np.log2(total):.1f}; choose a solver that takes them as they are, such as bp"
+                f"In dense tables the factors would have at least 2^{np.log2(total):.1f} entries, and at most "
+                f"2^{np.log2(self._limit):.0f} are allowed. Choose a solver that takes them as they are, such as bp."
             )
 
     def auxiliary(self, card: IntArray) -> IntArray:

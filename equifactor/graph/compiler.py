@@ -27,7 +27,7 @@ def compile(graphs: FactorGraph | Sequence[FactorGraph]) -> FlatGraph[np.ndarray
     """
     batch = tuple(as_graphs(graphs))
     if not batch:
-        raise ModelError("compile needs at least one graph")
+        raise ModelError("compile needs at least one graph.")
     parts = _concatenate(batch)
     order, shapes, bounds = _groups_of(parts)
 

@@ -34,8 +34,8 @@ class FactorGraph:
     Args:
         variables: cardinality of each variable, or a mapping from name to cardinality or to state names.
         factors: pairs `(scope, table)`. The scope lists variable numbers or names in any order; the table has
-            one axis per scope variable, or is flat in C order (the last scope variable fastest, as in UAI). In
-            place of a table may stand a sentence: `Parity()`, `Clause()`, `AtMost(1)`, `NoisyOr(0.1, [0.2])`, ..
+            one axis per scope variable, or is flat in C order (the last scope variable fastest, as in UAI). A
+            structured factor may take the place of a table: `Parity()`, `Clause()`, `AtMost(1)`, ..
         log: whether the tables hold natural logarithms; `-inf` is a true zero.
         name: the name of the graph, shown in summaries and answers.
 
@@ -78,10 +78,10 @@ class FactorGraph:
             object.__setattr__(self, field, value)
 
     def __setattr__(self, field: str, value: object) -> None:
-        raise AttributeError(f"a FactorGraph is immutable; build a new one instead of setting {field!r}")
+        raise AttributeError(f"A FactorGraph is immutable. Build a new one instead of setting {field!r}.")
 
     def __delattr__(self, field: str) -> None:
-        raise AttributeError("a FactorGraph is immutable")
+        raise AttributeError("A FactorGraph is immutable.")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return FactorGraph.trusted, (self.structure, self.log_phi, self.observed, self.name)
@@ -185,8 +185,8 @@ class FactorGraph:
             return dense_table(self.structure.rows(self.log_phi).take(np.array([a])), a)
         if self.structure.arity[a] > MAX_AXES:
             raise ModelError(
-                f"factor {a} has {self.structure.arity[a]} variables, and an array has at most {MAX_AXES} axes; leave "
-                "variables of one state out of the scope",
+                f"Factor {a} has {self.structure.arity[a]} variables, and an array has at most {MAX_AXES} axes. Leave "
+                "variables of one state out of the scope.",
                 factor=a,
             )
         start, stop = self.structure.table_ptr[a : a + 2]
@@ -238,7 +238,7 @@ class FactorGraph:
         ]
         new_vars = np.array([i for scope in scopes for i in scope], np.int64)
         if self.observed is not None and np.any(self.observed[new_vars] >= 0):
-            raise ModelError("a new factor may only name variables that are not observed")
+            raise ModelError("A new factor may only name variables that are not observed.")
         if s.kinds is not None or any(isinstance(table, StructuredFactor) for _, table in pairs):
             return self._with_rows(scopes, [table for _, table in pairs], log)
         structure = Structure.build(
@@ -254,7 +254,7 @@ class FactorGraph:
             more = inputs.read_potentials(structure.table_ptr[first:] - s.num_entries, phi, log, first)
             log_phi = np.concatenate((self.log_phi, more))
         except MemoryError:
-            raise ModelError(f"tables of {structure.num_entries:,} entries in all do not fit in memory") from None
+            raise ModelError(f"Tables with {structure.num_entries:,} entries in total do not fit in memory.") from None
         return FactorGraph.trusted(structure, log_phi, self.observed, self.name)
 
     def _with_rows(self, scopes: list[list[int]], tables: list[Any], log: bool) -> FactorGraph:
@@ -316,8 +316,8 @@ class FactorGraph:
     def plot(self, *, ax: Axes | None = None) -> Axes:
         """Draw the factor graph: variables as discs, factors as squares coloured by kind, a grid as a grid.
 
-        A graph of more than 500 variables that is no grid is too large for that: then the picture says how many
-        variables have how many factors. Needs matplotlib; `ax` are axes to draw into, those of a new figure by default.
+        For a graph of more than 500 variables that is not a grid, the picture shows instead how many variables have
+        how many factors. Needs matplotlib; `ax` are axes to draw into, those of a new figure by default.
         """
         from equifactor.drawing.graph_picture import draw_graph
 
@@ -335,11 +335,11 @@ def as_graphs(graphs: FactorGraph | Iterable[FactorGraph]) -> list[FactorGraph]:
     package = type(graphs).__module__.partition(".")[0]
     if package in ("networkx", "pgmpy", "pyagrum"):
         found = f"a {type(graphs).__name__} of {package}"
-        raise ModelError(f"expected a FactorGraph or several, found {found}; from_{package} makes a FactorGraph of it")
+        raise ModelError(f"Expected a FactorGraph or several, found {found}. Convert it with from_{package}.")
     several = None if isinstance(graphs, FactorGraph) else inputs.as_list(graphs)
     several = [graphs] if several is None else several
     for graph in several:
         if not isinstance(graph, FactorGraph):
-            hint = " (read_graph reads a file)" if isinstance(graph, str) else ""
-            raise ModelError(f"expected a FactorGraph or several, found {brief(graph)}{hint}")
+            hint = " Use read_graph to read a file." if isinstance(graph, str) else ""
+            raise ModelError(f"Expected a FactorGraph or several, found {brief(graph)}.{hint}")
     return several

@@ -114,7 +114,7 @@ class FlatGraph(Generic[Array]):
     graph_ptr: dict[Axis, IntArray]  # [G+1] first variable, state, factor or entry of each graph
     # What was derived from the structure alone, such as the CPU layout; graphs that differ in potentials share it.
     cache: dict[str, Any] = field(default_factory=dict)
-    structured: tuple[StructuredGroup, ...] = ()  # the factors that are no tables
+    structured: tuple[StructuredGroup, ...] = ()  # the structured factors
 
     @property
     def num_graphs(self) -> int:
@@ -165,7 +165,7 @@ class FlatGraph(Generic[Array]):
         device): potentials from a network are finite, and a graph compiled with zeros stays safe.
         """
         if tuple(log_phi.shape) != (self.num_entries,):  # type: ignore[attr-defined]
-            raise ValueError(f"log_phi needs shape ({self.num_entries},), found {tuple(log_phi.shape)}")  # type: ignore[attr-defined]
+            raise ValueError(f"log_phi needs shape ({self.num_entries},), found {tuple(log_phi.shape)}.")  # type: ignore[attr-defined]
         zeros = self.has_zeros
         if isinstance(log_phi, np.ndarray):
             zeros = bool(np.isneginf(log_phi).any())
@@ -203,8 +203,8 @@ class FlatGraph(Generic[Array]):
         """Raise `ModelError` if some factor is structured; `what` is the subject of the sentence, such as a solver."""
         if self.structured:
             raise ModelError(
-                f"{what} takes tables only, and this graph has factors of other kinds; "
-                "equifactor.lower(graph).graph is an equal graph of tables"
+                f"{what} takes dense tables only, and this graph has structured factors. "
+                "Use equifactor.lower(graph).graph, an equal graph of dense tables."
             )
 
     def edge_states_of(self, graphs: IntArray) -> IntArray:

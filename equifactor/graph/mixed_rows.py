@@ -81,7 +81,8 @@ def dense_table(row: FactorRows, factor: int) -> FloatArray:
     size = float(np.log2(row.card).sum())
     if size > np.log2(_MAX_TABLE):
         raise ModelError(
-            f"factor {factor} is a {name} over {row.arity[0]} variables; its table would have 2^{size:.0f} entries",
+            f"Factor {factor} is a {name} over {row.arity[0]} variables. "
+            f"Its dense table would have 2^{size:.0f} entries.",
             factor=factor,
         )
     table: FloatArray = kind_class(int(row.kind[0])).tables(row)[0]

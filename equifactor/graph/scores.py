@@ -39,7 +39,7 @@ def assignment_of(graph: FactorGraph, states: Mapping[Variable, int | str]) -> I
         x[i] = observations.state_number(graph.structure, i, value)
     if np.any(x < 0):
         i = int(np.argmax(x < 0))
-        raise ModelError(f"the assignment leaves variable {graph.structure.variable_name(i)} open")
+        raise ModelError(f"The assignment gives no state to variable {graph.structure.variable_name(i)}.")
     return x
 
 

@@ -253,7 +253,7 @@ def _frozen_ints(values: ArrayLike) -> IntArray:
         whole = bool(np.all(np.isfinite(array) & (array == np.round(array)) & (np.abs(array) < 2.0**63)))
     if not whole:
         raise ModelError(
-            f"cardinalities and scopes must be whole numbers, found {array.dtype} {brief(array.ravel()[:5].tolist())}"
+            f"Cardinalities and scopes must be whole numbers, found {array.dtype} {brief(array.ravel()[:5].tolist())}."
         )
     if array.dtype == np.int64 and not array.flags.writeable and array.base is None:
         return array  # nobody can change it: a reader hands over its arrays without a second copy
@@ -267,35 +267,37 @@ def _frozen(array: IntArray) -> IntArray:
 
 def _check_card(card: IntArray) -> None:
     if card.ndim != 1:
-        raise ModelError(f"cardinalities must be a list of numbers, found an array of shape {card.shape}")
+        raise ModelError(f"Cardinalities must be a list of numbers, found an array of shape {card.shape}.")
     if np.any(card < 1):
         i = int(np.argmax(card < 1))
-        raise ModelError(f"variable {i} has {card[i]} states; every variable needs at least 1", variable=i)
+        raise ModelError(f"Variable {i} has {card[i]} states. Every variable needs at least 1.", variable=i)
     total = float(card.sum(dtype=np.float64))  # in floating point: it may not fit an integer
     if total > MAX_TABLE_ENTRIES:
         i = int(np.argmax(card))
         raise ModelError(
-            f"the variables have {total:.3g} states in all (variable {i} alone has {card[i]}); "
-            "at most 2^40 can be addressed",
+            f"The variables have {total:.3g} states in total (variable {i} alone has {card[i]}). "
+            "At most 2^40 can be addressed.",
             variable=i,
         )
 
 
 def _check_scopes(card: IntArray, scope_ptr: IntArray, scope_vars: IntArray) -> None:
     if scope_ptr.ndim != 1 or scope_vars.ndim != 1 or len(scope_ptr) < 1:
-        raise ModelError("scope_ptr and scope_vars must be one-dimensional, scope_ptr with F + 1 entries")
+        raise ModelError("scope_ptr and scope_vars must be one-dimensional, scope_ptr with F + 1 entries.")
     if scope_ptr[0] != 0 or scope_ptr[-1] != len(scope_vars) or np.any(np.diff(scope_ptr) < 0):
-        raise ModelError(f"scope_ptr must rise from 0 to {len(scope_vars)}, the number of scope entries")
+        raise ModelError(f"scope_ptr must rise from 0 to {len(scope_vars)}, the number of scope entries.")
     if len(scope_vars) and not 0 <= scope_vars.min() <= scope_vars.max() < len(card):
         bad = (scope_vars < 0) | (scope_vars >= len(card))
         e = int(np.argmax(bad))
         a, i = _factor_of(e, scope_ptr), int(scope_vars[e])
         have = numbered(len(card), "variable")
-        raise ModelError(f"factor {a} names variable {i}; the model has {have}", factor=a, variable=i)
+        raise ModelError(f"Factor {a} names variable {i}. The model has {have}.", factor=a, variable=i)
     repeated = _first_repeat(scope_ptr, scope_vars)
     if repeated is not None:
         a, i = repeated
-        raise ModelError(f"factor {a} names variable {i} twice; a scope has no repeats", factor=a, variable=i)
+        raise ModelError(
+            f"Factor {a} names variable {i} twice. Each variable may occur once in a scope.", factor=a, variable=i
+        )
 
 
 def _first_repeat(scope_ptr: IntArray, scope_vars: IntArray) -> tuple[int, int] | None:
@@ -343,8 +345,8 @@ def _table_sizes(card: IntArray, scope_ptr: IntArray, scope_vars: IntArray) -> I
         a = int(np.argmax(sizes))
         scope = scope_vars[scope_ptr[a] : scope_ptr[a + 1]]
         raise ModelError(
-            f"factor {a} has {len(scope)} variables and 2^{np.log2(card[scope]).sum():.0f} table entries; "
-            "at most 2^40 can be addressed",
+            f"Factor {a} has {len(scope)} variables and 2^{np.log2(card[scope]).sum():.0f} table entries. "
+            "At most 2^40 can be addressed.",
             factor=a,
         )
     return sizes.astype(np.int64)
@@ -354,13 +356,13 @@ def _check_variable_names(names: Sequence[str] | None, num_vars: int) -> tuple[s
     if names is None:
         return None
     if len(names) != num_vars:
-        raise ModelError(f"{len(names)} variable names were given for {num_vars} variables")
+        raise ModelError(f"Expected {num_vars} variable names, one for each variable, found {len(names)}.")
     for name in names:
         if not isinstance(name, str):
-            raise ModelError(f"a variable name must be text, found {brief(name)}")
+            raise ModelError(f"A variable name must be text, found {brief(name)}.")
     if len(set(names)) != num_vars:
         twice = next(n for n in names if list(names).count(n) > 1)
-        raise ModelError(f"two variables are called {twice!r}; names must differ")
+        raise ModelError(f"Two variables are called {twice!r}. Names must differ.")
     return tuple(names)
 
 
@@ -370,7 +372,7 @@ def _check_state_names(
     if names is None:
         return None
     if len(names) != len(card):
-        raise ModelError(f"state names were given for {len(names)} variables, the model has {len(card)}")
+        raise ModelError(f"Expected state names for {len(card)} variables, found them for {len(names)}.")
     checked: list[tuple[str, ...] | None] = []
     for i, states in enumerate(names):
         if states is None:
@@ -378,14 +380,14 @@ def _check_state_names(
             continue
         if not all(isinstance(state, str) for state in states):
             raise ModelError(
-                f"the state names of variable {i} must be text, found {brief(list(states)[:5])}; whole numbers stand "
-                "for the states themselves, counted from 0",
+                f"The state names of variable {i} must be text, found {brief(list(states)[:5])}. Whole numbers stand "
+                "for the states themselves, counted from 0.",
                 variable=i,
             )
         if len(states) != card[i] or len(set(states)) != len(states):
             raise ModelError(
-                f"variable {i} has {card[i]} states but is given the state names {list(states)}; "
-                "one different name per state is needed",
+                f"Variable {i} has {card[i]} states but is given the state names {list(states)}. "
+                "Every state needs a name of its own.",
                 variable=i,
             )
         checked.append(tuple(states))

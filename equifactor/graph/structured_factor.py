@@ -173,7 +173,7 @@ def not_binary(rows: FactorRows, kind: str) -> tuple[int, str] | None:
     if not bad.any():
         return None
     e = int(np.argmax(bad))
-    return int(rows.row_of_edge[e]), f"a {kind} needs variables of 2 states, found one of {rows.card[e]}"
+    return int(rows.row_of_edge[e]), f"A {kind} needs variables with 2 states, found one with {rows.card[e]}."
 
 
 def number_of_words(rows: FactorRows, wanted: IntArray, what: str) -> tuple[int, str] | None:
@@ -191,7 +191,7 @@ def _wrong_count(found: IntArray, wanted: IntArray, what: str) -> tuple[int, str
     if not bad.any():
         return None
     n = int(np.argmax(bad))
-    return n, f"expected {wanted[n]} {what}, found {found[n]}"
+    return n, f"Expected {wanted[n]} {what}, found {found[n]}."
 
 
 def check_signs(rows: FactorRows, signs: IntArray) -> tuple[int, str] | None:
@@ -200,7 +200,9 @@ def check_signs(rows: FactorRows, signs: IntArray) -> tuple[int, str] | None:
     if not bad.any():
         return None
     e = int(np.argmax(bad))
-    return int(rows.row_of_edge[e]), f"a sign is 1 for a positive literal and 0 for a negated one, found {signs[e]}"
+    return int(
+        rows.row_of_edge[e]
+    ), f"A sign must be 1 for a positive literal or 0 for a negated one, found {signs[e]}."
 
 
 def read_signs(signs: object, arity: int, kind: str) -> IntArray:
@@ -213,14 +215,14 @@ def read_signs(signs: object, arity: int, kind: str) -> IntArray:
     except (TypeError, ValueError):
         ok = False
     if not ok:
-        raise ModelError(f"a {kind} over {arity} variables needs {arity} signs, each True or False; found {signs!r}")
+        raise ModelError(f"A {kind} over {arity} variables needs {arity} signs, each True or False, found {signs!r}.")
     return values.astype(np.int64)
 
 
 def truth(value: object, what: str) -> bool:
     """Return the truth value that a user gave as True or False, or as 1 or 0."""
     if not isinstance(value, (bool, np.bool_, int, np.integer)) or value not in (0, 1):
-        raise ModelError(f"{what} is True or False, found {value!r}")
+        raise ModelError(f"{what} must be True or False, found {value!r}.")
     return bool(value)
 
 
@@ -231,7 +233,7 @@ def log_number(value: object, what: str) -> float:
             raise TypeError
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
-        raise ModelError(f"{what} must be a number, found {value!r}") from None
+        raise ModelError(f"{what} must be a number, found {value!r}.") from None
     if not number < np.inf:
-        raise ModelError(f"{what} must be a number below infinity, found {number:g}")
+        raise ModelError(f"{what} must be a number below infinity, found {number:g}.")
     return number + 0.0  # -0 is 0

@@ -84,7 +84,7 @@ def test_names_on_a_terminal_and_uai_elsewhere(command, lawn: FactorGraph, monke
 def test_a_wrong_question_is_one_sentence(command, lawn: FactorGraph) -> None:
     ran = command("solve", "lawn.bif", "--query", "snow")
     assert (ran.status, ran.out) == (3, "")
-    assert "there is no variable 'snow'; the names are: season, rain, sprinkler, lawn" in ran.err
+    assert "The model has no variable 'snow'; the names are season, rain, sprinkler, lawn" in ran.err
 
 
 def test_other_answers(lawn: FactorGraph) -> None:
@@ -122,8 +122,8 @@ def test_a_joint_by_name(command, lawn: FactorGraph) -> None:
         (("--query", ""), 2, "expected names of variables"),
         (("-e", "rain"), 3, "rain: there is no such file; observations by name are written as in HR=HIGH,CO=LOW"),
         (("--joint", "rain", "--task", "MAP"), 2, "--joint asks for probabilities"),
-        (("--joint", "rain,lawn", "-e", "rain=1"), 3, "variable rain has no state '1'; its states are no, yes"),
-        (("--joint", "rain,lawn", "-e", "rain=True"), 3, "variable rain has no state 'True'; its states are no, yes"),
+        (("--joint", "rain,lawn", "-e", "rain=1"), 3, "Variable rain has no state '1'; its states are no, yes"),
+        (("--joint", "rain,lawn", "-e", "rain=True"), 3, "Variable rain has no state 'True'; its states are no, yes"),
     ],
 )
 def test_wrong_joints_are_one_sentence(command, lawn: FactorGraph, args: tuple, status: int, sentence: str) -> None:

@@ -29,6 +29,6 @@ def test_too_many_entries_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dense_graph, "MAX_LOG2_ENTRIES", 4)
     g = FactorGraph([2] * 3, [(range(3), Parity())] * 3)
     with pytest.raises(
-        ModelError, match=r"the tables of the 3 factors that are none have 2\^4.6 entries; a file holds"
+        ModelError, match=r"The 3 structured factors would need dense tables with 2\^4.6 entries in total. A file holds"
     ):
         with_tables(g, "a file")

@@ -101,20 +101,20 @@ class TestConstruction:
             ([2], [([0], [1.0, -2.0])], "factor 0, entry 1 is -2; a potential must be a number >= 0"),
             ([2], [([], 1.0), ([0], [np.nan, 1.0])], "factor 1, entry 0 is nan"),
             ([2], [([0], [np.inf, 1.0])], "factor 0, entry 0 is inf"),
-            ([2], [([0], [1.0, 2.0, 3.0])], "factor 0 needs a table of shape (2,), found shape (3,)"),
+            ([2], [([0], [1.0, 2.0, 3.0])], "Factor 0 needs a table of shape (2,), found shape (3,)"),
             ([2, 3], [([0, 1], np.ones((3, 2)))], "needs a table of shape (2, 3), found shape (3, 2)"),
-            ([2, 2], [([0, 1], [[1.0, 2.0], [3.0]])], "the table of factor 0 is not an array of numbers"),
-            ([2], [([0], ["a", "b"])], "the table of factor 0 is not an array of numbers"),
-            ([2], [([1], [1.0, 2.0])], "factor 0: there is no variable 1; the model has 1 variable (0)"),
+            ([2, 2], [([0, 1], [[1.0, 2.0], [3.0]])], "The table of factor 0 is not an array of numbers"),
+            ([2], [([0], ["a", "b"])], "The table of factor 0 is not an array of numbers"),
+            ([2], [([1], [1.0, 2.0])], "factor 0: The model has no variable 1. It has 1 variable (0)"),
             ([2], [([-1], [1.0, 2.0])], "there is no variable -1"),
-            ([2], [(["x"], [1.0, 2.0])], "there is no variable 'x'; the variables have no names"),
-            ({"a": 2, "b": 2}, [(["x"], [1.0, 2.0])], "the names are: a, b"),
-            ([2], [([0.0], [1.0, 2.0])], "a variable is given by number or name, found 0.0"),
-            ([2], [([True], [1.0, 2.0])], "a variable is given by number or name, found True"),
+            ([2], [(["x"], [1.0, 2.0])], "The model has no variable 'x'; the variables have no names"),
+            ({"a": 2, "b": 2}, [(["x"], [1.0, 2.0])], "the names are a, b"),
+            ([2], [([0.0], [1.0, 2.0])], "A variable must be given by number or name, found 0.0"),
+            ([2], [([True], [1.0, 2.0])], "A variable must be given by number or name, found True"),
             ([2, 2], [([0, 0], np.ones((2, 2)))], "factor 0 names variable 0 twice"),
             ([0], [], "variable 0 has 0 states"),
             ({"a": []}, [], "variable 0 has 0 states"),
-            ({"a": ["x", "x"]}, [], "one different name per state is needed"),
+            ({"a": ["x", "x"]}, [], "Every state needs a name of its own"),
         ],
     )
     def test_refuses(self, variables: object, factors: list, fragment: str) -> None:
@@ -173,12 +173,12 @@ class TestNames:
     @pytest.mark.parametrize(
         ("variable", "state", "fragment"),
         [
-            ("grass", "damp", "variable grass has no state 'damp'; its states are dry, wet"),
-            ("rain", "yes", "variable rain has no state 'yes'; its states have no names"),
-            ("day", 3, "state 3 of variable day is out of range; it has 3 states (0-2)"),
-            ("day", -1, "state -1 of variable day is out of range"),
+            ("grass", "damp", "Variable grass has no state 'damp'; its states are dry, wet"),
+            ("rain", "yes", "Variable rain has no state 'yes'; its states have no names"),
+            ("day", 3, "State 3 of variable day is out of range. The variable has 3 states (0-2)"),
+            ("day", -1, "State -1 of variable day is out of range"),
             ("day", 1.5, "must be a whole number or a name, found 1.5"),
-            ("sun", 0, "there is no variable 'sun'; the names are: rain, grass, day"),
+            ("sun", 0, "The model has no variable 'sun'; the names are rain, grass, day"),
         ],
     )
     def test_unknown(self, rain: FactorGraph, variable: str, state: object, fragment: str) -> None:
@@ -236,13 +236,13 @@ class TestScore:
     @pytest.mark.parametrize(
         ("assignment", "fragment"),
         [
-            ([0, 1], "one state for each of the 3 variables; found shape (2,)"),
+            ([0, 1], "one state for each of the 3 variables, found shape (2,)"),
             (np.zeros((1, 1, 3), int), "found shape (1, 1, 3)"),
             (0, "found shape ()"),
-            ([0, 1, 3], "of variable day is out of range; it has 3 states (0-2)"),
-            ([[0, 1, 2], [0, -1, 0]], "of variable grass is out of range; it has 2 states (0-1)"),
-            ([0.0, 1.0, 2.0], "an assignment holds whole numbers"),
-            ({"rain": 0}, "the assignment leaves variable grass open"),
+            ([0, 1, 3], "of variable day is out of range. The variable has 3 states (0-2)"),
+            ([[0, 1, 2], [0, -1, 0]], "of variable grass is out of range. The variable has 2 states (0-1)"),
+            ([0.0, 1.0, 2.0], "An assignment must hold whole numbers"),
+            ({"rain": 0}, "The assignment gives no state to variable grass"),
         ],
     )
     def test_refuses(self, rain: FactorGraph, assignment: object, fragment: str) -> None:
@@ -311,7 +311,7 @@ class TestCondition:
     @pytest.mark.parametrize(
         ("evidence", "fragment"),
         [
-            ({"rain": 2}, "state 2 of variable rain is out of range"),
+            ({"rain": 2}, "State 2 of variable rain is out of range"),
             ({"grass": "damp"}, "has no state 'damp'"),
             ({"sun": 1}, "there is no variable 'sun'"),
             ({3: 0}, "there is no variable 3"),
@@ -320,7 +320,7 @@ class TestCondition:
             ({"rain": [0.5, -0.5]}, "one weight >= 0 for each of its 2 states"),
             ({"rain": [0.5, np.nan]}, "one weight >= 0 for each of its 2 states"),
             ({"rain": 1.0}, "must be a state or one weight"),
-            ({"rain": None}, "must be a state, and None is none; leave out the variables"),
+            ({"rain": None}, "must be a state, and None is not a state. Leave out"),
             ({"rain": ["a", "b"]}, "must be a state or one weight"),
         ],
     )

@@ -198,7 +198,7 @@ def test_wrong_questions() -> None:
         (lambda: result.joint(["rain", "grass"]), ModelError, r"one by one: joint\(\*\['rain', 'grass'\]\)"),
         (lambda: result.joint("RAIN"), ModelError, "did you mean rain"),
         (lambda: result.joint("rain", "grass", time_limit=0), SolveError, "would take more than 0 s to plan, and"),
-        (lambda: result.factor_marginals["rain"], ModelError, "a factor is given by its number, found 'rain'"),
+        (lambda: result.factor_marginals["rain"], ModelError, "A factor must be given by its number, found 'rain'"),
     ):
         with pytest.raises(error, match=sentence):
             call()  # type: ignore[no-untyped-call]

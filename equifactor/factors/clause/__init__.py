@@ -119,10 +119,10 @@ class Clause(SignedLiterals):
 
 
 def _weight(weight: object) -> float:
-    """Return a weight that a user gave; raises `ModelError` where it is no number above minus infinity."""
+    """Return the weight that a user gave; raises `ModelError` unless it is a number above minus infinity."""
     try:
         return -log_number(-weight, "")  # type: ignore[operator]
     except (TypeError, ModelError):
         raise ModelError(
-            f"the weight of a clause is a number, or None for one that must hold; found {weight!r}"
+            f"The weight of a clause must be a number, or None for a clause that must hold, found {weight!r}."
         ) from None

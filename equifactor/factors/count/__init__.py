@@ -129,8 +129,8 @@ class Count(Counting):
             values = np.zeros(0)
         if values.shape != (arity + 1,):
             raise ModelError(
-                f"a count over {arity} variables needs {arity + 1} log values, of 0 to {arity} ones; "
-                f"found {np.shape(self.log_values)}"
+                f"A count over {arity} variables needs {arity + 1} log values, for 0 to {arity} ones, "
+                f"found shape {np.shape(self.log_values)}."
             )
         return values, read_signs(self.signs, arity, self.kind)
 
@@ -174,7 +174,7 @@ class Exactly(Counting):
 def _whole(k: object) -> int:
     """Return a number of variables that a user gave."""
     if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 0:
-        raise ModelError(f"a count is a whole number from 0 on, found {k!r}")
+        raise ModelError(f"A count must be a whole number >= 0, found {k!r}.")
     return int(k)
 
 

@@ -74,13 +74,15 @@ class NoisyOr(StructuredFactor):
         leak, inhibitors = _probabilities(self.leak, "leak"), _probabilities(self.inhibitors, "inhibitors")
         if leak.ndim or inhibitors.shape != (max(causes, 0),) or not len(card):
             raise ModelError(
-                f"a noisy_or over {len(card)} variables, the effect first, needs one leak and {max(causes, 0)} "
-                f"inhibitors; found {inhibitors.size} inhibitors"
+                f"A noisy_or over {len(card)} variables, the effect first, needs one leak and {max(causes, 0)} "
+                f"inhibitors, found {inhibitors.size} inhibitors."
             )
         whole = isinstance(self.place, (int, np.integer))
         if self.effect is None and not (whole and 0 <= self.place < len(card)):
-            raise ModelError(f"the effect of a noisy_or over {len(card)} variables cannot be at place {self.place!r}")
-        known = IN_SCOPE + self.place if self.effect is None else int(truth(self.effect, "what is known of an effect"))
+            raise ModelError(f"The effect of a noisy_or over {len(card)} variables cannot be at place {self.place!r}.")
+        known = (
+            IN_SCOPE + self.place if self.effect is None else int(truth(self.effect, "The known state of an effect"))
+        )
         with np.errstate(divide="ignore"):
             values = np.concatenate(([np.log1p(-leak)], np.log(inhibitors)))
         return values, np.concatenate(([known], read_signs(self.signs, len(card), self.kind)))
@@ -106,13 +108,15 @@ class NoisyOr(StructuredFactor):
         known = rows.words[rows.word_ptr[:-1]]
         bad = (known < OFF) | (known >= IN_SCOPE + rows.arity)
         if bad.any():
-            return int(np.argmax(bad)), "the first word of a noisy_or is 0, 1 or 2 + the place of its effect"
+            return int(np.argmax(bad)), "The first word of a noisy_or must be 0, 1 or 2 + the place of its effect."
         wrong = number_of_values(rows, rows.arity + 1 - (known >= IN_SCOPE), "log values of a noisy_or")
         if wrong:
             return wrong
         above = row_any(rows.log_values > 0, rows.value_ptr)
         if above.any():
-            return int(np.argmax(above)), "the log values of a noisy_or are logs of probabilities, found one above 0"
+            return int(
+                np.argmax(above)
+            ), "The log values of a noisy_or must be logs of probabilities, found one above 0."
         return check_signs(rows, _signs(rows))
 
     @classmethod
@@ -208,8 +212,8 @@ class NoisyOr(StructuredFactor):
         direct = small(rows) if semiring == "sum" else np.ones(rows.num_factors, bool)
         if direct.any() and size[direct].max() > np.log2(_MAX_TABLE):
             raise ModelError(
-                f"a noisy_or over {rows.arity.max()} variables has 2^{size.max():.0f} table entries, and MAP by this "
-                "solver needs the table; bp, local-search and others take the factor as it is"
+                f"A noisy_or over {rows.arity.max()} variables has 2^{size.max():.0f} table entries, and MAP by this "
+                "solver needs the table. Use bp, local-search or another solver that takes the factor as it is."
             )
         return direct
 
@@ -248,7 +252,7 @@ def _probabilities(values: object, what: str) -> FloatArray:
     except (TypeError, ValueError, OverflowError):
         numbers = np.array(np.nan)
     if not np.all((numbers >= 0) & (numbers <= 1)):
-        raise ModelError(f"the {what} of a noisy_or must be from 0 to 1, found {values!r}")
+        raise ModelError(f"The {what} of a noisy_or must be from 0 to 1, found {values!r}.")
     return numbers
 
 

@@ -143,6 +143,6 @@ def no_search_while_captured(values: Tensor) -> None:
     """Raise `ModelError` while a CUDA graph is captured, when nothing can go over the CPU."""
     if values.device.type == "cuda" and torch.cuda.is_current_stream_capturing():
         raise ModelError(
-            f"maxima of a noisy_or over more than {_LARGEST_TABLE} variables are searched for on the CPU, which a "
-            "captured CUDA graph cannot do"
+            f"The maxima of a noisy_or over more than {_LARGEST_TABLE} variables are searched for on the CPU, which a "
+            "captured CUDA graph cannot do."
         )

@@ -51,9 +51,9 @@ class Parity(StructuredFactor):
         """Return two log values, of even and odd."""
         values = (0.0, -np.inf) if self.log_values is None else self.log_values
         if not isinstance(values, (tuple, list, np.ndarray)) or len(values) != 2:
-            raise ModelError(f"a parity needs two log values, of an even and an odd number of ones; found {values!r}")
-        even, odd = (log_number(v, "the log value of a parity") for v in values)
-        turned = truth(self.odd, "whether a parity is odd")
+            raise ModelError(f"A parity needs two log values, for an even and an odd number of ones, found {values!r}.")
+        even, odd = (log_number(v, "The log value of a parity") for v in values)
+        turned = truth(self.odd, "The option odd of a parity")
         return np.array([odd, even] if turned else [even, odd]), np.zeros(0, np.int64)
 
     @classmethod

@@ -55,17 +55,17 @@ class SparseTable(StructuredFactor):
             listed = np.asarray(self.configurations)
             values = np.asarray(self.log_values, float)
         except (TypeError, ValueError, OverflowError):
-            raise ModelError("a sparse table needs configurations [n, arity] and n log values") from None
+            raise ModelError("A sparse table needs configurations [n, arity] and n log values.") from None
         if listed.size == 0:
             listed = np.zeros((0, len(card)), np.int64)
         if listed.ndim != 2 or listed.shape[1] != len(card) or not np.issubdtype(listed.dtype, np.integer):
             raise ModelError(
-                f"a sparse table over {len(card)} variables needs configurations of shape [n, {len(card)}] in whole "
-                f"numbers, found {listed.dtype} of shape {listed.shape}"
+                f"A sparse table over {len(card)} variables needs configurations of shape [n, {len(card)}] in whole "
+                f"numbers, found {listed.dtype} of shape {listed.shape}."
             )
         if values.shape != (len(listed),):
-            raise ModelError(f"{len(listed)} configurations need as many log values, found shape {values.shape}")
-        default = log_number(self.default, "the default of a sparse table")
+            raise ModelError(f"{len(listed)} configurations need {len(listed)} log values, found shape {values.shape}.")
+        default = log_number(self.default, "The default of a sparse table")
         return np.concatenate(([default], values)), listed.astype(np.int64).ravel()
 
     @classmethod

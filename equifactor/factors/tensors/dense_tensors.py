@@ -74,8 +74,9 @@ class TableTensors(KindTensors):
         largest = float(rows.sum_of_edges(np.log2(group.card)).max())
         if largest > math.log2(_LARGEST):
             raise ModelError(
-                f"{kind_name(group.kind)} states no messages in torch, and one with 2^{largest:.0f} table entries is "
-                "too large for its table; equifactor.lower(graph).graph is an equal graph of small tables"
+                f"The kind {kind_name(group.kind)} has no messages of its own in torch, and a factor with "
+                f"2^{largest:.0f} table entries is too large for a dense table. Use equifactor.lower(graph).graph, an "
+                "equal graph of small tables."
             )
         self.blocks = DenseBlocks(group, np.arange(group.num_factors), device)
 

@@ -51,8 +51,8 @@ class TruncatedLinear(LabelPair):
             fits = False
         if not fits:
             raise ModelError(
-                f"a truncated_linear factor needs a finite slope >= 0 and a limit >= 0, found {self.slope!r} and "
-                f"{self.limit!r}"
+                f"A truncated_linear factor needs a finite slope >= 0 and a limit >= 0, found {self.slope!r} and "
+                f"{self.limit!r}."
             )
         return np.array(values), self._labels(card)
 

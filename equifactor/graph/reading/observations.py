@@ -1,4 +1,4 @@
-"""Observed states as a user gives them, by number or name, checked: never is one of two meanings chosen.
+"""Readers of observed states by number or name; a value with two meanings is refused, never guessed.
 
 Text is a name, and a whole number counts the states (or variables) from 0. Where names are numbers themselves, such as
 the states "1" and "2", or words for true and false, as in TRUE and FALSE, a whole number could be meant either way and
@@ -48,11 +48,11 @@ def by_variable(structure: Structure, given: object, what: str) -> dict[int, Any
     """
     if hasattr(given, "iloc") and getattr(given, "ndim", 1) == 2:
         raise ModelError(
-            f"{what} on one graph is one row, such as frame.iloc[0], found a data frame of {len(given)}; solve_many "  # type: ignore[arg-type]
-            "answers all rows of a frame"
+            f"{what} on one graph must be one row such as frame.iloc[0], found a data frame of {len(given)} rows. "  # type: ignore[arg-type]
+            "Use solve_many to ask about all rows of a frame."
         )
     if not is_mapping(given):
-        raise ModelError(f"{what} is a mapping from variable to state, such as {{0: 1}}; found {brief(given)}")
+        raise ModelError(f"{what} must be a mapping from variable to state such as {{0: 1}}, found {brief(given)}.")
     found: dict[int, Any] = {}
     keys: dict[int, object] = {}
     for key, value in cast("Mapping[Any, Any]", given).items():
@@ -60,8 +60,8 @@ def by_variable(structure: Structure, given: object, what: str) -> dict[int, Any
         i = variable_number(key, structure.index_of_name, structure.num_vars) if known else named(structure, key)
         if i in found:
             raise ModelError(
-                f"{what} names variable {structure.variable_name(i)} twice, as {keys[i]!r} and as {key!r}; "
-                "give it once",
+                f"{what} names variable {structure.variable_name(i)} twice, as {keys[i]!r} and as {key!r}. "
+                "Give it once.",
                 variable=i,
             )
         keys[i], found[i] = key, value
@@ -100,29 +100,29 @@ def state_number(structure: Structure, variable: int, state: object) -> int:
     if isinstance(state, str):
         if not names:
             raise ModelError(
-                f"variable {label} has no state {state!r}; its states have no names, and {have}", variable=variable
+                f"Variable {label} has no state {state!r}; its states have no names, and {have}.", variable=variable
             )
         if state not in names:
             near = did_you_mean(state, names)
-            raise ModelError(f"variable {label} has no state {state!r}; {near}{have}", variable=variable)
+            raise ModelError(f"Variable {label} has no state {state!r}; {near}{have}.", variable=variable)
         return names.index(state)
     if isinstance(state, (bool, np.bool_)):
         if names and str(bool(state)) in names:
             return names.index(str(bool(state)))
         if names or structure.card[variable] != 2:
             raise ModelError(
-                f"variable {label} has no state {bool(state)}; {have}, give one of these", variable=variable
+                f"Variable {label} has no state {bool(state)}; {have}. Give one of these.", variable=variable
             )
         return int(state)
     if not isinstance(state, (int, np.integer)):
         raise ModelError(
-            f"the state of variable {label} must be a whole number or a name, found {brief(state)}",
+            f"The state of variable {label} must be a whole number or a name, found {brief(state)}.",
             variable=variable,
         )
     if names and not _names_agree(names):
         raise ModelError(
-            f"state {state} of variable {label} can be read as a name or as a place counted from 0; {have}, give one "
-            "of these as text",
+            f"State {state} of variable {label} can be read as a name or as a place counted from 0; {have}. Give one "
+            "of these as text.",
             variable=variable,
         )
     return checked_number(structure, variable, int(state))
@@ -138,7 +138,7 @@ def checked_number(structure: Structure, variable: int, state: int) -> int:
 def out_of_range(structure: Structure, variable: int, state: int | np.integer) -> ModelError:
     """Return the error for a state that a variable does not have."""
     name, have = structure.variable_name(variable), _numbered_states(structure, variable)
-    return ModelError(f"state {state} of variable {name} is out of range; it has {have}", variable=variable)
+    return ModelError(f"State {state} of variable {name} is out of range. The variable has {have}.", variable=variable)
 
 
 def read_weights(structure: Structure, variable: int, value: object) -> FloatArray:
@@ -151,14 +151,14 @@ def read_weights(structure: Structure, variable: int, value: object) -> FloatArr
         weights = np.zeros(0)
     if is_missing(value):
         raise ModelError(
-            f"evidence on variable {structure.variable_name(variable)} must be a state, and {brief(value)} is none; "
-            "leave out the variables that are not observed",
+            f"Evidence on variable {structure.variable_name(variable)} must be a state, and {brief(value)} is not a "
+            "state. Leave out variables that are not observed.",
             variable=variable,
         )
     if weights.shape != (card,) or not np.all((weights >= 0) & (weights < np.inf)):
         raise ModelError(
-            f"evidence on variable {structure.variable_name(variable)} must be a state or one weight >= 0 "
-            f"for each of its {card} states, found {brief(value)}",
+            f"Evidence on variable {structure.variable_name(variable)} must be a state or one weight >= 0 "
+            f"for each of its {card} states, found {brief(value)}.",
             variable=variable,
         )
     return weights
@@ -166,16 +166,16 @@ def read_weights(structure: Structure, variable: int, value: object) -> FloatArr
 
 def read_assignments(structure: Structure, assignments: ArrayLike) -> IntArray:
     """Return one assignment [V] or many [N, V] as integers; every state must be in range."""
-    wanted = f"an assignment has one state for each of the {structure.num_vars} variables"
+    wanted = f"An assignment must have one state for each of the {structure.num_vars} variables"
     try:
         x = np.asarray(assignments)
     except Exception as error:  # whatever a foreign object raises when numpy asks it for its numbers
         ragged = isinstance(error, ValueError)
-        raise ModelError(f"{wanted}; found {'rows of different lengths' if ragged else brief(assignments)}") from None
+        raise ModelError(f"{wanted}, found {'rows of different lengths' if ragged else brief(assignments)}.") from None
     if x.ndim not in (1, 2) or x.shape[-1] != structure.num_vars:
-        raise ModelError(f"{wanted}; found shape {x.shape}")
+        raise ModelError(f"{wanted}, found shape {x.shape}.")
     if x.size and not np.issubdtype(x.dtype, np.integer):
-        raise ModelError(f"an assignment holds whole numbers, found dtype {x.dtype}")
+        raise ModelError(f"An assignment must hold whole numbers, found dtype {x.dtype}.")
     bad = (x < 0) | (x >= structure.card)
     if bad.any():
         place = tuple(np.argwhere(bad)[0].tolist())
@@ -205,8 +205,8 @@ def _check_variable_key(structure: Structure, key: object, variable: int) -> Non
     other = structure.index_of_name.get(str(key), variable)
     if other != variable or _number(name) not in (None, variable):
         raise ModelError(
-            f"variable {key} can be read as a name or as a place counted from 0, where variable {name!r} is; "
-            "give the name as text",
+            f"Variable {key} can be read as a name or as a place counted from 0, where variable {name!r} is. "
+            "Give the name as text.",
             variable=variable,
         )
 
@@ -245,7 +245,9 @@ def conditioned(given: FactorGraph, evidence: Evidence) -> FactorGraph:
             state = read(given.structure, i, value)
             if observed[i] not in (-1, state):
                 name = given.structure.variable_name(i)
-                raise ModelError(f"variable {name} is already observed in state {observed[i]}, not {state}", variable=i)
+                raise ModelError(
+                    f"Variable {name} is already observed in state {observed[i]}, not {state}.", variable=i
+                )
             observed[i] = state
             any_hard = True
             continue

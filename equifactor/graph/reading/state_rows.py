@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from equifactor.graph.structure import Structure
 
 _MISSING_TEXT = frozenset(("", "NaN", "nan", "NA", "N/A", "None", "null", "?"))  # in files, unless a state is so called
-_SMALL_RANGE = 2**16  # whole numbers in a range below this are told apart by counting
-_WANTED = "evidence sets are a list of mappings from variable to state, a data frame with a column per variable, or"
+_SMALL_RANGE = 2**16  # Whole numbers in a range below this are counted instead of sorted. Chosen by hand.
+_WANTED = "Evidence sets must be a list of mappings from variable to state, a data frame with a column per variable, or"
 
 
 # ---- one column -------------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ def _factorised(column: Column) -> tuple[IntArray, list[Any]]:
         place = {value: k for k, value in enumerate(dict.fromkeys(rows))}
     except TypeError:
         row = next(n for n, v in enumerate(rows) if type(v).__hash__ is None)
-        raise ModelError(f"{column.where(row)}: expected a state, found {brief(rows[row])}") from None
+        raise ModelError(f"{column.where(row)}: expected a state, found {brief(rows[row])}.") from None
     return np.fromiter(map(place.__getitem__, rows), np.int64, len(rows)), list(place)
 
 
@@ -105,7 +105,7 @@ def _check_types(column: Column, values: Sequence[Any]) -> None:
     types = set(map(type, values))
     if bool in types and types & {int, float}:
         raise ModelError(
-            f"{column.source}: column {column.name} mixes True and False with numbers; give one or the other"
+            f"{column.source}: column {column.name} mixes True and False with numbers. Give one or the other."
         )
 
 
@@ -133,7 +133,7 @@ def _state_in_file(s: Structure, variable: int, text: str) -> int:
         return equal[0]
     near = did_you_mean(text, names)
     raise ModelError(
-        f"variable {s.variable_name(variable)} has no state {text!r}; {near}its states are {listed(names)}",
+        f"Variable {s.variable_name(variable)} has no state {text!r}; {near}its states are {listed(names)}.",
         variable=variable,
     )
 
@@ -160,7 +160,7 @@ def columns_of(frame: Any, source: str) -> list[Column]:
     names = list(frame.columns)
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise ModelError(f"{source}: two columns are called {twice!r}; keep one of them")
+        raise ModelError(f"{source}: two columns are called {twice!r}. Keep one of them.")
     return [Column(name, frame[name], source) for name in names]
 
 
@@ -172,13 +172,13 @@ def read_columns(s: Structure, columns: list[Column], count: int = 0) -> IntArra
         if i in column_of:
             raise ModelError(
                 f"{column.source}: two columns, {column_of[i].name!r} and {column.name!r}, are of variable "
-                f"{s.variable_name(i)}; keep one of them"
+                f"{s.variable_name(i)}. Keep one of them."
             )
         column_of[i] = column
     lengths = {len(column.values) for column in columns}
     if len(lengths) > 1:
         source = columns[0].source
-        raise ModelError(f"{source}: the columns have different lengths, from {min(lengths)} to {max(lengths)} rows")
+        raise ModelError(f"{source}: the columns have different lengths, from {min(lengths)} to {max(lengths)} rows.")
     states = np.full((lengths.pop() if lengths else count, s.num_vars), -1, np.int64, order="F")
     for i, column in column_of.items():
         states[:, i] = encoded(s, i, column)
@@ -193,9 +193,9 @@ def _variable(s: Structure, column: Column) -> int:
     try:
         return named(s, name)
     except ModelError as error:
-        index = " (an index, which pandas leaves out by to_csv(.., index=False))" if name in ("", "Unnamed: 0") else ""
+        index = " (an index, which to_csv(.., index=False) of pandas leaves out)" if name in ("", "Unnamed: 0") else ""
         raise ModelError(
-            f"{column.source}: column {column.name!r}{index}: {error}; rename it or leave it out"
+            f"{column.source}: column {column.name!r}{index}: {error} Rename it or leave it out."
         ) from None
 
 
@@ -205,8 +205,8 @@ def read_numbers(s: Structure, array: np.ndarray, source: str) -> IntArray:
         array = np.where(np.ma.getmaskarray(array), -1, array.data)
     if array.ndim != 2 or array.shape[1] != s.num_vars:
         raise ModelError(
-            f"{source}: an array of states has a row per case and a column per variable, in their order: expected "
-            f"shape [N, {s.num_vars}], found {array.shape}; give a frame, or mappings by name, to leave variables out"
+            f"{source}: an array of states needs a row per case and a column per variable, in their order: expected "
+            f"shape [N, {s.num_vars}], found {array.shape}. Pass a frame, or mappings by name, to leave variables out."
         )
     if array.dtype.kind in "bOUS":
         columns = [Column(s.variable_name(i), array[:, i].tolist(), source) for i in range(s.num_vars)]
@@ -215,20 +215,24 @@ def read_numbers(s: Structure, array: np.ndarray, source: str) -> IntArray:
             states[:, i] = encoded(s, i, column)
         return states
     if array.dtype.kind not in "iuf":
-        raise ModelError(f"{source}: an array holds numbers or names of states, found values of type {array.dtype}")
+        raise ModelError(
+            f"{source}: an array must hold numbers or names of states, found values of type {array.dtype}."
+        )
     if array.dtype.kind == "f":
         missing = np.isnan(array)
         odd = ~missing & (array != np.round(array))
         if odd.any():
             n, i = (int(k) for k in np.argwhere(odd)[0])
-            raise ModelError(f"{source}, row {n}, column {s.variable_name(i)}: expected a state, found {array[n, i]:g}")
+            raise ModelError(
+                f"{source}, row {n}, column {s.variable_name(i)}: expected a state, found {array[n, i]:g}."
+            )
         array = np.where(missing, -1, array)
     low = array.min(axis=0) if len(array) else s.card * 0
     if (low < -1).any() or (len(array) and (array.max(axis=0) >= s.card).any()):
         n, i = (int(k) for k in np.argwhere((array < -1) | (array >= s.card))[0])
         raise ModelError(
-            f"{source}, row {n}, column {s.variable_name(i)}: expected a state from 0 to {s.card[i] - 1}, or -1 where "
-            f"there is none, found {array[n, i]:g}",
+            f"{source}, row {n}, column {s.variable_name(i)}: expected a state from 0 to {s.card[i] - 1}, or -1 for a "
+            f"missing one, found {array[n, i]:g}.",
             variable=i,
         )
     return array.astype(np.int64, copy=False)
@@ -256,7 +260,7 @@ def states_of_sets(structure: Structure, given: Any) -> IntArray | None:
     if isinstance(given, np.ndarray):
         return np.ascontiguousarray(read_numbers(structure, given, "evidence"))
     if not isinstance(given, list):
-        raise ModelError(f"{_WANTED} whole numbers [B, {structure.num_vars}]; found {brief(given)}")
+        raise ModelError(f"{_WANTED} whole numbers [B, {structure.num_vars}], found {brief(given)}.")
     states = np.full((len(given), structure.num_vars), -1)
     known: dict[Any, tuple[int, int]] = {}
     only_states = True
@@ -274,7 +278,7 @@ def _read_set(structure: Structure, given: Any, row: IntArray, known: dict[Any, 
     Pairs of variable and state that have been read before are in `known` and not read again: most sets repeat them.
     """
     if not observations.is_mapping(given):
-        raise ModelError(f"{_WANTED} an array [B, {structure.num_vars}]; this one is {brief(given)}")
+        raise ModelError(f"{_WANTED} an array [B, {structure.num_vars}]. This one is {brief(given)}.")
     only_states, trusted = True, isinstance(given, StateNumbers)
     for key, value in given.items():
         pair = key, value.__class__, value, trusted  # True and 1 are equal, and are read differently

@@ -33,7 +33,7 @@ def table_forms(graphs: Sequence[FactorGraph], task: Task) -> list[LoweredGraph 
         return [*lower_all(graphs, semiring)]
     except ModelError as error:
         if len(graphs) == 1:
-            return [str(error)]
+            return [str(error).rstrip(".")]  # It is the first half of a sentence there.
     return [form for graph in graphs for form in table_forms([graph], task)]
 
 

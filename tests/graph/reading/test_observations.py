@@ -74,21 +74,21 @@ def test_one_meaning(graph: FactorGraph, variable: str, state: Any, number: int)
 @pytest.mark.parametrize(
     ("variable", "state", "sentence"),
     [
-        ("history", True, "variable history has no state True; its states are TRUE, FALSE, give one of these"),
-        ("history", np.False_, "variable history has no state False; its states are TRUE, FALSE"),
-        ("history", "true", "variable history has no state 'true'; did you mean TRUE. its states are TRUE, FALSE"),
+        ("history", True, "Variable history has no state True; its states are TRUE, FALSE. Give one of these."),
+        ("history", np.False_, "Variable history has no state False; its states are TRUE, FALSE"),
+        ("history", "true", "Variable history has no state 'true'; did you mean TRUE. its states are TRUE, FALSE"),
         ("history", 1, "state 1 of variable history can be read as a name or as a place counted from 0; its states"),
-        ("history", np.int64(0), "its states are TRUE, FALSE, give one of these as text"),
-        ("bit", True, "variable bit has no state True; its states are 0, 1"),
-        ("day", True, r"variable day has no state True; it has 3 states \(0-2\)"),
+        ("history", np.int64(0), "its states are TRUE, FALSE. Give one of these. as text"),
+        ("bit", True, "Variable bit has no state True; its states are 0, 1"),
+        ("day", True, r"Variable day has no state True; it has 3 states \(0-2\)"),
         ("die", 1, "state 1 of variable die can be read as a name or as a place counted from 0; its states are 1, 2"),
         ("die", np.int64(0), "state 0 of variable die can be read as a name or as a place"),
         ("swapped", 0, "its states are 1, 0, give one of these as text"),
         ("bins", 1, "its states are 0.5, 1.5"),
-        ("die", "3", "variable die has no state '3'; its states are 1, 2"),
+        ("die", "3", "Variable die has no state '3'; its states are 1, 2"),
         ("rain", "1", r"its states have no names, and it has 2 states \(0-1\)"),
-        ("rain", 2, "state 2 of variable rain is out of range"),
-        ("rain", -1, "state -1 of variable rain is out of range"),
+        ("rain", 2, "State 2 of variable rain is out of range"),
+        ("rain", -1, "State -1 of variable rain is out of range"),
         ("rain", 1.0, "must be a"), ("rain", None, "must be a"), ("rain", b"1", "must be a"),
         ("rain", np.array(1), "must be a"), ("rain", 1j, "must be a"),
     ],
@@ -160,7 +160,7 @@ def test_pandas(graph: FactorGraph) -> None:
     assert graph.condition(pd.Series({"rain": 1, "history": "FALSE"})).evidence == {0: 1, 2: 1}
     weights = graph.condition({"history": pd.Series({"FALSE": 0.25, "TRUE": 0.75})}).log_table(10)
     np.testing.assert_allclose(np.exp(weights), [0.75, 0.25])
-    with pytest.raises(ModelError, match=r"evidence on one graph is one row, such as .* found a data frame of 2"):
+    with pytest.raises(ModelError, match=r"evidence on one graph must be one row such as .* found a data frame of 2"):
         graph.condition(pd.DataFrame({"rain": [0, 1]}))
     with pytest.raises(ModelError, match="it is a DataFrame, whose labels would be lost"):
         FactorGraph([2, 2], [([0, 1], pd.DataFrame([[1, 2], [3, 4]]))])

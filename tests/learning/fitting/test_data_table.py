@@ -105,18 +105,18 @@ def test_a_variable_without_a_column_is_hidden() -> None:
 @pytest.mark.parametrize(
     ("graph", "data", "words"),
     [
-        (GRAPH, {"rain": ["no", "maybe"]}, "data, row 1, column rain: variable rain has no state 'maybe'; its states"),
+        (GRAPH, {"rain": ["no", "maybe"]}, "data, row 1, column rain: Variable rain has no state 'maybe'; its states"),
         (GRAPH, {"rain": [0, 2]}, "row 1, column rain: state 2 of variable rain is out of range"),
-        (GRAPH, {"rain": [0, 0.5]}, "row 1, column rain: the state of variable rain must be a whole number"),
+        (GRAPH, {"rain": [0, 0.5]}, "row 1, column rain: The state of variable rain must be a whole number"),
         (GRAPH, {"rain": [0, -1]}, "row 1, column rain: state -1 of variable rain is out of range"),
         (GRAPH, {"rain": [False, True]}, "row 0, column rain: variable rain has no state False"),
         (GRAPH, {"rain": [1, True]}, "mixes True and False with numbers"),
         (GRAPH, {"rain": [["no"], ["yes"]]}, r"row 0, column rain: expected a state, found \['no'\]"),
         (NUMBERED, {"a": [1, 0]}, "can be read as a name or as a place"),
-        (GRAPH, {"rian": ["no"]}, "column 'rian': there is no variable 'rian'; did you mean rain"),
+        (GRAPH, {"rian": ["no"]}, "column 'rian': The model has no variable 'rian'; did you mean rain"),
         (GRAPH, [{"rain": "no"}, {"snow": 1}], "column 'snow': there is no variable 'snow'"),
-        (GRAPH, Frame({"": [0, 1], "rain": [0, 1]}), "an index, which pandas leaves out"),
-        (PLAIN, {"rain": [0]}, "column 'rain': there is no variable 'rain'; the variables have no names"),
+        (GRAPH, Frame({"": [0, 1], "rain": [0, 1]}), "an index, which to_csv(.., index=False) of pandas leaves out"),
+        (PLAIN, {"rain": [0]}, "column 'rain': The model has no variable 'rain'; the variables have no names"),
         (PLAIN, {"0": [0], 0: [1]}, "two columns, '0' and 0, are of variable 0"),
         (PLAIN, {"2": [0]}, "column '2': there is no variable 2"),
         (GRAPH, {"rain": ["no"], "grass": ["dry", "wet"]}, "different lengths, from 1 to 2 rows"),
@@ -144,7 +144,7 @@ def test_errors_say_where(graph: FactorGraph, data: Any, words: str) -> None:
     [
         (
             "rain,grass\nno,dry\nno,dyr\n",
-            r"x\.csv:3: column grass: variable grass has no state 'dyr'; did you mean dry",
+            r"x\.csv:3: column grass: Variable grass has no state 'dyr'; did you mean dry",
         ),
         ("rain,grass\nno\n", r"x\.csv:2: expected 2 values as in the first line, found 1"),
         ("rain;grass\nno;dry\n", r"x\.csv:1: expected columns with commas"),
