@@ -100,7 +100,7 @@ def expect_structured(factors, slots, finite, zero, rows, field, p, s, q, gain, 
         zero: [T] 1 where a log value is -inf, else 0.
         rows: the fields of `KindRows`.
         field: the fields of `FieldSums`; slot s has left the sums.
-        p: the factor, which is no table.
+        p: the factor, which is structured.
         s: the slot.
         q: [X] probabilities.
         gain: [d] expected logs.

@@ -22,8 +22,10 @@ from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, VAR, Layout
 from equifactor.kernels.fastmath import MIN_EXP, NEG_INF, exp_, get, log_, put
 from equifactor.kernels.jit import fast_kernel, inlined, reordering_kernel
 
-SPREAD = 350.0  # log range of messages that, times a table of range 300, stays a normal number
-MARGIN = 40.0  # e^-40 is far below rounding: what was flushed is negligible beside an entry this much larger
+SPREAD = 350.0  # The log range of messages, in nats, that times a table of range 300 stays a normal number.
+MARGIN = (
+    40.0  # In nats: e^-40 is far below rounding, so that a flushed entry is negligible beside one this much larger.
+)
 
 
 class MessageState(NamedTuple):

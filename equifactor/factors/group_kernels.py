@@ -112,7 +112,7 @@ def _update_linear(begin, end, factors, slots, log_phi, phi, rows, msg, total, z
 
     Args:
         begin: the first factor.
-        end: the one behind the last.
+        end: the factor behind the last.
         factors: as in `Layout`.
         slots: as in `Layout`.
         log_phi: [T] the log values of all factors.
@@ -122,7 +122,7 @@ def _update_linear(begin, end, factors, slots, log_phi, phi, rows, msg, total, z
         total: [X] sums of the finite ones.
         zeros: [X] numbers of the others.
         q: [S] scratch.
-        out: [S] as said.
+        out: [S] the output.
         is_max: the semiring.
     """
     kind, word_ptr, words = rows[KIND][begin], rows[WORD_PTR], rows[WORDS]
@@ -177,7 +177,7 @@ def _update_linear(begin, end, factors, slots, log_phi, phi, rows, msg, total, z
         left[p - begin] = least < LEAST
     if not is_max and not empty:
         for p in range(begin, end):
-            if left[p - begin]:  # What was not written may be no number.
+            if left[p - begin]:  # What was not written may be NaN.
                 for n in range(slots[factors[p, SLOT], MSG], _end_of(p, factors, slots)):
                     put(out, n, 1.0)
         to_logs(m, stop, out)

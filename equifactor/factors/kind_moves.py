@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Single-variable moves through factors that are no tables: their words, their values, and what a move changes.
+"""Single-variable moves through structured factors: their words, their values, and what a move changes.
 
 `kinds` is a `KindMoves` as a plain tuple, or None in a graph of tables. Which of the two it is decides, when a kernel
 is compiled, what `add_kinds`, `move_kinds` and `look` are: nothing at all for a graph of tables.

@@ -1,4 +1,4 @@
-"""A graph of tables alone in place of one with factors of any kind, and the way back for its answers."""
+"""Graphs of dense tables in place of graphs with structured factors, and how their answers are read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray, Semiring
     from equifactor.solving.estimate import Estimate
 
-_MAX_ENTRIES = 2**28  # 2 GiB of tables: beyond this, lowering is a mistake rather than a method
+_MAX_ENTRIES = 2**28  # Largest number of table entries after lowering: 2 GiB.
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""From factors of any kind to tables alone: an equal graph with auxiliary variables, and the way back for its answers.
+"""Small dense tables with auxiliary variables in place of structured factors.
 
 Every auxiliary variable is a function of the original ones wherever the product is not zero, or is summed out to the
 factor itself; ln Z, marginals and the best score are those of the original graph.

@@ -85,7 +85,7 @@ class MoveModel:
         highest_score: no assignment scores more; one that scores as much is the best.
         smallest_gain: a difference of scores below this may be rounding.
         has_zeros: whether some assignment may be impossible.
-        num_structured: N, the number of factors that are no tables.
+        num_structured: N, the number of structured factors.
     """
 
     def __init__(self, flat: FlatGraph[np.ndarray]) -> None:

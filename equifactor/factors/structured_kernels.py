@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Messages through factors of any kind: one function for all of them, which looks at the kind of the factor.
+"""Messages through structured factors: functions that branch on the kind of the factor.
 
 `structured_messages` gives all outgoing log messages of a factor from all incoming ones, in the log domain: right for
 any range, with true zeros, and with the factor's own constants, so that the sum (or the maximum) over the states of any
@@ -127,7 +127,7 @@ _call_messages = _SUM_MESSAGES.call
 
 @inlined
 def structured_messages(factors, slots, log_phi, rows, p, q, out):
-    """Fill `out` [S] at the slots of factor p, which is no table, with its log messages, not normalised.
+    """Fill `out` [S] at the slots of factor p, which is structured, with its log messages, not normalised.
 
     Args:
         factors: [F+1, 2] as in `Layout`.
@@ -136,7 +136,7 @@ def structured_messages(factors, slots, log_phi, rows, p, q, out):
         rows: the fields of `KindRows`, which say in which semiring.
         p: the factor.
         q: [S] incoming log messages, below infinity; those of the factor's slots are read.
-        out: [S] as said.
+        out: [S] the output.
     """
     _call_messages(rows[MESSAGES_AT], (factors, slots, log_phi, rows, p, q, out))
 
@@ -207,7 +207,7 @@ _call_maximum = _MAXIMUM.call
 def structured_maximum(factors, slots, log_phi, rows, p, q, out, chosen):
     """Return at least the maximum over assignments of factor p of its log value and q [S]; states go to chosen [k].
 
-    Where several are best, the first in the order of a table, but for noisy-ors and sparse tables.
+    If several are best, it is the first in the order of a table, except for noisy-ors and sparse tables.
     """
     return _call_maximum(rows[MAXIMUM_AT], (factors, slots, log_phi, rows, p, q, out, chosen))
 

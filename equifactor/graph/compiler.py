@@ -1,4 +1,4 @@
-"""From factor graphs to a `FlatGraph`: join the graphs, group their factors by table shape, lay out the messages."""
+"""The compiler from factor graphs to a `FlatGraph`: it joins graphs, groups factors by shape and lays out messages."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 def compile(graphs: FactorGraph | Sequence[FactorGraph]) -> FlatGraph[np.ndarray]:
     """Compile one graph or a batch of different ones; observed variables are left out.
 
-    Cost O(T + E log F): array operations over the whole batch and per table shape, no loop over factors. What is done
-    per graph is to hand its arrays to `np.concatenate`: graphs of different structure cost no more than equal ones.
+    Cost O(T + E log F): array operations over the whole batch and per table shape, no loop over factors. Each
+    graph only passes its arrays to `np.concatenate`: graphs of different structure cost no more than equal ones.
     """
     batch = tuple(as_graphs(graphs))
     if not batch:

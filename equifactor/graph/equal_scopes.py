@@ -1,4 +1,4 @@
-"""Factors over the same variables: what their zeros say together is more than what each says alone."""
+"""Factors over the same variables: together their zeros exclude more than those of each factor alone."""
 
 from __future__ import annotations
 

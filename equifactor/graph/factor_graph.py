@@ -185,7 +185,7 @@ class FactorGraph:
             return dense_table(self.structure.rows(self.log_phi).take(np.array([a])), a)
         if self.structure.arity[a] > MAX_AXES:
             raise ModelError(
-                f"Factor {a} has {self.structure.arity[a]} variables, and an array has at most {MAX_AXES} axes. Leave "
+                f"factor {a} has {self.structure.arity[a]} variables, and an array has at most {MAX_AXES} axes. Leave "
                 "variables of one state out of the scope.",
                 factor=a,
             )

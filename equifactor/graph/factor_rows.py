@@ -1,8 +1,7 @@
 """Factors of any kind as rows of flat arrays: what is stored of each, and how rows are picked, changed and merged.
 
-A factor is its kind, its scope, some log values (what potentials are: a network may give them) and some whole numbers,
-its words (what belongs to the structure: signs of literals, listed configurations). A table has one value per entry
-and no words.
+A factor has a kind, a scope, some log values (its potentials, which a network may provide) and some whole numbers, its
+words (part of the structure: signs of literals, listed configurations). A table has one value per entry and no words.
 """
 
 from __future__ import annotations

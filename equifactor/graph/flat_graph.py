@@ -60,7 +60,7 @@ class FactorGroup:
 
 @dataclass(frozen=True)
 class StructuredGroup:
-    """All factors of one kind other than tables, of any arities, one after the other; N factors, e edges.
+    """All structured factors of one kind, of any arities, one after the other; N factors, e edges.
 
     Every pointer counts from the group's first edge, value or word. Its edges are in factor order, and their edge
     states follow each other.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from equifactor.graph import FlatGraph
 
 
-LINEAR_RANGE = 300.0  # natural-log range of a table whose products with messages cannot underflow
+LINEAR_RANGE = 300.0  # The largest log range, in nats, of a table whose products with messages cannot underflow.
 
 
 # Columns of Layout.factors, and columns of Layout.slots and Layout.edges.

@@ -1,4 +1,4 @@
-"""What is asked of factors of mixed kinds: scores, slices at observed states, renumbered states, tables."""
+"""Operations on factors of mixed kinds: scores, slices at observed states, renumbered states, dense tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from equifactor.kernels.pointers import place_in_row, ptr_of
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
 
-_MAX_TABLE = 2**24  # entries of a table that is made for looking at
+_MAX_TABLE = 2**24  # Largest number of entries of a dense table that is made for display: 128 MiB.
 
 
 def log_scores(rows: FactorRows, x: IntArray) -> FloatArray:
@@ -81,7 +81,7 @@ def dense_table(row: FactorRows, factor: int) -> FloatArray:
     size = float(np.log2(row.card).sum())
     if size > np.log2(_MAX_TABLE):
         raise ModelError(
-            f"Factor {factor} is a {name} over {row.arity[0]} variables. "
+            f"factor {factor} is a {name} over {row.arity[0]} variables. "
             f"Its dense table would have 2^{size:.0f} entries.",
             factor=factor,
         )

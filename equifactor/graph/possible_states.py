@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from equifactor.graph.structure import Structure
 
 
-_MOST_SWEEPS = 1000  # What a longer chain of implications excludes is left to the solver.
-_MOST_ENTRIES = 2**24  # Tables of one shape are looked at together, up to this many entries.
+_MOST_SWEEPS = 1000  # Sweeps; what longer chains of implications exclude is left to the solver. Chosen by hand.
+_MOST_ENTRIES = 2**24  # Tables of one shape are examined together, up to this many entries (16 MiB).
 
 
 def possible_states(s: Structure, log_phi: FloatArray) -> BoolArray | None:

@@ -1,4 +1,4 @@
-"""Smaller graphs with the same answers, and the way back: the one place where answers are put back onto the original.
+"""Smaller graphs with the same answers, and how their answers become answers of the original graph.
 
 States that the zeros of the tables exclude leave the graph before any solver sees them; for exact inference observed
 variables leave it too.
@@ -151,7 +151,7 @@ def without_impossible_states(graphs: Sequence[FactorGraph]) -> list[ReducedGrap
 
 
 def without_observed(graph: FactorGraph) -> ReducedGraph:
-    """Return the graph over its free variables alone, numbered anew; the tables stay as they are."""
+    """Return the graph over its free variables alone, renumbered; the tables stay as they are."""
     if graph.observed is None:
         return ReducedGraph(graph, graph)
     s = graph.structure
@@ -159,7 +159,7 @@ def without_observed(graph: FactorGraph) -> ReducedGraph:
     free = np.flatnonzero(is_free)
     scope_vars = (np.cumsum(is_free) - 1)[s.scope_vars]
     card = s.card[free]
-    for array in (card, scope_vars):  # Numba compiles anew for a writeable array among read-only ones.
+    for array in (card, scope_vars):  # Numba compiles again for a writeable array among read-only ones.
         array.flags.writeable = False
     structure = Structure(card, s.scope_ptr, scope_vars, s.table_ptr, kinds=s.kinds)
     smaller = type(graph).trusted(structure, graph.log_phi, None, graph.name)

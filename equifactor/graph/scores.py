@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from equifactor.graph.reading.inputs import Variable
 
 
-_SCORE_BLOCK = 2**21  # edges times assignments that are scored at once, which keeps the index array near 16 MB
+_SCORE_BLOCK = 2**21  # Edges times assignments that are scored at once: an index array of 16 MiB.
 
 
 def assignment_log_scores(graph: FactorGraph, x: IntArray) -> FloatArray:

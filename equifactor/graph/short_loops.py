@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, IntArray
 
 
-MOST_PATHS = 2**22  # a graph with more paths of two pairs is not searched for loops
+MOST_PATHS = 2**22  # A graph with more paths of two pairs is not searched for loops. Chosen by hand.
 # A graph gets no loops of a length that brings the entries of its loops' joint tables above MOST_ENTRIES, plus
 # MORE_ENTRIES for each entry of its pair tables, so that a large grid is treated like a small one.
 MOST_ENTRIES = 2**21

@@ -1,4 +1,4 @@
-"""Factors that have become small: over one variable or none a table says the same, and every solver knows tables."""
+"""Factors that have become small: over at most one variable they are tables, which every solver takes."""
 
 from __future__ import annotations
 

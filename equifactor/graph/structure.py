@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from equifactor.graph.factor_rows import FactorRows
 
 
-_BLOCK = 2**18  # factors whose table sizes are computed together
-MAX_AXES = 64  # of a numpy array; a larger scope is possible where most of its variables have one state only
-MAX_TABLE_ENTRIES = 2**40  # 8 TiB of float64: anything above is a typing error, not a table
+_BLOCK = 2**18  # The table sizes of this many factors are computed together. Chosen by hand.
+MAX_AXES = 64  # The most axes of a numpy array; larger scopes are possible if most variables have one state.
+MAX_TABLE_ENTRIES = 2**40  # 8 TiB of float64: a larger table must be a mistake in the input.
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,9 +51,9 @@ class FactorKinds:
 class Structure:
     """Cardinalities and scopes, in compressed rows; validated once by `Structure.build` or `Structure.of_rows`.
 
-    V variables, F factors, E = sum of arities, T = sum of table sizes. Shared by all graphs that differ in
-    their potentials only, so that a batch of them is compiled once. Where all factors are tables there are no `kinds`;
-    a factor of another kind has its own few log values in place of a table.
+    V variables, F factors, E = sum of arities, T = sum of table sizes. Graphs that differ
+    in their potentials only share it, so that a batch of them is compiled once. If all factors are tables, `kinds` is
+    None; a structured factor has its own few log values in place of a table.
     """
 
     card: IntArray  # [V] number of states of each variable
@@ -256,7 +256,7 @@ def _frozen_ints(values: ArrayLike) -> IntArray:
             f"Cardinalities and scopes must be whole numbers, found {array.dtype} {brief(array.ravel()[:5].tolist())}."
         )
     if array.dtype == np.int64 and not array.flags.writeable and array.base is None:
-        return array  # nobody can change it: a reader hands over its arrays without a second copy
+        return array  # Nobody can change it, so that readers need no second copy.
     return _frozen(np.array(array, dtype=np.int64))  # a copy: the caller's array stays writeable
 
 
@@ -270,7 +270,7 @@ def _check_card(card: IntArray) -> None:
         raise ModelError(f"Cardinalities must be a list of numbers, found an array of shape {card.shape}.")
     if np.any(card < 1):
         i = int(np.argmax(card < 1))
-        raise ModelError(f"Variable {i} has {card[i]} states. Every variable needs at least 1.", variable=i)
+        raise ModelError(f"variable {i} has {card[i]} states. Every variable needs at least 1.", variable=i)
     total = float(card.sum(dtype=np.float64))  # in floating point: it may not fit an integer
     if total > MAX_TABLE_ENTRIES:
         i = int(np.argmax(card))
@@ -291,12 +291,12 @@ def _check_scopes(card: IntArray, scope_ptr: IntArray, scope_vars: IntArray) -> 
         e = int(np.argmax(bad))
         a, i = _factor_of(e, scope_ptr), int(scope_vars[e])
         have = numbered(len(card), "variable")
-        raise ModelError(f"Factor {a} names variable {i}. The model has {have}.", factor=a, variable=i)
+        raise ModelError(f"factor {a} names variable {i}. The model has {have}.", factor=a, variable=i)
     repeated = _first_repeat(scope_ptr, scope_vars)
     if repeated is not None:
         a, i = repeated
         raise ModelError(
-            f"Factor {a} names variable {i} twice. Each variable may occur once in a scope.", factor=a, variable=i
+            f"factor {a} names variable {i} twice. Each variable may occur once in a scope.", factor=a, variable=i
         )
 
 
@@ -345,7 +345,7 @@ def _table_sizes(card: IntArray, scope_ptr: IntArray, scope_vars: IntArray) -> I
         a = int(np.argmax(sizes))
         scope = scope_vars[scope_ptr[a] : scope_ptr[a + 1]]
         raise ModelError(
-            f"Factor {a} has {len(scope)} variables and 2^{np.log2(card[scope]).sum():.0f} table entries. "
+            f"factor {a} has {len(scope)} variables and 2^{np.log2(card[scope]).sum():.0f} table entries. "
             "At most 2^40 can be addressed.",
             factor=a,
         )
@@ -386,7 +386,7 @@ def _check_state_names(
             )
         if len(states) != card[i] or len(set(states)) != len(states):
             raise ModelError(
-                f"Variable {i} has {card[i]} states but is given the state names {list(states)}. "
+                f"variable {i} has {card[i]} states but is given the state names {list(states)}. "
                 "Every state needs a name of its own.",
                 variable=i,
             )

@@ -1,10 +1,10 @@
 # mypy: ignore-errors
 """Calls of a kernel by its address, so that its machine code is made once.
 
-Numba links what a kernel calls into that kernel and optimises all of it anew: a function of 500 kB in ten kernels is
-compiled eleven times, a few seconds each. A `Separate` kernel has one signature and is compiled on its own; others are
-given its address at run time, which also keeps them in the cache on disk. The call costs what any call between kernels
-does.
+Numba links what a kernel calls into that kernel and optimises all of it again: a function of 500 kB in ten kernels is
+compiled eleven times, a few seconds each. A `Separate` kernel has one signature and is compiled on its own. Other
+kernels get its address at run time, so that they stay in the cache on disk. The call costs as much as any call between
+kernels.
 """
 
 from collections.abc import Callable

@@ -13,9 +13,9 @@ from numba.core.extending import intrinsic
 
 from equifactor.kernels.jit import FLAGS, inlined
 
-NEG_INF = -math.inf  # the logarithm of a true zero
-TINY = 1e-30  # a gap that damping would halve until it is subnormal, where arithmetic is 50 times slower
-MIN_EXP = -700.0  # exp_ is right for MIN_EXP <= x <= 700
+NEG_INF = -math.inf  # The logarithm of a true zero.
+TINY = 1e-30  # Damping sets smaller gaps to 0: halved further they would be subnormal, and arithmetic 50 times slower.
+MIN_EXP = -700.0  # `exp_` is right for MIN_EXP <= x <= 700.
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 0.693147180369123816490  # ln 2 in two parts, the first with 32 zero bits at its end

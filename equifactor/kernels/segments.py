@@ -15,7 +15,7 @@ def segment_sum(values: Tensor, index: Tensor, count: int) -> Tensor:
 
 
 def segment_max(values: Tensor, index: Tensor, count: int, empty: float = -torch.inf) -> Tensor:
-    """Return in out[n] the largest of the values [N] (or [N, H]) whose index is n; `empty` if there are none."""
+    """Return in out[n] the largest of the values [N] (or [N, H]) whose index is n; `empty` without such values."""
     out = values.new_full((count, *values.shape[1:]), empty)
     return out.scatter_reduce(0, index.reshape(-1, *[1] * (values.ndim - 1)).expand_as(values), values, "amax")
 

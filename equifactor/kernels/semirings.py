@@ -27,7 +27,7 @@ def total(values: Tensor, axis: int, semiring: Semiring) -> Tensor:
 
 
 def segment_total(values: Tensor, index: Tensor, count: int, semiring: Semiring) -> Tensor:
-    """Return in out[n] the semiring's sum over the values [N] (or [N, H]) with index n; -inf if there are none."""
+    """Return in out[n] the semiring's sum over the values [N] (or [N, H]) with index n; -inf without such values."""
     reduce = segment_max if semiring == "max" else segment_logsumexp
     return reduce(values, index, count)
 

@@ -147,7 +147,7 @@ def test_a_clause_too_long_for_a_table(command, tmp_path: Path) -> None:
     ran = command("convert", "long.cnf", "long.uai")
     assert ran.status == 3
     assert (
-        "long.uai: Factor 0 is a clause over 25 variables. A .uai file needs its dense table, which has 2^25 entries"
+        "long.uai: factor 0 is a clause over 25 variables. A .uai file needs its dense table, which has 2^25 entries"
         in ran.err
     )
     assert not (tmp_path / "long.uai").exists()

@@ -73,7 +73,7 @@ def test_errors_have_file_line_and_column(command, tmp_path: Path) -> None:
     (tmp_path / "bad.csv").write_text("rain,grass\nno,dry\nno,dyr\n")
     ran = command("fit", "lawn.bif", "bad.csv", "-o", "x.bif")
     assert ran.status == 3
-    assert "bad.csv:3: column grass: Variable grass has no state 'dyr'; did you mean dry?" in ran.err
+    assert "bad.csv:3: column grass: variable grass has no state 'dyr'; did you mean dry?" in ran.err
     assert command("fit", "lawn.bif", "days.csv", "-o", "no/x.bif").status == 3
     assert command("fit", "none.bif", "days.csv", "-o", "x.bif").status == 3
     assert not (tmp_path / "x.bif").exists()

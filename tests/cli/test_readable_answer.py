@@ -122,8 +122,8 @@ def test_a_joint_by_name(command, lawn: FactorGraph) -> None:
         (("--query", ""), 2, "expected names of variables"),
         (("-e", "rain"), 3, "rain: there is no such file; observations by name are written as in HR=HIGH,CO=LOW"),
         (("--joint", "rain", "--task", "MAP"), 2, "--joint asks for probabilities"),
-        (("--joint", "rain,lawn", "-e", "rain=1"), 3, "Variable rain has no state '1'; its states are no, yes"),
-        (("--joint", "rain,lawn", "-e", "rain=True"), 3, "Variable rain has no state 'True'; its states are no, yes"),
+        (("--joint", "rain,lawn", "-e", "rain=1"), 3, "variable rain has no state '1'; its states are no, yes"),
+        (("--joint", "rain,lawn", "-e", "rain=True"), 3, "variable rain has no state 'True'; its states are no, yes"),
     ],
 )
 def test_wrong_joints_are_one_sentence(command, lawn: FactorGraph, args: tuple, status: int, sentence: str) -> None:

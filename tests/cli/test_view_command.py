@@ -51,7 +51,7 @@ def test_a_training_log(command, tmp_path: Path) -> None:
         (["nothing.safetensors"], 3, "there is no training log nothing.jsonl beside it"),
         (["empty"], 3, "empty: expected a model file, a folder of results"),
         (["grid.uai", "--solver", "frob"], 2, "there is no solver 'frob'"),
-        (["grid.uai", "-e", "0=7"], 3, "State 7 of variable 0 is out of range"),
+        (["grid.uai", "-e", "0=7"], 3, "state 7 of variable 0 is out of range"),
         (["grid.uai", "-e", "none.evid"], 3, "none.evid: there is no such file"),
         (["grid.uai", "--export", "none/page.html"], 3, "none/page.html: cannot write it"),
         (["grid.uai", "--port", "99999"], 2, "--port"),

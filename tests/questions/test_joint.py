@@ -45,7 +45,7 @@ def test_states_are_never_guessed(result: ef.Result) -> None:
     joint = result.joint("rain", "die")
     for key, sentence in (
         (("yes", 1), "can be read as a name or as a place"),
-        (("maybe", "1"), "Variable rain has no state 'maybe'; its states are no, yes"),
+        (("maybe", "1"), "variable rain has no state 'maybe'; its states are no, yes"),
         ("yes", "expected one state for each of rain, die, found 1; a mapping such as"),
         ({"snow": 0}, "there is no variable 'snow'"),
         ({1: 0}, "there is no variable 1 in this joint; it is over rain, die"),

@@ -137,7 +137,7 @@ def test_no_sets_at_all() -> None:
         ([["dry"]], r"evidence set 0: Evidence sets must be a list .* This one is \['dry'\]"),
         (
             [{}, {"grass": None}],
-            "evidence set 1: Evidence on variable grass must be a state, and None is not a state. Leave out",
+            "evidence set 1: evidence on variable grass must be a state, and None is not a state. Leave out",
         ),
         ([{"grass": [1, 1, 1]}, {"rain": "maybe"}], "evidence set 1: variable rain has no state 'maybe'"),
         (None, "found None"),

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from equifactor.factors.lowering import LoweredBuilder
     from equifactor.graph.factor_rows import FactorRows
 
-OFF, ON, IN_SCOPE = 0, 1, 2  # what is known of the effect: absent, present, or (2 + place) where it is in the scope
-_MAX_TABLE = 2**20  # entries of the largest table that maximisation may lower to
+OFF, ON, IN_SCOPE = 0, 1, 2  # The first word: the effect is absent, present, or at place n of the scope (2 + n).
+_MAX_TABLE = 2**20  # Largest number of entries of a table for maximisation: 8 MiB.
 
 
 @dataclass(frozen=True)

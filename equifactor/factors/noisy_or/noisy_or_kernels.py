@@ -19,10 +19,12 @@ from equifactor.graph.layout import VAR
 from equifactor.kernels.fastmath import NEG_INF
 from equifactor.kernels.jit import fast_kernel, inlined
 
-MOST_NODES = 5000  # of one search; beyond it the best found so far is taken, and the bound of what is left is a bound
-_NOTHING = 1e-300  # a loss so small that being active is free
-_LN_HALF = -0.6931471805599453
-_CERTAIN = 50.0  # more strength than this changes ln(1 - e^-s) by less than 1e-21
+MOST_NODES = (
+    5000  # Nodes of one search. Beyond it the best found and the bound of the rest are returned. Chosen by hand.
+)
+_NOTHING = 1e-300  # A loss, in nats, below which being active is free.
+_LN_HALF = -0.6931471805599453  # ln(1/2), where the two formulas of ln(1 - e^v) meet.
+_CERTAIN = 50.0  # More strength than this changes ln(1 - e^-s) by less than 1e-21.
 
 
 @fast_kernel
@@ -255,7 +257,7 @@ def _best_presence_of(losses, strengths, n, left_out, strength, taken):
 def _bound(losses, strengths, n, left_out, i, s):
     """Return the best value from items i on, where the last one may be taken in part; the sum so far is s.
 
-    Of the strength w of an item at loss c, so much is taken that the slope of ln(1 - e^-s), 1/(e^s - 1), falls to c/w.
+    Of the strength w of an item at loss c, the part is taken at which the slope of ln(1 - e^-s), 1/(e^s - 1), is c/w.
     """
     lost = 0.0
     for r in range(i, n):

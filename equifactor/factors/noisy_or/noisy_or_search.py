@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
     from equifactor.factors.noisy_or.noisy_or_tensors import NoisyOrTensors
 
-_MOST_PARTS = 2**21  # states of assignments that are scored at once
+_MOST_PARTS = 2**21  # States of assignments that are scored at once. Chosen by hand.
 
 
 def searched_messages(kind: NoisyOrTensors, values: Tensor, q: Tensor, out: Tensor) -> Tensor:

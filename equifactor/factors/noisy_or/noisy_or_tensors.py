@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from equifactor.base.typing import IntArray, Semiring
     from equifactor.graph.flat_graph import StructuredGroup
 
-_LARGEST_TABLE = 10  # variables of the largest scope whose maxima are taken over its table
+_LARGEST_TABLE = 10  # Most variables of a factor whose maxima are taken over its table. Chosen by hand.
 
 
 class NoisyOrTensors(SignedTensors):

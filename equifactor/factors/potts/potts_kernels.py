@@ -2,7 +2,7 @@
 """Messages and expected logs of Potts factors, each O(d) for d states.
 
 What is left out of a sum is never subtracted from it: sums run from both ends up to the gap. `places` holds for every
-state the state of the other variable with the same label, -1 where there is none; see `label_kernels`.
+state the state of the other variable with the same label, -1 if it is missing; see `label_kernels`.
 """
 
 import numpy as np

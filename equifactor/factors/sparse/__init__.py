@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from equifactor.factors.lowering import LoweredBuilder
     from equifactor.graph.factor_rows import FactorRows
 
-_MAX_PAIR = 20.0  # log2 of the entries of the largest table over a pair that lowering makes
-_BLOCK = 2**22  # words times assignments that are compared at once
+_MAX_PAIR = 20.0  # log2 of the entries of the largest table over two variables that lowering makes: 8 MiB.
+_BLOCK = 2**22  # Words times assignments that are compared at once: 32 MiB of whole numbers.
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Factors of any kind through their dense tables, grouped by shape: for small scopes, and for kinds without more."""
+"""Factors of any kind as dense tables in torch, grouped by shape: for small scopes, and for kinds without tensors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray, Semiring
     from equifactor.graph.flat_graph import StructuredGroup
 
-_LARGEST = 2**16  # entries of the largest table that a kind without messages of its own gets
+_LARGEST = 2**16  # Largest number of table entries of a factor whose kind has no tensors. Chosen by hand.
 
 
 class DenseBlocks:
@@ -63,9 +63,9 @@ class DenseBlocks:
 
 
 class TableTensors(KindTensors):
-    """What a kind gets that states no messages in torch: its tables, where they are small.
+    """Small dense tables for a kind that has no messages of its own in torch.
 
-    They are made on the CPU from the log values, so that a gradient reaches the messages but not the values.
+    The tables are made on the CPU from the log values, so that gradients reach messages but not log values.
     """
 
     def __init__(self, group: StructuredGroup, device: torch.device) -> None:

@@ -1,4 +1,4 @@
-"""What a kind of factor adds to be native in torch, and what a kind that adds nothing gets."""
+"""The base class of the tensors of a kind, by which its factors have messages of their own in torch."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class KindTensors(ABC):
         return segment_total(met, self.factor_of_first, self.num_factors, semiring)
 
     def given(self, values: FloatArray | None, fixed: bool) -> KindTensors:
-        """Return the same factors, for some log values [t] at which nobody may look where they are None.
+        """Return the same factors, for these log values [t]; None if they may not be read.
 
         A kind whose messages are cheaper for some values, such as a count that is level from some number on, returns an
         object that relies on them. With `fixed` no gradient in the log values is asked for.

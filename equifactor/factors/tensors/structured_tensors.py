@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from equifactor.graph.flat_graph import StructuredGroup
 
 Flat = FlatGraph[Tensor]
-LARGEST_PAIR = 256  # entries of the largest table that `PairTables` has
+LARGEST_PAIR = 256  # Largest number of entries of a table in `PairTables`. Chosen by hand.
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +84,8 @@ class StructuredTensors:
 def structured_of(g: Flat, fixed: bool | None = None) -> tuple[StructuredTensors, ...]:
     """Return the structured groups of a batch with index tensors, which are laid out once for a structure.
 
-    Some kinds look at the log values, which waits for the device; while a CUDA graph is captured nobody can. With
-    `fixed` nobody will ask for a gradient in the log values; unless it is stated, this follows from the log values.
+    Some kinds read the log values, which waits for the device and is impossible while a CUDA graph is captured. With
+    `fixed` no gradient in the log values will be asked for; by default this follows from the log values.
     """
     if not g.structured:
         return ()
@@ -117,7 +117,7 @@ def structured_scores(g: Flat, states: Tensor) -> list[tuple[Tensor, Tensor]]:
 
 
 class PairTables:
-    """The tables of the factors of two variables that are no tables themselves, where they are small: P of them.
+    """The small dense tables of structured factors over two variables: P of them.
 
     Index tensors are laid out once for a structure. The tables of a group are rows of one length, those of all groups
     follow each other.

@@ -61,7 +61,7 @@ def _read_named(variables: Mapping[str, int | Sequence[str]]) -> tuple[list[int]
         given = None if isinstance(value, bool) else as_list(value)
         if given is None:
             raise ModelError(
-                f"Variable {name!r} needs its number of states or a list of their names, found {brief(value)}."
+                f"variable {name!r} needs its number of states or a list of their names, found {brief(value)}."
             )
         states.append(given)
         card.append(len(given))
@@ -82,7 +82,7 @@ def read_factors(factors: Factors) -> list[tuple[Any, Any]]:
         raise ModelError(f"The factors must be a list of pairs (scope, table), found {brief(factors)}.")
     for a, pair in enumerate(pairs):
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise ModelError(f"Factor {a} must be a pair (scope, table), found {brief(pair)}.", factor=a)
+            raise ModelError(f"factor {a} must be a pair (scope, table), found {brief(pair)}.", factor=a)
     return pairs
 
 
@@ -144,7 +144,7 @@ def read_table(factor: int, shape: tuple[int, ...], table: ArrayLike) -> FloatAr
         raise ModelError(f"The table of factor {factor} is not an array of numbers: {error}.", factor=factor) from None
     if values.shape == shape or (values.ndim == 1 and values.size == np.prod(shape, dtype=np.int64)):
         return values
-    raise ModelError(f"Factor {factor} needs a table of shape {shape}, found shape {values.shape}.", factor=factor)
+    raise ModelError(f"factor {factor} needs a table of shape {shape}, found shape {values.shape}.", factor=factor)
 
 
 def as_list(value: object) -> list[Any] | None:
@@ -228,7 +228,7 @@ def read_potentials(table_ptr: IntArray, phi: ArrayLike, log: bool, first: int =
         n = int(np.searchsorted(table_ptr, t, side="right")) - 1
         kind = "A log potential must be a number below infinity" if log else "A potential must be a number >= 0"
         entry = t - int(table_ptr[n])
-        raise ModelError(f"Factor {first + n}, entry {entry} is {values[t]:g}. {kind}.", factor=first + n)
+        raise ModelError(f"factor {first + n}, entry {entry} is {values[t]:g}. {kind}.", factor=first + n)
     if not log:
         with np.errstate(divide="ignore"):
             np.log(values, out=values)

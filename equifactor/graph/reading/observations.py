@@ -27,8 +27,21 @@ if TYPE_CHECKING:
     from equifactor.graph.reading.inputs import Evidence, Variable
 
 
-_TRUTH = {"true": 1, "false": 0, "yes": 1, "no": 0, "on": 1, "off": 0, "t": 1, "f": 0, "y": 1, "n": 0}  # in any case
-_MISSING_TYPES = frozenset(("NAType", "NaTType"))  # of pandas, which is not imported for them
+_TRUTH = {
+    "true": 1,
+    "false": 0,
+    "yes": 1,
+    "no": 0,
+    "on": 1,
+    "off": 0,
+    "t": 1,
+    "f": 0,
+    "y": 1,
+    "n": 0,
+}  # Words for 1 and 0, in any case.
+_MISSING_TYPES = frozenset(
+    ("NAType", "NaTType")
+)  # The types of missing values in pandas, by name, so that pandas is not imported.
 
 
 class StateNumbers(dict[int, int]):
@@ -91,8 +104,8 @@ def state_number(structure: Structure, variable: int, state: object) -> int:
     """Return the number of a variable's state, given as the user types it.
 
     Text is the exact name of a state. A whole number counts from 0; it is refused where a state name is a number other
-    than its own place, or a word for true (1) or false (0) at another place. True and False are the states of just
-    these names, as pandas reads them from a file; 1 and 0 of a variable with two states that have no names; and else
+    than its own place, or a word for true (1) or false (0) at another place. True and False are the states with exactly
+    these names, as pandas reads them from a file. For two states without names they are 1 and 0. Otherwise they are
     refused.
     """
     label, names = structure.variable_name(variable), _state_names(structure, variable)
@@ -100,18 +113,18 @@ def state_number(structure: Structure, variable: int, state: object) -> int:
     if isinstance(state, str):
         if not names:
             raise ModelError(
-                f"Variable {label} has no state {state!r}; its states have no names, and {have}.", variable=variable
+                f"variable {label} has no state {state!r}; its states have no names, and {have}.", variable=variable
             )
         if state not in names:
             near = did_you_mean(state, names)
-            raise ModelError(f"Variable {label} has no state {state!r}; {near}{have}.", variable=variable)
+            raise ModelError(f"variable {label} has no state {state!r}; {near}{have}.", variable=variable)
         return names.index(state)
     if isinstance(state, (bool, np.bool_)):
         if names and str(bool(state)) in names:
             return names.index(str(bool(state)))
         if names or structure.card[variable] != 2:
             raise ModelError(
-                f"Variable {label} has no state {bool(state)}; {have}. Give one of these.", variable=variable
+                f"variable {label} has no state {bool(state)}; {have}. Give one of these.", variable=variable
             )
         return int(state)
     if not isinstance(state, (int, np.integer)):
@@ -121,7 +134,7 @@ def state_number(structure: Structure, variable: int, state: object) -> int:
         )
     if names and not _names_agree(names):
         raise ModelError(
-            f"State {state} of variable {label} can be read as a name or as a place counted from 0; {have}. Give one "
+            f"state {state} of variable {label} can be read as a name or as a place counted from 0; {have}. Give one "
             "of these as text.",
             variable=variable,
         )
@@ -138,7 +151,7 @@ def checked_number(structure: Structure, variable: int, state: int) -> int:
 def out_of_range(structure: Structure, variable: int, state: int | np.integer) -> ModelError:
     """Return the error for a state that a variable does not have."""
     name, have = structure.variable_name(variable), _numbered_states(structure, variable)
-    return ModelError(f"State {state} of variable {name} is out of range. The variable has {have}.", variable=variable)
+    return ModelError(f"state {state} of variable {name} is out of range. The variable has {have}.", variable=variable)
 
 
 def read_weights(structure: Structure, variable: int, value: object) -> FloatArray:
@@ -151,13 +164,13 @@ def read_weights(structure: Structure, variable: int, value: object) -> FloatArr
         weights = np.zeros(0)
     if is_missing(value):
         raise ModelError(
-            f"Evidence on variable {structure.variable_name(variable)} must be a state, and {brief(value)} is not a "
+            f"evidence on variable {structure.variable_name(variable)} must be a state, and {brief(value)} is not a "
             "state. Leave out variables that are not observed.",
             variable=variable,
         )
     if weights.shape != (card,) or not np.all((weights >= 0) & (weights < np.inf)):
         raise ModelError(
-            f"Evidence on variable {structure.variable_name(variable)} must be a state or one weight >= 0 "
+            f"evidence on variable {structure.variable_name(variable)} must be a state or one weight >= 0 "
             f"for each of its {card} states, found {brief(value)}.",
             variable=variable,
         )
@@ -205,7 +218,7 @@ def _check_variable_key(structure: Structure, key: object, variable: int) -> Non
     other = structure.index_of_name.get(str(key), variable)
     if other != variable or _number(name) not in (None, variable):
         raise ModelError(
-            f"Variable {key} can be read as a name or as a place counted from 0, where variable {name!r} is. "
+            f"variable {key} can be read as a name or as a place counted from 0, where variable {name!r} is. "
             "Give the name as text.",
             variable=variable,
         )
@@ -246,7 +259,7 @@ def conditioned(given: FactorGraph, evidence: Evidence) -> FactorGraph:
             if observed[i] not in (-1, state):
                 name = given.structure.variable_name(i)
                 raise ModelError(
-                    f"Variable {name} is already observed in state {observed[i]}, not {state}.", variable=i
+                    f"variable {name} is already observed in state {observed[i]}, not {state}.", variable=i
                 )
             observed[i] = state
             any_hard = True

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from equifactor.base.typing import IntArray
     from equifactor.graph.structure import Structure
 
-_MISSING_TEXT = frozenset(("", "NaN", "nan", "NA", "N/A", "None", "null", "?"))  # in files, unless a state is so called
+_MISSING_TEXT = frozenset(
+    ("", "NaN", "nan", "NA", "N/A", "None", "null", "?")
+)  # Missing values in files, unless a state has this name.
 _SMALL_RANGE = 2**16  # Whole numbers in a range below this are counted instead of sorted. Chosen by hand.
 _WANTED = "Evidence sets must be a list of mappings from variable to state, a data frame with a column per variable, or"
 
@@ -89,7 +91,7 @@ def _factorised(column: Column) -> tuple[IntArray, list[Any]]:
 
 
 def _factorised_numbers(array: np.ndarray) -> tuple[IntArray, list[Any]]:
-    """Return the same for numbers; small whole ones need no sorting."""
+    """Return what `_factorised` does, for numbers; small whole numbers need no sorting."""
     if array.dtype.kind in "iu" and len(array):
         low, high = int(array.min()), int(array.max())
         if high - low < _SMALL_RANGE:
@@ -133,7 +135,7 @@ def _state_in_file(s: Structure, variable: int, text: str) -> int:
         return equal[0]
     near = did_you_mean(text, names)
     raise ModelError(
-        f"Variable {s.variable_name(variable)} has no state {text!r}; {near}its states are {listed(names)}.",
+        f"variable {s.variable_name(variable)} has no state {text!r}; {near}its states are {listed(names)}.",
         variable=variable,
     )
 

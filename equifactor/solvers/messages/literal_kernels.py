@@ -19,14 +19,14 @@ from equifactor.factors.kind_numbers import CLAUSE
 from equifactor.kernels.fastmath import TINY, bits_of, exp_, from_bits, get, log_, log_ratio_, put
 from equifactor.kernels.jit import fast_kernel, inlined, reordering_kernel
 
-LIMIT = 600.0  # a probability of e^-600 times a few others is still a normal number
+LIMIT = 600.0  # The largest log ratio, in nats: e^-600 times a few other probabilities is a normal number.
 KIND, ARITY, COUNT, EDGE, FACTOR = 0, 1, 2, 3, 4  # columns of Literals.blocks
-PART = 32768  # edges in order whose variables are numbered together: their sums fill half a megabyte
-LANES = 16  # factors that are updated together: four vectors of four numbers
+PART = 32768  # Edges whose variables are numbered together: their sums fill half a megabyte.
+LANES = 16  # Factors that are updated together: four vectors of four numbers.
 ROWS = 4  # rows of scratch per slot
-SHORT = 500  # up to this arity a product of sums between 1 and 2 is a normal number
-SIGN = np.int64(-(1 << 63))  # the bit of a number that says that it is negative
-SMALLEST = 1e-300  # what a weight that has vanished is taken for
+SHORT = 500  # Up to this arity a product of sums between 1 and 2 is a normal number.
+SIGN = np.int64(-(1 << 63))  # The sign bit of a number.
+SMALLEST = 1e-300  # It replaces a weight that has vanished.
 
 
 class Literals(NamedTuple):

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Block moves and regions through factors that are no tables; see `tree_blocks` and `tree_regions`.
+"""Block moves and regions through structured factors; see `tree_blocks` and `tree_regions`.
 
 A forest may hold two variables of such a factor, parent and child, and no third one: then the factor, the others held
 fixed, is a table over both. Their variables are not listed as arcs, so that memory is linear in the edges; `work.held`
@@ -17,13 +17,12 @@ from equifactor.factors.kind_moves import FACTOR, FIRST_WEIGHT, SECOND_WEIGHT, T
 from equifactor.factors.move_kinds import KindMoves
 from equifactor.kernels.jit import FAST_OPTIONS, inlined
 
-FREE, FULL, SEEN = (
-    -1,
-    -2,
-    -3,
-)  # A factor holds none or two variables of the block, or was met before; else it holds one.
+# A factor holds no variable of the block, or two, or was met before; otherwise it holds the one variable stored.
+FREE, FULL, SEEN = -1, -2, -3
 _QUEUED = 1 << 32  # This mark in `links` says that a variable waits although no arc leads to it.
-_WIDEST = 64  # Forests and regions do not grow through factors of more variables: all would be neighbours.
+_WIDEST = (
+    64  # Forests and regions do not grow through factors of more variables: all would be neighbours. Chosen by hand.
+)
 
 
 @inlined

@@ -61,7 +61,7 @@ def test_state_names_are_text(states: Any) -> None:
 
 
 def test_name_is_text() -> None:
-    with pytest.raises(ModelError, match="the name of a graph is text, found 5"):
+    with pytest.raises(ModelError, match="The name of a graph must be text, found 5"):
         FactorGraph([2], name=5)  # type: ignore[arg-type]
 
 
@@ -93,9 +93,9 @@ def test_factors(factors: Any, fragment: str) -> None:
 @pytest.mark.parametrize(
     ("assignment", "fragment"),
     [
-        ([[0], [0, 1]], "one state for each of the 2 variables; found rows of different lengths"),
-        ([0, 3], "State 3 of variable 1 is out of range. The variable has 3 states (0-2)"),
-        ([[0, 0], [-1, 0]], "State -1 of variable 0 is out of range. The variable has 2 states (0-1)"),
+        ([[0], [0, 1]], "one state for each of the 2 variables, found rows of different lengths"),
+        ([0, 3], "state 3 of variable 1 is out of range. The variable has 3 states (0-2)"),
+        ([[0, 0], [-1, 0]], "state -1 of variable 0 is out of range. The variable has 2 states (0-1)"),
         ("01", "found shape ()"),
         (None, "found shape ()"),
         ([None, None], "whole numbers, found dtype object"),
@@ -111,7 +111,7 @@ def test_assignments(graph: FactorGraph, assignment: Any, fragment: str) -> None
     ("factor", "fragment"),
     [
         (-1, "The model has no factor -1. It has 2 factors (0-1)"),
-        (2, "there is no factor 2"),
+        (2, "The model has no factor 2"),
         ("a", "A factor must be given by its number, found 'a'"),
         (1.0, "A factor must be given by its number, found 1.0"),
         (None, "A factor must be given by its number, found None"),
@@ -125,7 +125,7 @@ def test_factor_numbers(graph: FactorGraph, factor: Any, fragment: str) -> None:
 
 @pytest.mark.parametrize("evidence", [None, 5, "x", [0], [(0, 1)]])
 def test_evidence_is_a_mapping(graph: FactorGraph, evidence: Any) -> None:
-    with pytest.raises(ModelError, match="evidence is a mapping from variable to state"):
+    with pytest.raises(ModelError, match="evidence must be a mapping from variable to state"):
         graph.condition(evidence)
 
 
@@ -190,9 +190,9 @@ class Stubborn:
 @pytest.mark.parametrize(
     ("table", "reason"),
     [
-        (Gradient([1.0, 2.0]), "requires a gradient.*give its .detach().*equifactor.beliefs(flat, log_phi)"),
+        (Gradient([1.0, 2.0]), "requires a gradient.*Pass its .detach().*equifactor.beliefs(flat, log_phi)"),
         (Labelled([1.0, 2.0]), "it is a Labelled, whose labels would be lost. Pass its .to_numpy()"),
-        (Sparse(), "it is a sparse Sparse; give its .toarray()"),
+        (Sparse(), "it is a sparse Sparse. Pass its .toarray()"),
         (Stubborn(), "not now"),
         ([1, [2, 3]], "its rows have different lengths"),
         (["1", "2"], "it holds text"),
@@ -227,7 +227,7 @@ def test_tables_of_other_numbers(table: Any) -> None:
 
 
 def test_more_variables_than_an_array_has_axes(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"Factor 0 has 89 variables and 2\^89 table entries. At most 2\^40"):
+    with pytest.raises(ModelError, match=r"factor 0 has 89 variables and 2\^89 table entries. At most 2\^40"):
         FactorGraph([2] * 89, [(range(89), [1.0])])
     nested: Any = 1.0
     for _ in range(89):
@@ -235,7 +235,7 @@ def test_more_variables_than_an_array_has_axes(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="The table of factor 0 is not an array of numbers"):
         FactorGraph([1] * 89, [(range(89), nested)])
     graph = FactorGraph([1] * 88 + [2], [(range(89), [1.0, 2.0])])
-    with pytest.raises(ModelError, match="Factor 0 has 89 variables, and an array has at most 64 axes"):
+    with pytest.raises(ModelError, match="factor 0 has 89 variables, and an array has at most 64 axes"):
         graph.log_table(0)
     assert ef.solve(graph, "PR").log_z == pytest.approx(math.log(3))
     for suffix in ("uai", "lg", "fg", "wcsp"):

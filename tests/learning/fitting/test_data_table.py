@@ -105,7 +105,7 @@ def test_a_variable_without_a_column_is_hidden() -> None:
 @pytest.mark.parametrize(
     ("graph", "data", "words"),
     [
-        (GRAPH, {"rain": ["no", "maybe"]}, "data, row 1, column rain: Variable rain has no state 'maybe'; its states"),
+        (GRAPH, {"rain": ["no", "maybe"]}, "data, row 1, column rain: variable rain has no state 'maybe'; its states"),
         (GRAPH, {"rain": [0, 2]}, "row 1, column rain: state 2 of variable rain is out of range"),
         (GRAPH, {"rain": [0, 0.5]}, "row 1, column rain: The state of variable rain must be a whole number"),
         (GRAPH, {"rain": [0, -1]}, "row 1, column rain: state -1 of variable rain is out of range"),
@@ -118,7 +118,7 @@ def test_a_variable_without_a_column_is_hidden() -> None:
         (GRAPH, Frame({"": [0, 1], "rain": [0, 1]}), "an index, which to_csv(.., index=False) of pandas leaves out"),
         (PLAIN, {"rain": [0]}, "column 'rain': The model has no variable 'rain'; the variables have no names"),
         (PLAIN, {"0": [0], 0: [1]}, "two columns, '0' and 0, are of variable 0"),
-        (PLAIN, {"2": [0]}, "column '2': there is no variable 2"),
+        (PLAIN, {"2": [0]}, "column '2': The model has no variable 2"),
         (GRAPH, {"rain": ["no"], "grass": ["dry", "wet"]}, "different lengths, from 1 to 2 rows"),
         (GRAPH, {"rain": "no"}, "column rain of the data must be a list of values"),
         (GRAPH, np.zeros((3, 3), int), r"expected shape \[N, 2\], found \(3, 3\)"),
@@ -144,7 +144,7 @@ def test_errors_say_where(graph: FactorGraph, data: Any, words: str) -> None:
     [
         (
             "rain,grass\nno,dry\nno,dyr\n",
-            r"x\.csv:3: column grass: Variable grass has no state 'dyr'; did you mean dry",
+            r"x\.csv:3: column grass: variable grass has no state 'dyr'; did you mean dry",
         ),
         ("rain,grass\nno\n", r"x\.csv:2: expected 2 values as in the first line, found 1"),
         ("rain;grass\nno;dry\n", r"x\.csv:1: expected columns with commas"),
