@@ -1,5 +1,5 @@
 # Every target makes .venv and installs by itself when needed; nothing has to be activated.
-#   make demo   make test   make test-slow   make lint   make format   make bench   make docs   make wheel-test   make wheel-check   make clean
+#   make demo   make test   make test-slow   make test-peers   make lint   make format   make bench   make docs   make wheel-test   make wheel-check   make clean
 # Another interpreter: make PYTHON=python3.12 test      More for pytest: make test ARGS="-k uai"
 
 PYTHON ?= python3
@@ -9,16 +9,18 @@ ARGS ?=
 
 VENV := .venv
 WHEEL_VENV := .venv-wheel
+PEERS_VENV := .venv-peers/tests
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.installed-docs
+PEERS_STAMP := $(PEERS_VENV)/.installed
 QUIET := --quiet --disable-pip-version-check
 BENCHMARKS := $(filter-out _% compare,$(patsubst benchmarks/%.py,%,$(wildcard benchmarks/*.py)))
 # One thread per test process: the processes already fill the cores.
 PYTEST := OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-docs demo test test-slow lint format bench docs wheel-test wheel-check clean
+.PHONY: help install install-docs demo test test-slow test-peers lint format bench docs wheel-test wheel-check clean
 
 help:
 	@sed -n '2,3s/^# *//p' Makefile
@@ -41,9 +43,22 @@ test: $(STAMP)
 test-slow: $(STAMP)
 	@$(PYTEST) -m slow $(ARGS)
 
+# Tests against other libraries, in an environment of its own that has them: pgmpy, pyAgrum, PyTorch Geometric, pyganak,
+# pytorch-crf, PyMatching and toulbar2. Without them these tests are skipped. One test reads circuits from the folder in
+# EQUIFACTOR_DATA_QEC, and is skipped without it.
+$(PEERS_STAMP): pyproject.toml constraints.txt
+	@echo "Installing other libraries into $(PEERS_VENV): some minutes, and about 2 GB" >&2
+	@$(PEERS_VENV)/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(PEERS_VENV)
+	@$(PEERS_VENV)/bin/python -m pip install $(QUIET) -e ".[dev,peers,toulbar2]" -c constraints.txt
+	@touch $@
+
+test-peers: $(PEERS_STAMP)
+	@OMP_NUM_THREADS=1 MPLBACKEND=agg $(PEERS_VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal -m peers $(ARGS)
+
 lint: $(STAMP)
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
+	@$(BIN)/lint-imports --no-cache --no-logo
 	@$(BIN)/mypy
 
 format: $(STAMP)
@@ -61,7 +76,7 @@ install-docs: $(DOCS_STAMP)
 
 # Warnings are errors; site/index.html can be opened from disk.
 docs: $(DOCS_STAMP)
-	@NO_MKDOCS_2_WARNING=1 OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python -m mkdocs build --strict
+	@OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python -m tools.website
 
 # The wheel is what users get: it is built, installed into an environment of its own and used outside of the repository,
 # first without torch, then with it. `wheel-check` is quick: it compiles few kernels, and borrows torch from $(VENV).
@@ -84,5 +99,5 @@ wheel-check: $(STAMP)
 	@.ci/try-installed $(abspath $(WHEEL_VENV))/bin learned
 
 clean:
-	rm -rf $(VENV) $(WHEEL_VENV) build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-output
+	rm -rf $(VENV) $(WHEEL_VENV) .venv-peers .cache build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-output
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

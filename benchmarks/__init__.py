@@ -1,1 +1,1 @@
-"""Measurements, run by hand; a package so that `io.py` in it is not taken for the standard library's."""
+"""Measurements that are run by hand. They form a package so that `io.py` does not hide the module of Python."""

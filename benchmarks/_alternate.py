@@ -1,4 +1,4 @@
-"""Measuring two checkouts in turn, so that both meet the same weather on the machine."""
+"""Measure two checkouts in turn, so that other work on the machine affects both."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Times = dict[str, list[float]]  # row -> one time per round
 
 
 def environment_of(tree: Path) -> dict[str, str]:
-    """One thread, `equifactor` from that checkout, and its byte code kept, as it is after an installation."""
+    """Return an environment with one thread and `equifactor` of that checkout, which keeps its byte code."""
     kept = {name: value for name, value in environment().items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {**kept, "PYTHONPATH": str(tree)}
 
 
 def checkout(text: str) -> Path:
-    """A folder that holds `equifactor`, as an argument of the command line."""
+    """Return the folder of a checkout named on the command line; it must contain `equifactor`."""
     tree = Path(text).resolve()
     if not (tree / "equifactor" / "__init__.py").is_file():
         raise SystemExit(f"{text} is no checkout: it has no folder equifactor")
@@ -26,9 +26,9 @@ def checkout(text: str) -> Path:
 
 
 def in_turn(measure: Callable[[Path], dict[str, float]], trees: Sequence[Path], rounds: int) -> dict[Path, Times]:
-    """The times of every row in every checkout; each round visits all, in the opposite order of the one before.
+    """Return the times of every row in every checkout. Each round visits all, in the reverse order of the last round.
 
-    The first round of each is not counted: it compiles kernels and fills the caches of the disk.
+    The first round does not count: it compiles kernels and fills the disk cache.
     """
     found: dict[Path, Times] = {tree: {} for tree in trees}
     for tree in trees:
@@ -41,22 +41,22 @@ def in_turn(measure: Callable[[Path], dict[str, float]], trees: Sequence[Path], 
 
 
 def spread(times: Sequence[float]) -> float:
-    """How far the lower quartile of the times, at least the second best, lies above their minimum, as a share of it.
+    """Return the distance of the lower quartile of the times (at least the second best) from the minimum, as a share.
 
-    The minimum is the figure that counts, because other programs only ever add to it. A quarter of the runs is within
-    the spread, so a repetition of the whole measurement finds a minimum that differs by less.
+    The minimum is the result, because other programs can only add to it. A quarter of the runs is within the spread,
+    so a repetition of the whole measurement finds a minimum that differs by less.
     """
     ordered = sorted(times)
     return ordered[min(max(1, len(ordered) // 4), len(ordered) - 1)] / ordered[0] - 1.0
 
 
 def compared(ours: Sequence[float], others: Sequence[float], least: float = 0.0) -> tuple[float, float, str]:
-    """The ratio of the minima, the larger of the two spreads, and a word where one is slower beyond it.
+    """Return the ratio of the minima, the larger of the two spreads, and a word if one is slower by more than that.
 
     Args:
         ours: the times in this checkout.
         others: the times in the other one.
-        least: a difference that means nothing, whatever the spreads are.
+        least: a difference below which the two count as equal for any spread.
     """
     ratio, noise = min(ours) / min(others), max(spread(ours), spread(others), least)
     return ratio, noise, "SLOWER" if ratio > 1 + noise else "faster" if ratio < 1 / (1 + noise) else ""

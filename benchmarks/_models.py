@@ -1,4 +1,4 @@
-"""The same models for everybody: UAI instances reduced in one way, and seeded batches, as .npz files."""
+"""The models of all benchmarks: reduced UAI instances and seeded batches, as .npz files."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def reduced(graph: FactorGraph) -> dict[str, Any]:
-    """Arrays of the model over its free variables: unary tables merged, equal scopes merged, each scaled to 1.
+    """Return the model over its free variables as arrays: unary tables and equal scopes merged, each scaled to 1.
 
-    Evidence is sliced in already; constants are dropped, since no row compares ln Z.
+    Evidence is already sliced in. Constants are dropped, because no row compares ln Z.
     """
     new = {int(i): n for n, i in enumerate(graph.free_vars)}
     card = graph.card[graph.free_vars]
@@ -40,7 +40,7 @@ def reduced(graph: FactorGraph) -> dict[str, Any]:
 
 
 def grid_edges(rows: int, cols: int) -> np.ndarray:
-    """[E, 2] neighbouring cells of a grid."""
+    """Return the neighbouring cells [E, 2] of a grid."""
     cell = np.arange(rows * cols).reshape(rows, cols)
     across = np.stack((cell[:, :-1].ravel(), cell[:, 1:].ravel()), axis=1)
     down = np.stack((cell[:-1].ravel(), cell[1:].ravel()), axis=1)
@@ -48,7 +48,7 @@ def grid_edges(rows: int, cols: int) -> np.ndarray:
 
 
 def batch(count: int, same: bool, seed: int = 0) -> dict[str, Any]:
-    """4x4 Ising grids with standard normal fields and couplings; or as many edges between random pairs."""
+    """Return 4x4 Ising grids with standard normal fields and couplings, or the same number of edges at random pairs."""
     rng = np.random.default_rng(seed)
     grid = grid_edges(4, 4)
     edges = np.broadcast_to(grid, (count, *grid.shape)).copy()

@@ -1,4 +1,4 @@
-"""One virtual environment per peer, made on demand; their dependencies contradict each other and ours."""
+"""One virtual environment per peer, created on demand, because their dependencies conflict."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _ONE_THREAD = {
 
 @dataclass(frozen=True)
 class Peer:
-    """A library to compare with: what pip installs for it, and the statement that imports what the scripts use."""
+    """A library to compare with: its packages for pip, and the statement that imports what the scripts use."""
 
     name: str
     packages: tuple[str, ...]
-    bare: tuple[str, ...] = ()  # installed without what they ask for
+    bare: tuple[str, ...] = ()  # packages that are installed without their dependencies
     statement: str = ""
 
     @property
@@ -47,19 +47,19 @@ PEERS = (
 
 
 def environment() -> dict[str, str]:
-    """One thread for everybody."""
+    """Return an environment in which every library uses one thread."""
     return {**os.environ, **_ONE_THREAD}
 
 
 def python_of(peer: str, cache: Path) -> Path:
-    """The interpreter of a peer; ours for ourselves."""
+    """Return the interpreter of a peer; for equifactor itself, this interpreter."""
     if peer == "equifactor":
         return Path(sys.executable)
     return cache / peer / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
 def install(peer: Peer, cache: Path, timeout: float) -> str | None:
-    """Make its environment; None when done, else why not."""
+    """Create the environment of a peer. Return None, or the reason if it failed."""
     python = python_of(peer.name, cache)
     try:
         if not python.exists():

@@ -1,10 +1,10 @@
-"""Whether a batch is ever slower than its members one by one: easy graphs, hard ones, and a few hard among easy ones.
+"""Is a batch slower than its members one by one? Easy graphs, hard graphs, and a few hard graphs among easy ones.
 
-Words of a regular (3, 6) code of length 1000 behind a binary symmetric channel (easy ones settle within tens of
-iterations, hard ones never), and Ising grids of weak and of strong couplings. Every row runs the same graphs one by one
-and as one list, in turn, and shows the best CPU time of each (on a GPU, time); `same` counts the members that report
-the same number of iterations and the same answer both ways. The exit status is 1 where a batch takes longer than its
-members by more than the share `--slack`.
+The graphs are words of a regular (3, 6) code of length 1000 behind a binary symmetric channel (easy words converge
+within tens of iterations, hard words never), and Ising grids with weak and with strong couplings. Every row runs the
+same graphs one by one and as one list, in turn, and shows the best CPU time of each (on a GPU, wall time). `same` is
+the number of members with the same number of iterations and the same answer both ways. The exit status is 1 if a batch
+takes longer than its members by more than the share `--slack`.
 
     python -m benchmarks.batches                    # about five minutes on one core
     python -m benchmarks.batches --solvers bp "bp(schedule=residual)" --count 50
@@ -27,11 +27,11 @@ GRIDS = (
     "bp", "bp MAP", "bp(damping=0.5)", "bp(schedule=sequential)", "bp(schedule=random)", "bp(schedule=residual)",
     "bp(engine=torch)", "trw", "meanfield", "mplp MAP", "srmp MAP", "fe-nbp(iterations=100)", "fe-net",
 )  # fmt: skip
-_HARD = 10  # one member in so many of a mixture is hard
+_HARD = 10  # One member in this number of members of a mixture is hard. Chosen by hand.
 
 
 def words(count: int, crossover: float) -> list[ef.FactorGraph]:
-    """The all-zero word of one code, seen through a binary symmetric channel."""
+    """Return the all-zero word of one code, received through a binary symmetric channel."""
     code = ef.generators.LdpcCode.random(1000, 500, seed=1)
     flipped = np.random.default_rng(2).random((count, code.n)) < crossover
     ratio = np.log((1 - crossover) / crossover) * np.where(flipped, 1.0, -1.0)
@@ -41,17 +41,17 @@ def words(count: int, crossover: float) -> list[ef.FactorGraph]:
 
 
 def grids(count: int, coupling: float) -> list[ef.FactorGraph]:
-    """Square Ising grids of 10 x 10."""
+    """Return Ising grids of 10 x 10."""
     return ef.generators.ising_grid(10, 10, coupling_std=coupling, seed=1, count=count)
 
 
 def mixed(easy: Sequence[ef.FactorGraph], hard: Sequence[ef.FactorGraph]) -> list[ef.FactorGraph]:
-    """Easy graphs, every tenth of them replaced by a hard one."""
+    """Return the easy graphs with every tenth replaced by a hard one."""
     return [hard[n] if n % _HARD == 0 else graph for n, graph in enumerate(easy)]
 
 
 def families(count: int) -> dict[str, dict[str, list[ef.FactorGraph]]]:
-    """The members of every row: `count` words or grids."""
+    """Return the graphs of every row: `count` words or grids."""
     found = {}
     for name, make, easy, hard in (("words", words, 0.04, 0.1), ("grids", grids, 0.3, 2.0)):
         few, many = make(count, easy), make(count, hard)
@@ -63,7 +63,7 @@ def families(count: int) -> dict[str, dict[str, list[ef.FactorGraph]]]:
 def best_of(
     runs: Sequence[Callable[[], list[ef.Result]]], rounds: int, clock: Callable[[], float]
 ) -> list[tuple[float, list[ef.Result]]]:
-    """The best time of each of several runs, in turn, and its last answer."""
+    """Return the best time and the last answer of each of several functions, run in turn."""
     times, answers = [np.inf] * len(runs), [run() for run in runs]  # the first time loads kernels
     for _ in range(rounds):
         for n, run in enumerate(runs):
@@ -74,7 +74,7 @@ def best_of(
 
 
 def agree(one: ef.Result, other: ef.Result) -> bool:
-    """The same number of iterations and, up to rounding, the same answer."""
+    """Return whether two results have the same number of iterations and, up to rounding, the same answer."""
     if one.iterations != other.iterations or one.status != other.status:
         return False
     if one.marginals is not None and other.marginals is not None:
@@ -85,7 +85,7 @@ def agree(one: ef.Result, other: ef.Result) -> bool:
 
 
 def row(family: str, mixture: str, graphs: list[ef.FactorGraph], spec: str, args: argparse.Namespace) -> float:
-    """Print how long the members take one by one and as a batch; the ratio of the two."""
+    """Print the time of the members one by one and as a batch. Return the ratio."""
     solver, _, task = spec.partition(" ")
     options = {"task": task or "MAR", "solver": solver, "device": args.device}
     clock = time.process_time if args.device == "cpu" else time.perf_counter

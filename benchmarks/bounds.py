@@ -1,8 +1,8 @@
-"""How far apart certified bounds on ln Z are: `mini-buckets` beside `trw` above and `meanfield` below.
+"""The gap between certified bounds on ln Z: `mini-buckets` compared with `trw` above and `meanfield` below.
 
-For every model and time limit the bounds of both sides, the gaps, and their ratio; then medians over the models at even
-and at odd places of the list, so that settings can be chosen on one half and judged on the other. The memory for exact
-elimination is limited to 16 MiB by default, so that models of medium width are not simply solved.
+It prints the bounds, the gaps and their ratio for every model and time limit. Then it prints medians over the models at
+even and at odd places of the list, so that settings can be chosen on one half and judged on the other. The memory for
+exact elimination is 16 MiB by default, so that models of medium width are not solved exactly.
 
     EQUIFACTOR_DATA=models python -m benchmarks.bounds                      # Grids at 1 and 5 s
     EQUIFACTOR_DATA=models python -m benchmarks.bounds --collection MAR --models Promedus Pedigree --limits 5
@@ -22,14 +22,14 @@ import numpy as np
 import equifactor as ef
 from equifactor.base import clock
 from equifactor.data import Instance, collection
-from equifactor.text_tables import aligned
+from equifactor.show.text_tables import aligned
 
 _HEAD = ["model", "s", "trw", "upper", "meanfield", "lower", "gap before", "gap", "ratio", "status"]
 _NOISE = 1e-6  # Bounds that differ by less are equal.
 
 
 class BoundsRow(NamedTuple):
-    """The bounds on one model within one time limit; infinite where there is none."""
+    """The bounds on one model within one time limit. A missing bound is infinite."""
 
     model: str
     limit: float
@@ -41,12 +41,12 @@ class BoundsRow(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """The gap between the bounds as a share of that between `trw` and `meanfield`."""
+        """Return the gap between the bounds divided by the gap between `trw` and `meanfield`."""
         before, now = self.trees - self.field, self.upper - self.lower
         return now / before if np.isfinite(before) and before > 0.0 else np.nan
 
     def cells(self) -> list[str]:
-        """The row as text."""
+        """Return the row as text."""
         numbers = self.trees, self.upper, self.field, self.lower, self.trees - self.field, self.upper - self.lower
         texts = [f"{x:.3f}" if np.isfinite(x) else "-" for x in numbers]
         return [
@@ -59,14 +59,14 @@ class BoundsRow(NamedTuple):
 
 
 def main() -> None:
-    """Print one line per model and time limit, then what the two halves of the models come to."""
+    """Print one line per model and time limit, then a summary of each half of the models."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--collection", default="Grids", help="which models (default %(default)s)")
-    parser.add_argument("--models", nargs="*", default=[""], help="only those whose names begin so")
-    parser.add_argument("--most", type=int, help="so many of each of these at most, evenly spread")
+    parser.add_argument("--models", nargs="*", default=[""], help="only models whose names begin with one of these")
+    parser.add_argument("--most", type=int, help="at most this number of each of these, evenly spread")
     parser.add_argument("--limits", type=float, nargs="+", default=[1.0, 5.0], help="time limits in seconds")
     parser.add_argument("--memory", type=float, default=1 / 64, help="GiB of tables (default 1/64)")
-    parser.add_argument("--processor-time", action="store_true", help="count time of the processor, not of the wall")
+    parser.add_argument("--processor-time", action="store_true", help="limits are processor time, not wall time")
     settings = parser.parse_args()
     if settings.processor_time:
         vars(clock)["time"] = SimpleNamespace(perf_counter=time.process_time)
@@ -85,7 +85,7 @@ def main() -> None:
 
 
 def chosen(name: str, prefixes: list[str], most: int | None) -> Iterator[Instance]:
-    """The models to look at."""
+    """Return the models to measure."""
     instances = list(collection(name=name))
     for prefix in prefixes:
         some = [i for i in instances if i.name.startswith(prefix)]
@@ -93,7 +93,7 @@ def chosen(name: str, prefixes: list[str], most: int | None) -> Iterator[Instanc
 
 
 def compared(instance: Instance, limit: float, memory: float) -> BoundsRow:
-    """All bounds on one model."""
+    """Return all bounds on one model."""
     graph = instance.graph()
     above = ef.solve(graph, "PR", "trw", time_limit=limit).upper_bound
     below = ef.solve(graph, "PR", "meanfield", time_limit=limit).lower_bound
@@ -104,7 +104,7 @@ def compared(instance: Instance, limit: float, memory: float) -> BoundsRow:
 
 
 def summary(rows: list[BoundsRow]) -> str:
-    """How often each side is better, and the median and the largest ratio."""
+    """Return how often each side is better, and the median and the largest ratio."""
     if not rows:
         return "no models"
     above = np.array([row.trees - row.upper for row in rows])

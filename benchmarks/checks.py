@@ -1,9 +1,8 @@
-"""Parity checks and clauses: how long a graph takes to compile, and how many messages a second pass through them.
+"""Parity checks and clauses: the time to compile a graph, and messages per second.
 
 Regular codes of 3 checks per bit and 6 or 30 bits per check, and random 3-SAT and 5-SAT near the threshold. A message
-is one edge in one iteration; times are CPU time on one thread, the best of several. Where the package
-`ldpc` is installed beside us (`python -m benchmarks.peers --install`), its decoder runs the same codes in the same
-sitting.
+is one edge in one iteration; times are CPU time on one thread, the best of several runs. If the package `ldpc` is
+installed (`python -m benchmarks.peers --install`), its decoder runs the same codes at the same time.
 
     python -m benchmarks.checks
     python -m benchmarks.checks --bits 10000
@@ -29,7 +28,7 @@ _METHODS = {"sum": "product_sum", "max": "minimum_sum"}
 
 
 def code_graph(code: ef.generators.LdpcCode) -> ef.FactorGraph:
-    """The graph of a code and of what a noisy channel says of every bit."""
+    """Return the graph of a code with the received value of every bit."""
     ratio = np.random.default_rng(1).normal(2.0, 2.0, code.n)
     says = np.stack((np.zeros(code.n), -ratio), axis=1).ravel()
     return ef.FactorGraph.trusted(
@@ -37,8 +36,8 @@ def code_graph(code: ef.generators.LdpcCode) -> ef.FactorGraph:
     )
 
 
-def rate(flat: ef.FlatGraph, semiring: str, sweeps: int) -> float:
-    """Messages a second of the parallel schedule."""
+def rate(flat: ef.solvers.FlatGraph, semiring: str, sweeps: int) -> float:
+    """Return the messages per second of the parallel schedule."""
     engine = LiteralEngine(flat, BpSettings(semiring, "parallel", 0.0, 0.0, 0))  # type: ignore[arg-type]
     engine.sweep(1)
     best = np.inf
@@ -50,7 +49,7 @@ def rate(flat: ef.FlatGraph, semiring: str, sweeps: int) -> float:
 
 
 def rate_of_ldpc(python: Path, checks: np.ndarray, bits: int, semiring: str) -> float:
-    """Messages a second of the package ldpc on the same code."""
+    """Return the messages per second of the package ldpc on the same code."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "checks.npy"
         np.save(file, checks)
@@ -74,7 +73,7 @@ def main() -> None:
             drawn = time.process_time()
             graph = code_graph(code)
             built = time.process_time()
-            flat = ef.compile(graph)
+            flat = ef.solvers.compile(graph)
             print(
                 f"(3,{per_check}) of {bits:,} bits: drawn {drawn - start:.2f} s, structure {built - drawn:.2f} s, "
                 f"compiled {time.process_time() - built:.2f} s",
@@ -89,7 +88,7 @@ def main() -> None:
                 print(line, flush=True)
     for k, ratio in ((3, 4.2), (5, 20.0)):
         formula = ef.generators.random_ksat(args.variables, ratio=ratio, k=k, seed=0)
-        flat = ef.compile(formula)
+        flat = ef.solvers.compile(formula)
         for semiring in _METHODS:
             found = rate(flat, semiring, 5)
             print(f"{k}-SAT of {args.variables:,} variables, {semiring}: {found / 1e6:.0f} M messages/s", flush=True)

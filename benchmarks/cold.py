@@ -1,9 +1,9 @@
-"""Commands from a cold start, as multiples of the time that Python itself takes to start and end.
+"""Commands from a cold start, as multiples of the time that Python takes to start and exit.
 
-Every run is a new process: it imports, reads, solves and writes. Kernels are compiled before, their cache is warm.
+Every run is a new process: it imports, reads, solves and writes. Kernels are already compiled and cached.
 
     python -m benchmarks.cold
-    python -m benchmarks.cold --against ../other-checkout    # both in turn, in one sitting
+    python -m benchmarks.cold --against ../other-checkout    # both, in turn
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PYTHON = "python -c pass"  # the row that the others are divided by
 
 
 def commands(model: Path) -> dict[str, list[str]]:
-    """What is run, by the name of its row."""
+    """Return the commands by the name of their row."""
     ours = [sys.executable, "-m", "equifactor"]
     return {
         PYTHON: [sys.executable, "-c", "pass"],
@@ -36,7 +36,7 @@ def commands(model: Path) -> dict[str, list[str]]:
 
 
 def measure(model: Path, clock: Callable[[], float], tree: Path) -> dict[str, float]:
-    """Seconds of one run of each command, outside of both checkouts."""
+    """Return the seconds of one run of each command, outside of both checkouts."""
     seconds = {}
     for name, command in commands(model).items():
         start = clock()
@@ -46,7 +46,7 @@ def measure(model: Path, clock: Callable[[], float], tree: Path) -> dict[str, fl
 
 
 def cpu_of_children() -> float:
-    """CPU seconds of all processes that this one has started and seen end."""
+    """Return the CPU seconds of all finished child processes."""
     import resource  # finer than os.times, and only on Unix
 
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -57,7 +57,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15, help="runs of each command, the best of which counts")
     parser.add_argument("--against", type=checkout, metavar="TREE", help="another checkout, measured in turn")
-    parser.add_argument("--cpu", action="store_true", help="CPU time, for a machine that has other work to do")
+    parser.add_argument("--cpu", action="store_true", help="measure CPU time, for a machine with other work")
     args = parser.parse_args()
     from equifactor import generators, write_graph
 

@@ -1,4 +1,4 @@
-"""Two checkouts on the same work, in turn: which rows are slower beyond the spread of repeated runs.
+"""Compare two checkouts on the same work, in turn, and name rows that are slower by more than the spread.
 
 Each round runs all rows in a new process per checkout, on one thread. A time is CPU time, the best of several after a
 first run that loads the kernels; the figure of a row is the best of all rounds. The exit status is 1 when a row is
@@ -25,7 +25,7 @@ EDGES = ("1e3", "1e5")  # sizes of `benchmarks.scaling`, which runs as each chec
 
 
 def rows(folder: Path) -> dict[str, Callable[[], Any]]:
-    """The work, by name; nothing but public names that every version has."""
+    """Return the work by name. It uses only public names that every version has."""
     import equifactor as ef
 
     grid = ef.generators.ising_grid
@@ -54,12 +54,12 @@ def rows(folder: Path) -> dict[str, Callable[[], Any]]:
         "fe-nbp MAR, 100 of 4x4": lambda: ef.solve(many[:100], "MAR", "fe-nbp"),
         "fe-net MAR, 100 of 4x4": lambda: ef.solve(many[:100], "MAR", "fe-net"),
         "read a file, 20x20": lambda: ef.read_graph(folder / "large.uai"),
-        "graph_hash, 10x10": lambda: ef.graph_hash(middle),
+        "graph_hash, 10x10": lambda: ef.symmetry.graph_hash(middle),
     }
 
 
 def measure_here(only: list[str]) -> dict[str, float]:
-    """CPU seconds of the rows whose names contain one of the words."""
+    """Return the CPU seconds of the rows whose names contain one of the words."""
     seconds = {}
     with tempfile.TemporaryDirectory() as folder:
         for name, work in rows(Path(folder)).items():
@@ -76,7 +76,7 @@ def measure_here(only: list[str]) -> dict[str, float]:
 
 
 def measure(tree: Path, only: list[str]) -> dict[str, float]:
-    """All rows in new processes that take `equifactor` from a checkout."""
+    """Measure all rows in new processes that import `equifactor` from a checkout."""
     from benchmarks._alternate import environment_of
 
     def run(*arguments: str) -> dict[str, float]:

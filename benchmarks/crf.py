@@ -1,11 +1,11 @@
-"""A step of training of a chain CRF, forward and backward, beside pytorch-crf and the other roads in this package.
+"""One training step of a chain CRF, forward and backward, compared with pytorch-crf and other ways in this package.
 
     pip install pytorch-crf
     python -m benchmarks.crf                                      # 50 places, 10 states, batch 32
     python -m benchmarks.crf --length 100 --states 50 --batch 64
 
-All run in turn in one process on one thread, on the same emissions, tags and mask; a figure is the median of all
-repetitions, and what follows it the ratio to pytorch-crf. Likelihoods and gradients are compared first.
+All run in turn in one process on one thread, on the same emissions, tags and mask. A figure is the median of all
+repetitions, followed by the ratio to pytorch-crf. Likelihoods and gradients are compared first.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import equifactor as ef
 
 
 def steps(batch: int, length: int, states: int) -> dict[str, Callable[[], tuple[Tensor, Tensor]]]:
-    """What is compared: each gives log likelihoods [B] and the gradient [B, T, d] in the emissions."""
+    """Return the functions to compare. Each returns log likelihoods [B] and the gradient [B, T, d] in the emissions."""
     torch.manual_seed(0)
     emissions = torch.randn(batch, length, states, requires_grad=True)
     tags = torch.randint(0, states, (batch, length))

@@ -1,9 +1,9 @@
-"""Whether every solver keeps its time limit, on every public model.
+"""Check that every solver keeps its time limit on the public models.
 
-A limit is kept when the answer is there after at most 10 % and one second more. `auto` is run on every model, and every
-other solver on those that are largest in some respect (variables, factors, edges, table entries, largest table, arity,
-cardinality) and on the largest of each family. Each run is in a worker process with its kernels loaded; reading the
-model is outside the limit, as it is in `solve`. The exit status is 1 when a limit was broken, or a run crashed.
+A limit is kept if the answer comes after at most 1.1 times the limit plus one second. `auto` runs on every model. Every
+other solver runs on the largest models by each measure (variables, factors, edges, table entries, largest table, arity,
+cardinality) and on the largest of each family. Each run is in a worker process with its kernels loaded. Reading the
+model does not count, as in `solve`. The exit status is 1 if a limit was exceeded or a run crashed.
 
     EQUIFACTOR_DATA=models python -m benchmarks.deadlines                 # about half an hour, see docs/data.md
     EQUIFACTOR_DATA=models python -m benchmarks.deadlines --all --jobs 8  # every solver on every model: many hours
@@ -32,7 +32,7 @@ _FAILURES = ("error", "crashed", "killed", "out-of-memory")
 
 
 def sizes(instance: Instance) -> dict[str, int]:
-    """What may make a model slow, evidence applied."""
+    """Return the measures of size of a model after its evidence is applied."""
     graph = instance.graph()
     s = graph.structure
     return {
@@ -47,7 +47,7 @@ def sizes(instance: Instance) -> dict[str, int]:
 
 
 def largest(instances: Sequence[Instance], count: int) -> list[Instance]:
-    """The `count` largest instances by each measure, and the one with most table entries of each family."""
+    """Return the `count` largest instances by each measure, and the one with most table entries of each family."""
     measured = {i.key: sizes(i) for i in instances}
     chosen: dict[str, Instance] = {}
     for measure in next(iter(measured.values()), {}):
@@ -63,7 +63,7 @@ def largest(instances: Sequence[Instance], count: int) -> list[Instance]:
 def jobs(
     instances: Sequence[Instance], solvers: Sequence[str], limit: float, everything: bool, count: int
 ) -> list[Job]:
-    """All runs, every task that a solver has; neighbours share solver and task, so that kernels are loaded once."""
+    """Return all runs: every task of every solver. Runs are sorted, so that kernels are loaded once."""
     few = instances if everything else largest(instances, count)
     found: list[Job] = []
     for solver in solvers:
@@ -77,9 +77,9 @@ def jobs(
 
 
 def report(rows: Sequence[tuple[Job, dict[str, Any]]], limit: float) -> Iterator[str]:
-    """One line per solver and task: the longest run and how many broke the limit; then each that is not well.
+    """Return one line per solver and task (the longest run, the number of broken limits), then a line per bad run.
 
-    `exact`, `brute` and `toulbar2` may have no answer at the limit; all others, `auto` first, must.
+    `exact`, `brute` and `toulbar2` may have no answer at the limit; all other solvers must have one.
     """
     yield f"{'solver':32} {'task':4} {'runs':>5} {'at limit':>8} {'answered':>8} {'longest':>9} {'late':>5}  slowest on"
     for solver, task in dict.fromkeys((job.solver, job.task) for job, _ in rows):
@@ -100,7 +100,7 @@ def report(rows: Sequence[tuple[Job, dict[str, Any]]], limit: float) -> Iterator
 
 
 def broken(row: dict[str, Any]) -> bool:
-    """The limit was not kept."""
+    """Return whether a run exceeded its limit."""
     return (row.get("overrun") or 0.0) > 0.0
 
 

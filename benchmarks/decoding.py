@@ -1,9 +1,9 @@
-"""Decoders beside those that people use, on the same shots: how often they are wrong, and what a shot costs.
+"""Compare decoders with other packages on the same shots: error rates, and CPU time per shot.
 
 Circuits are read from the folder in EQUIFACTOR_DATA_QEC (`bb144_X_r12_p0.003.stim.xz`, ..), which needs Stim. Rivals
-that can be imported are run: `ldpc`, `relay_bp` (relay-bp 0.2.1), `pymatching`. They are slower, and so they decode the
-first shots only, for as many seconds as `--seconds` says; failures are compared on these. Times are CPU time on one
-thread. Published rates are those of `reference.csv` in the same folder.
+that can be imported are run: `ldpc`, `relay_bp` (relay-bp 0.2.1), `pymatching`. They are slower, so they decode only
+the first shots, for `--seconds` seconds, and failures are compared on these. Times are CPU time on one thread.
+Published rates come from `reference.csv` in the same folder.
 
     python -m benchmarks.decoding
     python -m benchmarks.decoding --only words --seconds 10
@@ -27,7 +27,7 @@ import numpy as np
 
 import equifactor as ef
 from equifactor.decoding.code_files import read_code
-from equifactor.text_tables import aligned
+from equifactor.show.text_tables import aligned
 
 INTERVAL = (-0.22628432386414646, 0.6216020925981884)  # memories of the published runs on bb144
 CIRCUITS = (
@@ -59,7 +59,7 @@ class Problem:
 
     @classmethod
     def of_circuit(cls, path: Path, basis: str, count: int) -> Problem:
-        """A circuit, decoded from the detectors of one basis."""
+        """Return the problem of a circuit, decoded from the detectors of one basis."""
         from scipy.sparse import csc_matrix
 
         m = read_code(path, basis=basis).merged()[0]
@@ -74,7 +74,7 @@ class Problem:
 
 
 def rival_of(name: str, code: Problem) -> Decode | None:
-    """The rival with the settings of the published runs; None where it is not installed or has no such method."""
+    """Return the rival with the settings of the published runs; None if it is not installed or lacks the method."""
     checks, observables, p = code.checks, code.observables, code.priors
 
     def flips_of(errors: np.ndarray) -> np.ndarray:
@@ -114,7 +114,7 @@ def rival_of(name: str, code: Problem) -> Decode | None:
 
 
 def timed(decode: Decode, shots: np.ndarray, seconds: float) -> tuple[np.ndarray, float]:
-    """Flips of the first shots, as many as fit into the time, and CPU seconds per shot."""
+    """Decode as many of the first shots as fit into the time. Return their flips, and CPU seconds per shot."""
     start = time.process_time()
     found: list[np.ndarray] = []
     size = 1
@@ -128,7 +128,7 @@ def timed(decode: Decode, shots: np.ndarray, seconds: float) -> tuple[np.ndarray
 
 
 def rates_of(folder: Path) -> dict[tuple[str, str, str], tuple[int, int]]:
-    """Shots and errors of the published runs by circuit, error rate and decoder."""
+    """Return the shots and errors of the published runs by circuit, error rate and decoder."""
     names = {"bicycle_bivariate_144_12_12_memory_X": "bb144_X", "rotated_surface_code_memory_X": "surface7_X"}
     found = {}
     with (folder / "reference.csv").open(newline="") as file:
@@ -140,7 +140,7 @@ def rates_of(folder: Path) -> dict[tuple[str, str, str], tuple[int, int]]:
 
 
 def circuit_rows(folder: Path, circuit: tuple[str, str, int], seconds: float) -> Iterator[list[str]]:
-    """One row for each method on a circuit."""
+    """Return one row for each method on a circuit."""
     name, basis, count = circuit
     code = Problem.of_circuit(folder / f"{name}.stim.xz", basis, count)
     published = rates_of(folder)
@@ -171,7 +171,7 @@ def circuit_rows(folder: Path, circuit: tuple[str, str, int], seconds: float) ->
 
 
 def word_rows(seconds: float, count: int = 10_000) -> Iterator[list[str]]:
-    """Words of the regular code of length 1000 and rate 1/2 over a binary symmetric channel of 0.06."""
+    """Return rows for words of a regular code of length 1000 and rate 1/2 over a binary symmetric channel of 0.06."""
     parity = ef.generators.LdpcCode.random(1000, 500, seed=1).parity
     errors = np.random.default_rng(1).random((count, 1000)) < 0.06
     shots = (errors.astype(np.float32) @ parity.T.astype(np.float32)) % 2 == 1

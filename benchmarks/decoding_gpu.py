@@ -1,8 +1,8 @@
 """Decoding on a GPU: iterations of min-sum with memory per second, and shots per second of whole decoders.
 
 `python -m benchmarks.decoding_gpu CODE [METHOD ..]`, where CODE is a .npz, .dem or .stim file, such as the circuits of
-the 144-qubit code. The first figure keeps all lanes busy with syndromes that nothing explains; the others draw shots,
-decode them and count failures, so that drawing and moving shots is in the time.
+the 144-qubit code. The first figure keeps all lanes busy with syndromes that have no solution. The others draw shots,
+decode them and count failures; their times include drawing and moving shots.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 
 
 def steady_rate(code: str, width: int) -> float:
-    """Shot-iterations a second of `memory` with all lanes at work."""
+    """Return the shot-iterations per second of `memory` with all lanes busy."""
     import torch
 
     from equifactor.decoding import Decoder
@@ -48,7 +48,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     if not torch.cuda.is_available():
-        print("no NVIDIA GPU is here: nothing to measure")
+        print("Nothing was measured: this machine has no NVIDIA GPU.")
         return
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {given.code}")
     for width in (1024, 16384):

@@ -1,8 +1,8 @@
-"""Tables of Bayesian networks recovered from samples: how good, how fast, and how fast beside pgmpy.
+"""Fit tables of Bayesian networks to samples: accuracy, and time compared with pgmpy.
 
-The networks are those that come with pgmpy, read from its environment. Rows are drawn from a network, its tables are
-fitted to them, and other rows say how much log-likelihood that loses against the true tables. Times are CPU
-time: for counts the best of several runs, and pgmpy's in a process of its own right after, all on one thread.
+The networks come with pgmpy and are read from its environment. Rows are drawn from a network, and its tables are fitted
+to them. Other rows measure the loss of log-likelihood against the true tables. Times are CPU time on one thread: for
+counts the best of several runs. pgmpy runs in a separate process directly afterwards.
 
     python -m benchmarks.peers --install --only exact      # makes the environment of pgmpy, among others
     python -m benchmarks.fit
@@ -28,22 +28,22 @@ import equifactor as ef
 from benchmarks._venvs import SCRIPTS, environment, python_of
 from benchmarks.networks import best_of
 from equifactor.base.typing import IntArray
-from equifactor.learning.fitting.data_table import read_table
+from equifactor.learning.fitting.data_rows import read_data
 from equifactor.learning.fitting.row_likelihood import mean_log_likelihood
-from equifactor.text_tables import aligned
+from equifactor.show.text_tables import aligned
 
 COUNTS, EM, SPEED = 0.5, 1.0, 20.0  # the targets: per cent of held-out log-likelihood, and times pgmpy
 HIDDEN = {"alarm": ("HYPOVOLEMIA", "LVEDVOLUME", "STROKEVOLUME")}  # as in pgmpy's issue 1692
 
 
 def model_file(name: str, python: Path) -> Path | None:
-    """The packed network that pgmpy carries."""
+    """Return the compressed file of a network that comes with pgmpy."""
     found = sorted(python.parent.parent.glob(f"[lL]ib/**/pgmpy/utils/example_models/{name}.bif.gz"))
     return found[0] if found else None
 
 
 def pgmpy_seconds(python: Path, packed: Path, graph: ef.FactorGraph, rows: IntArray, repeats: int) -> dict[str, float]:
-    """Of its two estimators on the same rows."""
+    """Return the seconds of the two estimators of pgmpy on the same rows."""
     s = graph.structure
     assert s.variable_names is not None
     assert s.state_names is not None
@@ -62,7 +62,7 @@ def pgmpy_seconds(python: Path, packed: Path, graph: ef.FactorGraph, rows: IntAr
 
 
 def measure(name: str, args: argparse.Namespace, python: Path) -> list[dict[str, Any]]:
-    """Counts, EM with missing values, and EM with hidden variables where some are named, on one network."""
+    """Measure counts, EM with missing values, and EM with hidden variables (if some are named) on one network."""
     packed = model_file(name, python)
     if packed is None:
         print(f"{name}: not found beside {python}; run python -m benchmarks.peers --install", file=sys.stderr)
@@ -71,8 +71,8 @@ def measure(name: str, args: argparse.Namespace, python: Path) -> list[dict[str,
     rows, held_out = (ef.sample(truth, args.rows, seed=args.seed + k).states for k in range(2))
     found = []
 
-    def add(what: str, fitted: ef.Fitted, seconds: float, target: float, scored: IntArray) -> dict[str, Any]:
-        table = read_table(truth, scored)
+    def add(what: str, fitted: ef.answers.Fitted, seconds: float, target: float, scored: IntArray) -> dict[str, Any]:
+        table = read_data(truth, scored)
         true = mean_log_likelihood(truth, table)
         score = fitted.score(table)
         row = {

@@ -1,9 +1,9 @@
-"""What a Dask cluster costs beside the processes of one machine, at one second per model.
+"""The overhead of a Dask cluster over local processes, at one second per model.
 
-The same runs go in turn to local processes and to the workers of a Dask cluster on this machine, as many of them; every
+The same runs go in turn to local processes and to the same number of workers of a Dask cluster on this machine. Every
 run is a sampler that stops at its limit of one second. The first runs of every process, which load code and kernels, do
-not count. Other work on the machine disturbs both sides, but not equally: what counts is the median of the rounds, and
-their spread says what it is worth. The exit status is 1 when a run on the cluster takes more than 5 % longer.
+not count. Other work on the machine disturbs both sides, but not equally: the result is the median of the rounds, and
+their spread shows its precision. The exit status is 1 if a run on the cluster takes more than 5 % longer.
 
     python -m benchmarks.fleet                       # two processes, 5 rounds of 16 runs: about two minutes
     python -m benchmarks.fleet --workers 8 --runs 400
@@ -32,7 +32,7 @@ _ALLOWED = 0.05
 
 
 def made_jobs(folder: Path, runs: int, limit: float) -> list[Job]:
-    """Different models: equal ones would be one run."""
+    """Return jobs on different models, because equal models would be run once."""
     for n, graph in enumerate(ising_grid(20, 20, seed=0, count=runs)):
         write_graph(graph, folder / f"g{n}.uai")
     instances = [Instance("grids", f"g{n}", folder / f"g{n}.uai") for n in range(runs)]
@@ -40,7 +40,7 @@ def made_jobs(folder: Path, runs: int, limit: float) -> list[Job]:
 
 
 def seconds_per_run(jobs: Sequence[Job], workers: int, cluster: str | None) -> float:
-    """Time of each worker per run, from the end of the first two rounds to the end of the last run."""
+    """Return the time of each worker per run, from the end of the first two rounds to the end of the last run."""
     ends = []
     for _, row in run_jobs(jobs, workers, cluster):
         if row["status"] != "time-limit":
@@ -62,7 +62,7 @@ def main() -> int:
     try:
         from distributed import LocalCluster
     except ImportError:
-        print("nothing to measure: install equifactor[cluster]")
+        print("Nothing was measured: this benchmark needs Dask, the extra `cluster`.")
         return 0
     with tempfile.TemporaryDirectory() as folder:
         jobs = made_jobs(Path(folder), args.runs, args.limit)

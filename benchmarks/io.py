@@ -1,7 +1,7 @@
-"""How fast and in how much memory UAI files are read, beside numpy's own parsing of the same text.
+"""Speed and memory of reading UAI files, compared with numpy's parsing of the same text.
 
-Makes large seeded model files in a temporary folder. Each is read in a fresh process, so that the peak of
-memory is its own; the time is the best of several runs after a small warm-up that loads the compiled kernels.
+It writes large seeded model files into a temporary folder. Each is read in a fresh process, so that the peak of memory
+belongs to it alone. The time is the best of several runs after a small warm-up that loads the compiled kernels.
 
     python -m benchmarks.io
     python -m benchmarks.io --quick
@@ -40,7 +40,7 @@ def short(rng: np.random.Generator, size: int) -> Iterator[str]:
 
 
 def grid(rng: np.random.Generator, size: int) -> Iterator[str]:
-    """A binary grid: a great many small factors, all digits of a float."""
+    """A binary grid: many small factors with all digits of a float."""
     side = max(2, int((size / 190) ** 0.5))
     cells = np.arange(side * side).reshape(side, side)
     pairs = [*zip(cells[:, :-1].flat, cells[:, 1:].flat), *zip(cells[:-1].flat, cells[1:].flat)]  # noqa: B905
@@ -50,7 +50,7 @@ def grid(rng: np.random.Generator, size: int) -> Iterator[str]:
 
 
 def pairs(rng: np.random.Generator, size: int) -> Iterator[str]:
-    """Very many factors of two bits each, tables of 0 and 1: the most structure per byte of text."""
+    """Factors of two bits each with tables of 0 and 1: the most structure per byte of text."""
     num_factors = max(1, size // 20)
     first = rng.integers(0, 1000, num_factors)
     second = (first + rng.integers(1, 1000, num_factors)) % 1000
@@ -73,7 +73,7 @@ def _header(card: list[int], scopes: list[list[int]]) -> str:
 
 
 def peak_memory() -> int:
-    """Largest resident size of this process so far, in bytes."""
+    """Return the largest resident size of this process so far, in bytes."""
     status = Path("/proc/self/status")
     if status.exists():  # unlike ru_maxrss it does not begin with the parent's size
         line = next(x for x in status.read_text().splitlines() if x.startswith("VmHWM"))
@@ -84,7 +84,7 @@ def peak_memory() -> int:
 
 
 def measure(path: Path, repeats: int) -> dict[str, float]:
-    """Seconds and peak memory of the reader, then seconds of numpy; runs in a process of its own."""
+    """Return seconds and peak memory of the reader, then seconds of numpy. It runs in a separate process."""
     from equifactor.formats.uai import parse_uai, read_uai
 
     parse_uai(b"MARKOV 1 2 1 1 0 2 0.5 0.25", "warm-up", small=0)

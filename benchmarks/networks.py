@@ -1,8 +1,8 @@
-"""Questions on the Bayesian networks of the bnlearn repository, beside pyAgrum and pgmpy: one table of ratios.
+"""Queries on the Bayesian networks of the bnlearn repository, compared with pyAgrum and pgmpy.
 
-All posteriors given random evidence, ten sets per network, asked again and again (warm); 1,000 sets of evidence with
-one target; and from file to answer. CPU seconds on one thread, the best of several rounds. The files are those inside
-the wheel of pgmpy 1.1.2; pyAgrum must be importable here, pgmpy may live in an interpreter of its own.
+It measures all posteriors given random evidence (ten sets per network, repeated: warm), 1,000 sets of evidence with one
+target, and the time from file to answer. Figures are CPU seconds on one thread, the best of several rounds. The files
+are those inside the wheel of pgmpy 1.1.2. pyAgrum must be importable here; pgmpy may be in another interpreter.
 
     python -m benchmarks.networks --models site-packages/pgmpy/utils/example_models --pgmpy other/bin/python
     python -m benchmarks.networks --only alarm,mildew
@@ -51,21 +51,21 @@ print(best)
 
 
 def model_folder() -> Path | None:
-    """The files in an installed pgmpy, which is found but not imported."""
+    """Return the folder of the model files of an installed pgmpy, without importing pgmpy."""
     package = find_spec("pgmpy")
     origin = None if package is None else package.origin
     return None if origin is None else Path(origin).parent / "utils" / "example_models"
 
 
 def as_bayes_net(graph: ef.FactorGraph) -> Any:
-    """The network in pyAgrum, with tables in double precision: its own reader of BIF files rounds to single."""
+    """Return the network in pyAgrum, in double precision: its own reader of BIF files rounds to single precision."""
     gum = importlib.import_module("pyagrum")
 
     s = graph.structure
     net = gum.BayesNet()
     for i in range(graph.num_vars):
         net.add(gum.LabelizedVariable(f"v{i}", "", int(s.card[i])))
-    net.beginTopologyTransformation()  # so that tables are not made anew with every arc
+    net.beginTopologyTransformation()  # so that tables are not rebuilt with every arc
     for a in range(graph.num_factors):
         *parents, child = s.scope(a).tolist()
         for parent in parents:
@@ -81,10 +81,10 @@ def as_bayes_net(graph: ef.FactorGraph) -> Any:
 
 
 def evidence_sets(graph: ef.FactorGraph, count: int, seed: int = 0) -> list[dict[int, int]]:
-    """Evidence that is possible: some variables of assignments that the network itself has drawn.
+    """Return possible evidence: some variables of assignments drawn from the network itself.
 
-    A third of the variables of link (724) and munin1 (186) is given: with ten, pyAgrum needs more than 10 GiB or many
-    minutes there.
+    A third of the variables of link (724) and munin1 (186) is observed: with ten variables, pyAgrum needs more than
+    10 GiB or many minutes.
     """
     rng = np.random.default_rng(seed)
     drawn = ef.sample(graph, count, seed=seed).states
@@ -95,7 +95,7 @@ def evidence_sets(graph: ef.FactorGraph, count: int, seed: int = 0) -> list[dict
 
 
 def best_of(rounds: int, work: Callable[[], object]) -> float:
-    """CPU seconds of the fastest of some runs."""
+    """Return the CPU seconds of the fastest run."""
     found = []
     for _ in range(rounds):
         start = time.process_time()
@@ -105,20 +105,20 @@ def best_of(rounds: int, work: Callable[[], object]) -> float:
 
 
 def named(graph: ef.FactorGraph, evidence: dict[int, int]) -> dict[str, str]:
-    """Evidence by name, as a user has it."""
+    """Return evidence by name."""
     s = graph.structure
     return {s.variable_name(i): s.state_names[i][x] for i, x in evidence.items()}  # type: ignore[index]
 
 
 def posteriors(engine: Any, num_vars: int, evidence: dict[int, int]) -> list[Any]:
-    """All posteriors by an engine of pyAgrum."""
+    """Return all posteriors by an engine of pyAgrum."""
     engine.setEvidence({f"v{i}": x for i, x in evidence.items()})
     engine.makeInference()
     return [engine.posterior(f"v{i}").toarray() for i in range(num_vars)]
 
 
 def warm_row(file: Path, rounds: int) -> str:
-    """One network: milliseconds of a query here and in pyAgrum."""
+    """Return the row of one network: milliseconds of a query here and in pyAgrum."""
     graph = ef.read_graph(file)
     sets = evidence_sets(graph, SETS)
     asked = [partial(ef.solve, graph, "MAR", "exact", evidence=named(graph, e)) for e in sets]
@@ -142,12 +142,12 @@ def warm_row(file: Path, rounds: int) -> str:
 
 
 def many_row(file: Path, rounds: int) -> str:
-    """1,000 sets of evidence with one target: seconds here and in pyAgrum."""
+    """Return the row of 1,000 sets of evidence with one target: seconds here and in pyAgrum."""
     graph = ef.read_graph(file)
     target = graph.num_vars - 1
     sets = [{i: x for i, x in e.items() if i != target} for e in evidence_sets(graph, MANY)]
     by_name = [named(graph, e) for e in sets]
-    ours = best_of(rounds, lambda: ef.solve_many(graph, by_name, [target]))
+    ours = best_of(rounds, lambda: ef.solve(graph, evidence=by_name, targets=[target]))
     if find_spec("pyagrum") is None:
         return f"{MANY} sets of evidence, one target: {ours:.3f} s; pyAgrum is not installed"
     gum = importlib.import_module("pyagrum")
@@ -166,7 +166,7 @@ def many_row(file: Path, rounds: int) -> str:
 
 
 def read_row(file: Path, rounds: int, python: str) -> str:
-    """From file to answer: here all posteriors, in pgmpy one of them."""
+    """Return the row from file to answer: all posteriors here, one of them in pgmpy."""
     graph = ef.read_graph(file)
     evidence = named(graph, evidence_sets(graph, 1)[0])
     target = next(name for name in graph.structure.variable_names or () if name not in evidence)

@@ -1,12 +1,12 @@
-"""Throughput of the learned models on 4 x 4 Ising grids: forward and training, beside a plain eager loop.
+"""Throughput of the learned models on 4 x 4 Ising grids: forward and training, compared with a plain eager loop.
 
-    python -m benchmarks.neural                     # this machine's CPU, and its GPU where there is one
+    python -m benchmarks.neural                     # the CPU, and the GPU if there is one
     python -m benchmarks.neural --device cuda --compile
 
-A figure is graphs per second, best of several repetitions after warming up. `eager` runs the same network op by op
-from Python; `train` is what `equifactor train` does: on a GPU the whole gradient step, optimizer included, is one
-captured CUDA graph, with --compile after torch.compile has fused one step of the network. Memory is the peak of an
-eager gradient step above what was there before.
+A figure is graphs per second, the best of several repetitions after a warm-up. `eager` runs the same network op by op
+from Python. `train` is what `equifactor train` does: on a GPU the whole gradient step, optimizer included, is one
+captured CUDA graph; with --compile, torch.compile first fuses one step of the network. Memory is the additional peak of
+an eager gradient step.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ KINDS = ("fe-nbp", "fe-gnn", "fe-net")
 
 
 def best_time(run: Callable[[], Any], device: str, seconds: float) -> float:
-    """Seconds of the fastest repetition; there are at least three, and more while `seconds` have not passed."""
+    """Return the seconds of the fastest repetition. There are at least three, and more until `seconds` have passed."""
     times: list[float] = []
     until = time.perf_counter() + seconds
     while len(times) < 3 or time.perf_counter() < until:
@@ -52,7 +52,7 @@ def _wait(device: str) -> None:
 
 
 def trainer_for(kind: str, data: Dataset, size: int, device: str, compile: bool) -> Trainer:
-    """A training run as `equifactor train` sets it up, stopped before its first epoch."""
+    """Return a training run as `equifactor train` sets it up, stopped before its first epoch."""
     settings = TrainingSettings(batch_size=size, device=device, validation="0", compile=compile)
     network = build(kind, seed=0).to(device)
     few = Dataset(data.graphs[:10], data.targets[:10], device=device, dtype="float32")
@@ -60,7 +60,7 @@ def trainer_for(kind: str, data: Dataset, size: int, device: str, compile: bool)
 
 
 def measure(kind: str, data: Dataset, size: int, device: str, compile: bool, seconds: float) -> dict[str, float]:
-    """Graphs per second and KiB per graph at one batch size."""
+    """Return graphs per second and KiB per graph at one batch size."""
     trainer = trainer_for(kind, data, size, device, compile)
     plan = data.plans(size)[0]
     rows = torch.tensor(plan.rows, device=device)
@@ -95,7 +95,7 @@ def measure(kind: str, data: Dataset, size: int, device: str, compile: bool, sec
 
 
 def latency(kind: str, data: Dataset, device: str) -> tuple[float, float]:
-    """Milliseconds of beliefs for 1,000 graphs: op by op, and replayed."""
+    """Return the milliseconds of beliefs for 1,000 graphs: op by op, and replayed."""
     network = build(kind, seed=0).to(device)
     flat = data.batch(data.plans(1000)[0]).flat
 

@@ -1,8 +1,8 @@
-"""One table: the same work for us and for the libraries people use today.
+"""Compare equifactor with other libraries on the same work, in one table.
 
-Every peer runs in a virtual environment of its own and in a fresh process per row, on one thread; a time is the CPU
-time of the best of several runs, so that all figures of a row come from one sitting and their ratio means something.
-Peers that are not installed, and models that are not there, are skipped with a word.
+Every peer runs in its own virtual environment and in a fresh process per row, on one thread. A time is the CPU time of
+the best of several runs. All figures of a row are measured together, so that their ratio is meaningful. Peers that are
+not installed and models that are missing are skipped with a note.
 
     python -m benchmarks.peers --install                # makes the environments first, about 2 GB
     EQUIFACTOR_DATA=models python -m benchmarks.peers   # with the public UAI models, see docs/data.md
@@ -61,7 +61,7 @@ UAI = {
 
 @dataclass(frozen=True)
 class Row:
-    """One line of work; `count` units of it make the value, unless an answer says that it did another number."""
+    """One line of work. `count` units of it make the value, unless an answer reports another number."""
 
     name: str
     kind: str
@@ -73,7 +73,7 @@ class Row:
     group: str = ""
 
     def value(self, answer: dict[str, Any]) -> float:
-        """In the unit of the row."""
+        """Return the value in the unit of the row."""
         seconds = max(answer["seconds"], 1e-9)
         count = answer.get("count", self.count)
         if self.unit == "M msg/s":
@@ -82,7 +82,7 @@ class Row:
 
 
 def rows(folder: Path) -> Iterator[Row]:
-    """All rows whose models are there; the files of the models are made in the folder."""
+    """Return all rows whose models exist. The files of the models are written into the folder."""
     models = _uai_models(folder)
     for name in ("grid80x80.f10", "2_17_s.binary", "rus_20_40_0_1", "ObjectDetection_11"):
         if name not in models:
@@ -127,7 +127,7 @@ def rows(folder: Path) -> Iterator[Row]:
 
 
 def _uai_models(folder: Path) -> dict[str, tuple[Path, int]]:
-    """Reduced public models and their messages per iteration; those that are not there are left out."""
+    """Return the reduced public models that exist, and their messages per iteration."""
     from equifactor.base.errors import EquifactorError
     from equifactor.data import collection
 
@@ -163,7 +163,7 @@ def _file(folder: Path, side: int) -> Path:
 
 
 def measure(row: Row, who: str, cache: Path, repeats: int, timeout: float) -> dict[str, Any]:
-    """The answer of one script; a failure is `{"skip": why}`."""
+    """Return the answer of one script; a failure is `{"skip": why}`."""
     python = python_of(who, cache)
     if not python.exists():
         return {"skip": "not installed (--install)"}
@@ -181,7 +181,7 @@ def measure(row: Row, who: str, cache: Path, repeats: int, timeout: float) -> di
 
 
 def cold_starts(cache: Path, folder: Path, repeats: int) -> list[tuple[str, str, float | None, str]]:
-    """Wall time from process start: imports, and the whole command on a small grid, its second run."""
+    """Return the wall time from process start: of the imports, and of the second run of a command on a small grid."""
     lines: list[tuple[str, str, float | None, str]] = []
     for who, statement in [(US, f"import {US}"), *((p.name, p.imports) for p in PEERS)]:
         if python_of(who, cache).exists():
@@ -200,7 +200,7 @@ def cold_starts(cache: Path, folder: Path, repeats: int) -> list[tuple[str, str,
 
 
 def _wall(command: list[str], repeats: int) -> float | None:
-    """Seconds of the best run; None when it fails."""
+    """Return the seconds of the best run; None if it fails."""
     seconds = []
     for _ in range(repeats):
         start = time.perf_counter()
@@ -215,14 +215,14 @@ def _show(name: str, who: str, value: str, ratio: str, note: str) -> None:
 
 
 def _ratio(row: Row, ours: float | None, theirs: float) -> str:
-    """How many times better we are."""
+    """Return how many times faster equifactor is."""
     if ours is None:
         return ""
     return f"{ours / theirs if row.unit == 'M msg/s' else theirs / ours:.3g}x"
 
 
 def _checked(answer: dict[str, Any], right: list[float] | None) -> str:
-    """The note of a peer, and a word where its answer is not ours: then the work was not the same."""
+    """Return the note of a peer, with a remark if its answer differs: then the work was not the same."""
     note: str = answer.get("note", "")
     found = answer.get("check")
     if right is None or found is None:

@@ -1,12 +1,12 @@
-"""Beside PGMax on the factors it has beyond tables: OR, AND, pool and enumerated ones, in the same sitting.
+"""Compare with PGMax on its structured factors: OR, AND, pool and enumerated factors.
 
-Both build the same graph and send the same damped messages, all at once; a message is one edge in one iteration. Times
-are CPU time on one thread, the best of several. What is compared are marginals after the same number of iterations for
-sum-product, and the decoded states for max-product. PGMax counts in single precision and we in double.
+Both build the same graph and send the same damped messages, all at once. A message is one edge in one iteration. Times
+are CPU time on one thread, the best of several runs. The answers compared are marginals after the same number of
+iterations for sum-product, and the decoded states for max-product. PGMax uses single precision, equifactor double.
 
-The graphs are ones on which messages stay within linear numbers. Where they become all but certain, as on ors, ands and
-pools over scopes drawn at random from a single layer, our sums go on in logs: 4 to 5 million messages a second, about
-twice PGMax.
+On these graphs messages stay within the range of linear numbers. If they become nearly certain, as on ors, ands and
+pools over scopes drawn at random from a single layer, equifactor computes in logs: 4 to 5 million messages a second,
+about twice PGMax.
 
     python -m benchmarks.peers --install
     python -m benchmarks.pgmax_kinds
@@ -36,10 +36,10 @@ _CLOSE = 1e-3  # marginals may differ by this much: single precision, and logs n
 
 
 def model(kind: str, factors: int, arity: int, configurations: int) -> dict[str, np.ndarray]:
-    """Scopes [F, k] of two layers and evidence [V, 2] in logs: each factor has its own child, the last of its scope.
+    """Return scopes [F, k] of two layers and log evidence [V, 2]. Each factor has its own child, last in its scope.
 
-    The others are drawn at random from a layer in which a variable has four factors on average. Enumerated factors,
-    whose few configurations would contradict each other there, form a ring: each shares a variable with the next.
+    The other variables are drawn at random from a layer in which a variable has four factors on average. Enumerated
+    factors would contradict each other there, so they form a ring: each shares a variable with the next.
     """
     rng = np.random.default_rng(0)
     if kind == "enumerated":
@@ -61,7 +61,7 @@ def model(kind: str, factors: int, arity: int, configurations: int) -> dict[str,
 
 
 def factor_of(kind: str, given: dict[str, np.ndarray], n: int) -> Any:
-    """Factor n in our words, over the same scope."""
+    """Return factor n as a factor of equifactor, over the same scope."""
     arity = given["scopes"].shape[1]
     if kind == "pool":  # Exactly one of the choices and of "the indicator is off".
         return ef.Exactly(1, signs=[True] * (arity - 1) + [False])
@@ -72,15 +72,15 @@ def factor_of(kind: str, given: dict[str, np.ndarray], n: int) -> Any:
 
 
 def our_graph(kind: str, given: dict[str, np.ndarray]) -> ef.FactorGraph:
-    """The same graph here."""
+    """Return the same graph in equifactor."""
     factors = [(scope, factor_of(kind, given, n)) for n, scope in enumerate(given["scopes"].tolist())]
     fields = [([i], row) for i, row in enumerate(given["evidence"])]
     return ef.FactorGraph([2] * len(given["evidence"]), [*factors, *fields], log=True)
 
 
 def ours(graph: ef.FactorGraph, semiring: str, iterations: int, repeats: int) -> tuple[float, np.ndarray]:
-    """Seconds per iteration, and marginals [V] of state 1 or states [V]."""
-    flat, settings = ef.compile(graph), BpSettings(semiring, "parallel", 0.5, 0.0, 0)  # type: ignore[arg-type]
+    """Return the seconds per iteration, and marginals [V] of state 1 or states [V]."""
+    flat, settings = ef.solvers.compile(graph), BpSettings(semiring, "parallel", 0.5, 0.0, 0)  # type: ignore[arg-type]
     best = np.inf
     new_engine(flat, settings, SolveContext(), "numba").sweep(1)
     for _ in range(repeats):
@@ -96,7 +96,7 @@ def ours(graph: ef.FactorGraph, semiring: str, iterations: int, repeats: int) ->
 def theirs(
     python: Path, kind: str, given: dict[str, np.ndarray], semiring: str, iterations: int, repeats: int
 ) -> tuple[float, np.ndarray]:
-    """The same of PGMax, in its own environment."""
+    """Return the same for PGMax, in its own environment."""
     with tempfile.TemporaryDirectory() as folder:
         file, answer = Path(folder) / "model.npz", Path(folder) / "answer.npy"
         np.savez(file, **given)  # type: ignore[arg-type]

@@ -1,8 +1,8 @@
-"""How the cost of belief propagation grows: time per iteration and peak memory from 10^3 to 10^7 edges.
+"""Growth of the cost of belief propagation: time per iteration and peak memory from 10^3 to 10^7 edges.
 
-Each size is a seeded spin glass on a square grid, in a fresh process, so that the peak of memory is its own. An edge
-joins a factor and one of its variables, unary factors included. Linear growth is a flat column `ns/edge`, but for the
-steps where the messages leave a cache.
+Each size is a seeded spin glass on a square grid, in a fresh process, so that the peak of memory belongs to it alone.
+An edge joins a factor and one of its variables, unary factors included. With linear growth the column `ns/edge` is
+flat, except for steps where the messages no longer fit into a cache.
 
     python -m benchmarks.scaling
     python -m benchmarks.scaling --edges 1e3 1e5 --solver "bp(damping=0.5)" --task MAP

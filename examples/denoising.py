@@ -1,11 +1,11 @@
-"""Image denoising: a small convolutional network sees the pixels, a grid makes one picture of them, trained together.
+"""Image denoising: a small convolutional network scores the pixels, and a grid CRF combines them, trained together.
 
     python examples/denoising.py                 # 10 x 10 pixels, exact inference
     python examples/denoising.py --size 24       # beyond exact inference: belief propagation
 
-Noisy pictures of bright and dark rectangles are to be cleaned. The network sees one pixel at a time; it
-gives every pixel a score for each shade, and every two neighbours a strength with which they should agree. The same
-network without neighbours is what the grid is compared with.
+The task is to clean noisy pictures of bright and dark rectangles. The network sees one pixel at a time. It gives every
+pixel a score for each shade, and every two neighbours a strength with which they should agree. The grid is compared
+with the same network without neighbours.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SHADES = 2
 
 
 def pictures(count: int, size: int, generator: torch.Generator, noise: float = 1.2) -> tuple[Tensor, Tensor]:
-    """Noisy pictures [B, N, N], and the true shades [B, N, N]: rectangles on top of each other, of either shade."""
+    """Return noisy pictures [B, N, N] and the true shades [B, N, N]: rectangles of either shade that overlap."""
     clean = torch.zeros(count, size, size, dtype=torch.int64)
     place = torch.arange(size)
     for _ in range(3):
@@ -35,11 +35,11 @@ def pictures(count: int, size: int, generator: torch.Generator, noise: float = 1
 
 
 class PixelNetwork(nn.Module):
-    """What is seen of each pixel, and the scores of the shades judged by that alone.
+    """A network that computes features of each pixel, and scores of the shades from these alone.
 
     Args:
-        channels: how many features a pixel has.
-        reach: pixels along a side of what is seen; 3 sees the neighbours too.
+        channels: number of features of a pixel.
+        reach: side of the input window in pixels; 3 includes the neighbours.
     """
 
     def __init__(self, channels: int = 8, reach: int = 1) -> None:
@@ -49,13 +49,13 @@ class PixelNetwork(nn.Module):
         self.agree = nn.Conv2d(channels, 1, 1)
 
     def forward(self, noisy: Tensor) -> tuple[Tensor, Tensor]:
-        """Scores [B, N, N, D] and how strongly each pixel should agree with its neighbours [B, N, N]."""
+        """Return scores [B, N, N, D], and how strongly each pixel should agree with its neighbours [B, N, N]."""
         seen = self.look(noisy[:, None])
         return self.score(seen).movedim(1, -1), self.agree(seen).squeeze(1)
 
 
 class GridCRF(nn.Module):
-    """Potentials by a network, the picture by a grid of neighbours."""
+    """A grid CRF whose potentials come from a network."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class GridCRF(nn.Module):
         self.grid = CRF.grid(size, size, SHADES)
 
     def forward(self, noisy: Tensor) -> tuple[Tensor, Tensor]:
-        """Unaries [B, N^2, D] and pairs [B, E, D, D]: a reward for equal shades, none for others."""
+        """Return unaries [B, N^2, D] and pairs [B, E, D, D], which reward equal shades."""
         scores, agree = self.network(noisy)
         across = agree[:, :, :-1] + agree[:, :, 1:]
         down = agree[:, :-1] + agree[:, 1:]
@@ -72,7 +72,7 @@ class GridCRF(nn.Module):
 
 
 def main(arguments: list[str] | None = None) -> dict[str, float]:
-    """Train both, print how many pixels are right; the shares by name."""
+    """Train both networks and print the share of right pixels. Return the shares by name."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", type=int, default=10, help="pixels along a side")
     parser.add_argument("--steps", type=int, default=150, help="gradient steps")

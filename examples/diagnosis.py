@@ -1,10 +1,10 @@
-"""Diagnosis with noisy-or: which causes explain what was seen.
+"""Diagnosis with noisy-or: find the diseases that explain the observed findings.
 
     python examples/diagnosis.py
 
-Twelve diseases, twenty findings, each of them brought about by some diseases with some probability, or by chance. Half
-of the findings are known. The posterior of every disease is exact: a finding with 8 causes is one factor and not a
-table of 512 entries.
+There are twelve diseases and twenty findings. Each finding is caused by some diseases with some probability, or occurs
+by chance. Half of the findings are observed. The posterior of every disease is exact: a finding with 8 causes is one
+structured factor instead of a dense table of 512 entries.
 """
 
 from __future__ import annotations

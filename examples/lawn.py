@@ -1,6 +1,6 @@
-"""Why is the lawn wet? A Bayesian network in the .bif format, written by hand and asked by names.
+"""Why is the lawn wet? A Bayesian network in the .bif format, queried by names.
 
-`python examples/lawn.py` writes it to a file, which `equifactor solve lawn.bif` takes as well.
+`python examples/lawn.py` writes the network to a file and reads it. `equifactor solve lawn.bif` reads the same format.
 """
 
 import tempfile

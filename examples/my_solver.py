@@ -1,10 +1,10 @@
-"""A solver of your own: mean field with one setting, as a file that every command takes.
+"""A solver of your own: mean field with one setting, as a file for `--plugin`.
 
     equifactor solvers my-meanfield --plugin my_solver.py
     equifactor solve model.uai --plugin my_solver.py --solver "my-meanfield(sweeps=50)"
     equifactor evaluate models --plugin my_solver.py --solver my-meanfield --solver bp
 
-In a package of your own the class needs no decorator, but a line in its pyproject.toml, and then no `--plugin`:
+In a package of your own, the class needs a line in pyproject.toml instead of the decorator, and no `--plugin`:
 
     [project.entry-points."equifactor.solvers"]
     my-meanfield = "my_package.my_solver:MyMeanField"
@@ -16,21 +16,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from equifactor import Estimate, FactorGraph, GraphSolver, Marginals, SolveContext, Status, Task, option, register
+from equifactor import FactorGraph, Status, Task
+from equifactor.answers import Marginals
+from equifactor.solvers import Estimate, GraphSolver, SolveContext, option, register
 
 
 @register("my-meanfield")
 @dataclass(frozen=True, kw_only=True)
 class MyMeanField(GraphSolver):
-    """Mean field: every variable answers the expected log tables under the others, in turn."""
+    """Mean field: each variable in turn is set to its best belief given the beliefs of the others."""
 
     tasks = (Task.MAR,)
-    symmetries = frozenset({"local variable", "variable assignment"})  # The variables go in their order.
+    symmetries = frozenset({"local variable", "variable assignment"})  # It visits the variables in their order.
 
-    sweeps: int = option(20, "how often each variable is visited", low=1)
+    sweeps: int = option(20, "number of visits of each variable", low=1)
 
     def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
-        """The beliefs after the last sweep, or at the deadline."""
+        """Return the beliefs after the last sweep, or at the deadline."""
         beliefs = [np.full(d, 1.0 / d) for d in graph.card]
         for variable, state in graph.evidence.items():
             beliefs[variable] = np.eye(graph.card[variable])[state]
@@ -53,7 +55,7 @@ class MyMeanField(GraphSolver):
 
 
 def _mean(log_table: np.ndarray, scope: list[int], beliefs: list[np.ndarray], variable: int) -> np.ndarray:
-    """The mean of a log table over the beliefs of all its variables but one, [d] by the states of that one."""
+    """Return the mean of a log table over the beliefs of all variables but one, [d] by the states of that one."""
     for axis in reversed(range(len(scope))):  # The last axis goes first, so that the others keep their numbers.
         if scope[axis] != variable:
             log_table = np.tensordot(log_table, beliefs[scope[axis]], axes=(axis, 0))

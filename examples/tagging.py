@@ -1,10 +1,10 @@
-"""Sequence tagging: a small network sees the words, a chain makes one sentence of them, trained together.
+"""Sequence tagging: a small network scores the words, and a chain CRF combines them, trained together.
 
     python examples/tagging.py
 
-Sentences are drawn from a grammar of parts of speech. Most words can be one of several parts, and a fifth of what is
-read is garbled, so that a word alone says little; what may follow what says the rest. The same network, trained to tag
-every word by itself, is what the chain is compared with.
+Sentences are drawn from a grammar of parts of speech. Most words can be one of several parts, and a fifth of the words
+are garbled, so that a word alone tells little. The order of the parts tells the rest. The chain is compared with the
+same network trained to tag every word by itself.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WORDS = 60  # in the vocabulary
 
 
 def grammar(generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """The probabilities of the next tag [D, D], and of the words of each tag [D, W]."""
+    """Return the probabilities of the next tag [D, D], and of the words of each tag [D, W]."""
     follow = torch.tensor(
         [
             [0.00, 0.35, 0.65, 0.00, 0.00, 0.00, 0.00],  # after a determiner
@@ -41,7 +41,7 @@ def grammar(generator: torch.Generator) -> tuple[Tensor, Tensor]:
 def sentences(
     count: int, rules: tuple[Tensor, Tensor], generator: torch.Generator, length: int = 20, garbled: float = 0.2
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Words [B, T], tags [B, T] and the mask [B, T] of sentences of 5 to `length` words."""
+    """Return words [B, T], tags [B, T] and the mask [B, T] of sentences of 5 to `length` words."""
     follow, words = rules
     tag = torch.multinomial(follow[-1].expand(count, -1), 1, generator=generator).squeeze(1)
     tags = []
@@ -57,7 +57,7 @@ def sentences(
 
 
 class WordNetwork(nn.Module):
-    """Scores [B, T, D] of all tags, from each word."""
+    """A network that computes scores [B, T, D] of all tags from each word."""
 
     def __init__(self, channels: int = 24) -> None:
         super().__init__()
@@ -66,12 +66,12 @@ class WordNetwork(nn.Module):
         self.score = nn.Linear(channels, len(TAGS))
 
     def forward(self, words: Tensor) -> Tensor:
-        """The scores."""
+        """Return the scores."""
         return self.score(torch.tanh(self.look(self.embed(words))))
 
 
 def main(arguments: list[str] | None = None) -> dict[str, float]:
-    """Train both, print how many tags are right; the shares by name."""
+    """Train both networks and print the share of right tags. Return the shares by name."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=400, help="gradient steps")
     parser.add_argument("--batch", type=int, default=32, help="sentences per step")

@@ -1,4 +1,4 @@
-"""docs/cluster.md: what it tells a laptop to do works."""
+"""docs/cluster.md: the commands for a laptop work."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "cluster.md"
 @pytest.mark.skipif(os.name == "nt", reason="a shell")
 def test_the_commands_for_a_laptop_run(tmp_path: Path) -> None:
     section = PAGE.read_text(encoding="utf-8").split("## A laptop")[1].split("\n## ")[0]
-    script = re.findall(r"^```sh\n(.*?)^```", section, re.MULTILINE | re.DOTALL)[1]
+    script = re.findall(r"^```sh\n(.*?)^```", section, re.MULTILINE | re.DOTALL)[0]
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     # Output goes to files: the scheduler and the workers inherit it, and a pipe would stay open with them.
     with (tmp_path / "out").open("w") as out, (tmp_path / "err").open("w") as err:

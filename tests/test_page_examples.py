@@ -1,15 +1,18 @@
-"""The examples of pages under docs/ print what their comments say."""
+"""The examples of pages under docs/ print what their comments show."""
 
 from __future__ import annotations
 
+import ast
 import re
 import warnings
 from pathlib import Path
 
 import pytest
 
+import equifactor as ef
+
 DOCS = Path(__file__).parents[1] / "docs"
-PAGES = ("crf", "factors", "fit", "interop", "notebooks", "questions")  # every example stands on its own
+PAGES = ("crf", "factors", "fit", "interop", "notebooks", "questions", "view")  # every example stands on its own
 STORIES = (
     "auto",
     "factor-graphs",
@@ -72,3 +75,20 @@ def test_a_story_prints_what_it_says(
     for example in examples(page):
         run(page, example, names)
         assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == said(example)
+
+
+@pytest.mark.parametrize("page", sorted(path.relative_to(DOCS).as_posix()[:-3] for path in DOCS.rglob("*.md")))
+def test_names_in_examples_exist(page: str) -> None:
+    """Also in examples that are too slow to run, or need data or a GPU."""
+    for example in examples(page):
+        for node in ast.walk(ast.parse(example)):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "ef":
+                assert hasattr(ef, node.attr), node.attr
+
+
+def test_the_layer_of_belief_propagation_has_gradients() -> None:
+    pytest.importorskip("torch")
+    example = next(text for text in examples("learned") if "ef.beliefs(" in text)
+    names: dict[str, object] = {}
+    run("learned", example, names)
+    assert names["tables"].grad.isfinite().all()

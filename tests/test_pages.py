@@ -1,4 +1,4 @@
-"""The pages for users: links lead somewhere, examples run, lines have a length, the map of the house is complete."""
+"""The pages for users: links work, examples run, lines are short, and the table of folders is complete."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def read(page: str) -> str:
 
 
 def without_code(text: str) -> str:
-    """The text without blocks of code, fenced or indented."""
+    """Return the text without blocks of code, fenced or indented."""
     return re.sub(r"^ *```.*?^ *```$|^    [^\n]*$", "", text, flags=re.MULTILINE | re.DOTALL)
 
 

@@ -29,7 +29,7 @@ def test_opens_with_what_it_is_and_the_two_commands() -> None:
     assert lines[0] == "# equifactor"
     assert [line for line in lines if line.startswith("$ ")] == ["$ make demo", "$ make test"]
     assert README.index("![") < README.index("make test") < README.index("```python")
-    assert len(lines) < 70  # a door, not a house
+    assert len(lines) < 70  # the README is short
 
 
 def test_python_example_runs_and_is_right(capsys: pytest.CaptureFixture[str]) -> None:

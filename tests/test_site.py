@@ -1,4 +1,4 @@
-"""The site: its navigation has every page, its reference every public name, and nothing in it comes from elsewhere."""
+"""The site: the navigation has every page, the reference has every public name, and pages fetch nothing."""
 
 from __future__ import annotations
 
@@ -12,10 +12,14 @@ from typing import Any
 import pytest
 
 import equifactor as ef
+from tools.run_tutorials import NAMES
+from tools.website import citations, repository_files
+from tools.website.checks import dead_links, outside_requests
+from tools.website.tutorial_pages import title_of
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-MADE = {"changelog.md", "contributing.md"}  # from CHANGELOG.md and CONTRIBUTING.md
+MADE = {"changelog.md", "contributing.md", *(f"tutorials/{name}.md" for name in NAMES)}  # by tools/website
 
 
 def config() -> dict[str, Any]:
@@ -37,12 +41,16 @@ def test_the_navigation_has_every_page_once() -> None:
     assert set(named) - MADE == {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
 
 
-def test_warnings_are_errors_and_hooks_exist() -> None:
+def test_the_navigation_has_the_titles_of_the_tutorials() -> None:
+    part = next(section["Tutorials"] for section in config()["nav"] if "Tutorials" in section)
+    assert part == ["tutorials/index.md", *({title_of(name): f"tutorials/{name}.md"} for name in NAMES)]
+
+
+def test_warnings_are_errors_and_no_font_is_fetched() -> None:
     settings = config()
     assert settings["strict"] is True
     assert settings["theme"]["font"] is False
-    assert all((ROOT / hook).is_file() for hook in settings["hooks"])
-    assert "mkdocs build --strict" in (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert "--strict" in (ROOT / "tools" / "website" / "__main__.py").read_text(encoding="utf-8")
 
 
 def test_the_reference_has_every_public_name_once() -> None:
@@ -78,13 +86,37 @@ def test_every_picture_of_a_script_is_there() -> None:
     ],
 )
 def test_a_request_to_another_host_is_found(text: str, tmp_path: Path) -> None:
-    outside_requests = runpy.run_path(str(DOCS / "hooks" / "self_contained.py"))["outside_requests"]
     (tmp_path / "page.html").write_text(
-        '<a href="https://example">a link is no request</a><script src="a.js"></script>'
+        '<a href="https://example">a link is not a request</a><script src="a.js"></script>'
     )
     assert outside_requests(tmp_path) == []
     (tmp_path / "page.html").write_text(text)
     assert len(outside_requests(tmp_path)) == 1
+
+
+def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
+    (tmp_path / "other.html").write_text('<h2 id="here">Here</h2>')
+    (tmp_path / "page.html").write_text(
+        '<a href="other.html#here">a</a> <a href="https://example/x">b</a> <a href="#">c</a>'
+    )
+    assert dead_links(tmp_path) == []
+    (tmp_path / "page.html").write_text(
+        '<a href="other.html#there">a</a> <a href="gone.html">b</a> <img src="gone.png">'
+    )
+    assert len(dead_links(tmp_path)) == 3
+
+
+def test_pages_get_files_of_the_repository_and_links_to_references(tmp_path: Path) -> None:
+    (tmp_path / "references.md").write_text("- **[Sun21]** A paper.\n")
+    (tmp_path / "index.md").write_text("[the table](../experiments/ising/table.md), [Sun21], [Else99] and `[Sun21]`\n")
+    repository_files.add(tmp_path, ROOT)
+    citations.link(tmp_path)
+    assert (tmp_path / "files" / "experiments" / "ising" / "table.md").is_file()
+    assert (tmp_path / "changelog.md").is_file()
+    assert (tmp_path / "index.md").read_text() == (
+        "[the table](files/experiments/ising/table.md), [Sun21](references.md#sun21), [Else99] and `[Sun21]`\n"
+    )
+    assert '<a id="sun21"></a>' in (tmp_path / "references.md").read_text()
 
 
 def test_the_pictures_are_drawn() -> None:

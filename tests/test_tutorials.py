@@ -1,4 +1,4 @@
-"""The notebooks of docs/tutorials: plain, without outputs, with links that lead somewhere, and they run."""
+"""The notebooks of docs/tutorials have no outputs, their links work, and they run."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
     python tools/run_tutorials.py                     # all, into build/tutorials
     python tools/run_tutorials.py decoding -o FOLDER
 
-The notebooks hold plain Python and no outputs, so that this interpreter is all it takes: there is no kernel and nothing
-of Jupyter to install. A cell that raises, or that warns, ends it with the notebook and the number of the cell.
+The notebooks contain plain Python without outputs, so this interpreter is enough and Jupyter is not needed. A cell that
+raises an error or a warning stops the program, which names the notebook and the number of the cell.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _DPI = 110
 
 
 class CellError(Exception):
-    """A cell that raised; the text says which one and why."""
+    """A cell raised an error; the text names the cell and the reason."""
 
 
 def build(names: Sequence[str] = NAMES, folder: Path = ROOT / "build" / "tutorials") -> None:
@@ -44,13 +44,13 @@ def build(names: Sequence[str] = NAMES, folder: Path = ROOT / "build" / "tutoria
 
 
 def cells(name: str) -> list[tuple[str, str]]:
-    """The kind, `markdown` or `code`, and the text of each cell of a notebook."""
+    """Return the kind (`markdown` or `code`) and the text of each cell of a notebook."""
     notebook = json.loads((SOURCES / f"{name}.ipynb").read_text(encoding="utf-8"))
     return [(cell["cell_type"], "".join(cell["source"])) for cell in notebook["cells"]]
 
 
 class Page:
-    """One notebook on its way to a page."""
+    """A notebook that is executed into a page."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self.name, self.folder = name, folder
@@ -59,12 +59,12 @@ class Page:
         self.names: dict[str, Any] = {"__name__": f"tutorial_{name.replace('-', '_')}"}
 
     def run(self) -> None:
-        """Execute all cells in one namespace; the page is in `text`."""
+        """Execute all cells in one namespace and put the page into `text`."""
         import matplotlib
 
         matplotlib.use("agg")
         sys.modules[self.names["__name__"]] = module = type(sys)(self.names["__name__"])
-        module.__dict__.update(self.names)  # classes of a notebook have a module, as those of `__main__` have
+        module.__dict__.update(self.names)  # so that classes of a notebook have a module, like those of `__main__`
         self.names = module.__dict__
         for number, (kind, source) in enumerate(cells(self.name), 1):
             if kind == "markdown":
@@ -80,7 +80,7 @@ class Page:
         self.text = self.text.rstrip() + "\n"
 
     def _execute(self, source: str, where: str) -> None:
-        """Run one cell and add what it prints, its last value and the figures that it has opened."""
+        """Execute one cell, and add its output, its last value and the figures that it opened."""
         tree = ast.parse(source)
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         printed, value = io.StringIO(), None
@@ -127,14 +127,14 @@ class Page:
 
 
 def main() -> None:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}; all by default")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(NAMES)}; all by default")
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "build" / "tutorials", metavar="FOLDER")
     options = parser.parse_args()
     unknown = [name for name in options.names if name not in NAMES]
     if unknown:
-        parser.error(f"there is no tutorial {unknown[0]}; choose from: {', '.join(NAMES)}")
+        parser.error(f"There is no tutorial {unknown[0]}. Choose from: {', '.join(NAMES)}.")
     try:
         build(options.names or NAMES, options.output)
     except CellError as error:

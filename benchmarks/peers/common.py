@@ -1,9 +1,9 @@
-"""What the scripts of all peers share: models from disk, timing, one JSON line as the answer. Needs numpy only.
+"""Shared parts of the scripts of all peers: models from disk, timing, one JSON line as the answer. It needs only numpy.
 
 Each script is run as `python run_NAME.py REQUEST`, REQUEST being a JSON object with `kind`, the path of the `model`
 and the number of `repeats`; it prints `{"seconds": .., "note": ..}` for the work of that kind, or `{"skip": why}`.
-`check`, where it is given, is a part of the answer, to see that all did the same: the marginal of the last variable
-(of the first graph), or the best log-score.
+`check`, if it is given, is a part of the answer that shows that all did the same work: the marginal of the last
+variable (of the first graph), or the best log-score.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Batch:
 
 
 def best(work: Callable[[], Any], repeats: int) -> float:
-    """CPU seconds of the best run: other programs on the machine disturb it least."""
+    """Return the CPU seconds of the best run, which other programs disturb least."""
     seconds = []
     for _ in range(repeats):
         start = time.process_time()

@@ -35,13 +35,13 @@ is_max = request["semiring"] == "max"
 
 
 def runner(iterations: int):
-    """So many damped iterations, compiled."""
+    """Return a compiled function that runs the damped iterations."""
     run = jax.jit(lambda a: bp.run(a, num_iters=iterations, damping=0.5, temperature=0.0 if is_max else 1.0))
     return lambda: jax.block_until_ready(run(arrays))
 
 
 def seconds(iterations: int) -> float:
-    """The least CPU time of some runs; the first one, which compiles, is left out."""
+    """Return the least CPU time of several runs, without the first run, which compiles."""
     run = runner(iterations)
     run()
     best = float("inf")

@@ -1,4 +1,4 @@
-"""Our side of every row."""
+"""equifactor in every row."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def _graph(model: Model) -> ef.FactorGraph:
 def _bp(
     request: dict[str, Any], semiring: Literal["sum", "max"], schedule: Literal["parallel", "residual"]
 ) -> dict[str, Any]:
-    """Iterations alone, as for the peers, from fresh messages: what `solve` does before them is done before.
+    """Measure only the iterations, as for the peers, from fresh messages; the other work of `solve` is done before.
 
-    That includes leaving out states that zeros exclude and observing variables with one state left. Only the messages
-    that are left are passed, and counted.
+    That work includes removing states that zeros exclude and observing variables with one remaining state. Only the
+    remaining messages are passed and counted.
     """
     from equifactor.graph import compile
     from equifactor.graph.reduction import without_impossible_states
@@ -50,7 +50,7 @@ def _bp(
 
 
 def _batch_graphs(batch: Batch) -> list[ef.FactorGraph]:
-    """One structure object for all where the edges are the same: nothing to be looked at twice."""
+    """Return the graphs, with one shared structure object if the edges are the same."""
     count, num_vars = batch.fields.shape
     num_edges = batch.couplings.shape[1]
     same = bool((batch.edges == batch.edges[0]).all())
@@ -67,7 +67,7 @@ def _batch_graphs(batch: Batch) -> list[ef.FactorGraph]:
 
 
 def _batch(request: dict[str, Any]) -> dict[str, Any]:
-    """Compiled before; iterations from fresh messages, then beliefs of all."""
+    """Measure iterations from fresh messages and all beliefs. Compilation does not count."""
     from equifactor.graph import compile
     from equifactor.solvers.messages.bp_engine import BpSettings, new_engine
     from equifactor.solving.solver import SolveContext

@@ -22,7 +22,7 @@ syndrome = np.random.default_rng(0).integers(0, 2, m).astype(np.uint8)  # of no 
 
 
 def seconds(limit: int) -> float:
-    """The least CPU time of some decodings of at most so many iterations."""
+    """Return the least CPU time of several decodings of at most this number of iterations."""
     decoder = BpDecoder(matrix, error_rate=0.05, max_iter=limit, bp_method=request["method"], ms_scaling_factor=1.0)
     best = float("inf")
     for _ in range(request["repeats"]):

@@ -1,7 +1,7 @@
-"""Draws docs/figures/anytime.svg: the UAI score of marginals by `auto` against the time it is given.
+"""Draw docs/figures/anytime.svg: the UAI score of marginals by `auto` against the time it is given.
 
-`python docs/figures/anytime.py` draws what anytime.json holds; with folders that `equifactor evaluate` has written, one
-per time limit, it takes the scores from them first: `python docs/figures/anytime.py results/1s results/5s ..`
+`python docs/figures/anytime.py` draws the scores of anytime.json. With folders of `equifactor evaluate`, one per time
+limit, it first reads the scores from them: `python docs/figures/anytime.py results/1s results/5s ..`
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Scores = dict[str, dict[str, float]]  # by family, then by time limit
 
 
 def scores_of(folders: list[str]) -> Scores:
-    """Mean score of each family at each time limit, from the `results.json` of each folder."""
+    """Return the mean score of each family at each time limit, from the `results.json` of each folder."""
     found: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for folder in folders:
         for row in json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))["rows"]:
@@ -30,7 +30,7 @@ def scores_of(folders: list[str]) -> Scores:
 
 
 def draw(scores: Scores) -> Figure:
-    """A line per family that has not the full score at every limit."""
+    """Draw a line per family that is below the full score at some limit."""
     figure = Figure(figsize=(6.4, 3.8), layout="constrained")
     axes = figure.subplots()
     for family, by_limit in scores.items():

@@ -1,17 +1,19 @@
 """Belief propagation whose messages pass through a dense network over states, in the manner of BPNN [Kuck20].
 
-Run it to measure which symmetries such a network respects: `python docs/figures/bpnn_like.py`.
+Run it to measure which symmetries this network respects: `python docs/figures/bpnn_like.py`.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from equifactor import FactorGraph, equivariance_error, generators, parse_solver
+from equifactor import FactorGraph, generators
+from equifactor.solvers import parse_solver
+from equifactor.symmetry import equivariance_error
 
 
 def bpnn_like(graph: FactorGraph, steps: int = 10, seed: int = 0) -> list[np.ndarray]:
-    """Marginals by parallel BP, every new message m replaced by m + W2 tanh(W1 m), one network per cardinality."""
+    """Return marginals by parallel BP that replaces each new message m by m + W2 tanh(W1 m), by cardinality."""
     rng = np.random.default_rng(seed)
     weights = {d: rng.normal(0.0, 0.3, (2, d, d)) for d in range(1, 1 + int(graph.card.max()))}
     scopes = [graph.structure.scope(a).tolist() for a in range(graph.num_factors)]
@@ -40,7 +42,7 @@ def _beliefs(graph: FactorGraph, messages: dict[tuple[int, int], np.ndarray]) ->
 
 
 def _outer_sum(vectors: list[np.ndarray]) -> np.ndarray:
-    """One axis per vector: entry (x1, .., xk) is the sum of their entries."""
+    """Return an array with one axis per vector: entry (x1, .., xk) is the sum of their entries."""
     total = np.zeros(())
     for vector in vectors:
         total = total[..., None] + vector
@@ -48,7 +50,7 @@ def _outer_sum(vectors: list[np.ndarray]) -> np.ndarray:
 
 
 def measured() -> dict[str, dict[str, float]]:
-    """Largest error in a marginal, by method and symmetry, on five random graphs."""
+    """Return the largest error in a marginal, by method and symmetry, on five random graphs."""
     graphs = [generators.random_graph(8, 12, arity=(1, 3), card=(2, 3), seed=n) for n in range(5)]
     bp = parse_solver("bp(damping=0.5)")
     return {

@@ -1,4 +1,4 @@
-"""Draws docs/figures/bursty.svg: bit error rates under bursty noise, from experiments/bursty/results.json.
+"""Draw docs/figures/bursty.svg: bit error rates under bursty noise, from experiments/bursty/results.json.
 
 python docs/figures/bursty.py    in a checkout of the repository; nothing is run
 """
@@ -31,7 +31,7 @@ SHOWN = {
 
 
 def main() -> None:
-    """Draw it."""
+    """Draw the figure."""
     matplotlib.rcParams["svg.hashsalt"] = "bursty"
     experiment = load_bursty("bursty")
     path = HERE.parents[1] / "experiments" / "bursty" / "results.json"

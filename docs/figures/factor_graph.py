@@ -1,4 +1,4 @@
-"""Draws docs/figures/factor-graph.svg: the factor graph of three friends who vote.
+"""Draw docs/figures/factor-graph.svg: the factor graph of three friends who vote.
 
 `python docs/figures/factor_graph.py`
 """
@@ -16,7 +16,7 @@ FACTORS = {"leans to yes": (0.0, (1.0,)), "agree": (2.0, (1.0, 3.0)), "agree ": 
 
 
 def draw() -> Figure:
-    """Circles, squares and lines in a row."""
+    """Draw circles, squares and lines in a row."""
     figure = Figure(figsize=(6.4, 1.6), layout="constrained")
     axes = figure.subplots()
     for text, (place, ends) in FACTORS.items():

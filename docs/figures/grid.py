@@ -1,4 +1,4 @@
-"""Draws docs/figures/grid.svg: the marginals of a 12x12 spin glass, and how far off three solvers are at every spin.
+"""Draw docs/figures/grid.svg: the marginals of a 12x12 spin glass, and the errors of three solvers at every spin.
 
 `python docs/figures/grid.py`    a few seconds on one core
 """
@@ -22,7 +22,7 @@ SOLVERS = {
 
 
 def draw() -> Figure:
-    """Four panels: exact probabilities, then absolute errors."""
+    """Draw four panels: exact probabilities, then absolute errors."""
     graph = ef.generators.ising_grid(SIZE, SIZE, seed=SEED)
     exact = ef.solve(graph, "MAR", "exact")
     figure = Figure(figsize=(11.0, 3.3), layout="constrained")

@@ -1,4 +1,4 @@
-"""Draws docs/figures/loop-correction.svg: what belief propagation and FE-Net see of a square.
+"""Draw docs/figures/loop-correction.svg: what belief propagation and FE-Net see of a square.
 
 `python docs/figures/loop_correction.py`
 """
@@ -17,7 +17,7 @@ SIDES = {"a": ("i", "j"), "": ("j", "k"), " ": ("k", "l"), "b": ("l", "i")}
 
 
 def draw() -> Figure:
-    """Left: two messages, taken for independent. Right: the whole square, with what comes from outside."""
+    """Draw two messages treated as independent (left), and the whole square with its outside messages (right)."""
     figure = Figure(figsize=(9.0, 3.9), layout="constrained")
     left, right = figure.subplots(1, 2)
     _square(left, bold=("a", "b"))

@@ -1,4 +1,4 @@
-"""Draws docs/figures/symmetries.svg: what each of the three symmetries does to a graph and to a table.
+"""Draw docs/figures/symmetries.svg: what each of the three symmetries does to a graph and to a table.
 
 `python docs/figures/symmetries.py`
 """
@@ -20,7 +20,7 @@ FACTORS = {"a": ("i", "j"), "b": ("j", "k"), "c": ("k", "i")}
 
 
 def draw() -> Figure:
-    """Three columns, one per symmetry: before above, after below."""
+    """Draw three columns, one per symmetry, with the graph before (above) and after (below)."""
     figure = Figure(figsize=(9.0, 5.4), facecolor=PAPER)
     grid = figure.subplots(2, 3)
     _graph(grid[0, 0], {"i": "1", "j": "2", "k": "3"}, {"a": "A", "b": "B", "c": "C"})

@@ -1,4 +1,4 @@
-"""Draws docs/figures/trust.svg: belief propagation that goes in circles, and errors against the strength of couplings.
+"""Draw docs/figures/trust.svg: belief propagation that oscillates, and errors against the strength of couplings.
 
 `python docs/figures/trust.py`    half a minute on one core; `measured()` has the numbers
 """
@@ -20,14 +20,14 @@ STEPS = 40
 
 
 def beliefs_by_step(damping: float) -> np.ndarray:
-    """The probability of +1 at one spin of a 5x5 spin glass after 0, 1, .. iterations."""
+    """Return the probability of +1 at one spin of a 5x5 spin glass after 0, 1, .. iterations."""
     graph = ef.generators.ising_grid(5, 5, seed=0)
     found = [ef.solve(graph, "MAR", f"bp(damping={damping}, iterations={n})") for n in range(1, STEPS)]
     return np.array([0.5, *(result.marginals[12][1] for result in found)])
 
 
 def measured(count: int = 30) -> dict[str, list[float]]:
-    """Mean KL of each solver on 8x8 spin glasses, by the standard deviation of the couplings."""
+    """Return the mean KL of each solver on 8x8 spin glasses, by the standard deviation of the couplings."""
     errors: dict[str, list[float]] = {solver: [] for solver in SOLVERS}
     for strength in STRENGTHS:
         graphs = ef.generators.ising_grid(8, 8, coupling_std=strength, seed=1000, count=count)
@@ -40,7 +40,7 @@ def measured(count: int = 30) -> dict[str, list[float]]:
 
 
 def draw() -> Figure:
-    """Two panels: one spin against iterations, and errors against couplings."""
+    """Draw two panels: one spin against iterations, and errors against couplings."""
     figure = Figure(figsize=(10.0, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
     graph = ef.generators.ising_grid(5, 5, seed=0)

@@ -88,7 +88,8 @@ def lower(graph: FactorGraph, semiring: Semiring = "sum", *, keep_compiled: bool
         keep_compiled: whether factors stay as they are if the compiled kernels know their kind.
 
     Examples:
-        >>> from equifactor import FactorGraph, Parity, lower
+        >>> from equifactor import FactorGraph, Parity
+        >>> from equifactor.solvers import lower
         >>> lower(FactorGraph([2] * 30, [(range(30), Parity())])).graph
         FactorGraph(59 variables, 30 factors, 2 states, arity 2-3, 116 zeros)
     """

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from equifactor.base.errors import ModelError, brief
-from equifactor.graph import display
 from equifactor.graph.kind_checks import check_kinds
 from equifactor.graph.kinds import kind_class
 from equifactor.graph.mixed_rows import dense_table
@@ -18,6 +17,7 @@ from equifactor.graph.scores import assignment_log_scores, assignment_of
 from equifactor.graph.structure import MAX_AXES, Structure
 from equifactor.graph.structured_factor import StructuredFactor
 from equifactor.kernels.pointers import ptr_of
+from equifactor.show import graph_display
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -305,13 +305,13 @@ class FactorGraph:
     __hash__ = None  # type: ignore[assignment]  # graphs compare by value and hold large arrays
 
     def __repr__(self) -> str:
-        return f"FactorGraph({display.one_line(self)})"
+        return f"FactorGraph({graph_display.one_line(self)})"
 
     def _repr_html_(self) -> str:
-        return display.html(self)
+        return graph_display.html(self)
 
     def __rich__(self) -> RenderableType:
-        return display.terminal(self)
+        return graph_display.terminal(self)
 
     def plot(self, *, ax: Axes | None = None) -> Axes:
         """Draw the factor graph: variables as discs, factors as squares coloured by kind, a grid as a grid.
@@ -319,9 +319,10 @@ class FactorGraph:
         For a graph of more than 500 variables that is not a grid, the picture shows instead how many variables have
         how many factors. Needs matplotlib; `ax` are axes to draw into, those of a new figure by default.
         """
-        from equifactor.drawing.graph_picture import draw_graph
+        from equifactor.graph.parents import children_of
+        from equifactor.show.graph_picture import draw_graph
 
-        return draw_graph(self, ax)
+        return draw_graph(self, ax, children_of)
 
 
 def _check_values(structure: Structure, log_phi: FloatArray) -> None:

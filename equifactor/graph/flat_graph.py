@@ -204,7 +204,7 @@ class FlatGraph(Generic[Array]):
         if self.structured:
             raise ModelError(
                 f"{what} takes dense tables only, and this graph has structured factors. "
-                "Use equifactor.lower(graph).graph, an equal graph of dense tables."
+                "Use equifactor.solvers.lower(graph).graph, an equal graph of dense tables."
             )
 
     def edge_states_of(self, graphs: IntArray) -> IntArray:

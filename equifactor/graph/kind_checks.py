@@ -42,5 +42,5 @@ def check_compiled(kind: IntArray) -> None:
         a = next(n for n in np.unique(kind).tolist() if n != TABLE and not kind_class(n).has_kernels)
         raise ModelError(
             f"Factors of kind {kind_name(a)} have no compiled kernels. solve lowers them by itself; elsewhere use "
-            "equifactor.lower(graph).graph, an equal graph of dense tables."
+            "equifactor.solvers.lower(graph).graph, an equal graph of dense tables."
         )

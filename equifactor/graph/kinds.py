@@ -43,7 +43,7 @@ def register_kind(cls: Kind) -> Kind:
 
     if not (isinstance(cls, type) and issubclass(cls, StructuredFactor)):
         raise OptionError(
-            f"register_kind expects a class that derives from equifactor.StructuredFactor, found {brief(cls)}."
+            f"register_kind expects a class that derives from equifactor.factors.StructuredFactor, found {brief(cls)}."
         )
     missing = sorted(getattr(cls, "__abstractmethods__", ()))
     if missing:

@@ -42,6 +42,13 @@ class FactorKinds:
         kind = renumbered(state["kind"], state.pop("registered", {}))
         self.__dict__.update({name: _frozen(array) for name, array in {**state, "kind": kind}.items()})
 
+    @staticmethod
+    def name(number: int) -> str:
+        """Return the name of a kind, as `info` prints it."""
+        from equifactor.graph.kinds import kind_name
+
+        return kind_name(number)
+
     def same_as(self, other: FactorKinds | None) -> bool:
         """Return whether all factors are of equal kinds with equal words."""
         return other is not None and all(np.array_equal(a, vars(other)[name]) for name, a in vars(self).items())

@@ -40,7 +40,7 @@ def _run(method: Solver, graphs: list[FactorGraph], task: Task, context: SolveCo
         )
     for estimate in found:
         if not isinstance(estimate, Estimate):
-            raise SolveError(f"{method.name} answered {estimate!r:.60}; expected an equifactor.Estimate")
+            raise SolveError(f"{method.name} answered {estimate!r:.60}; expected an equifactor.solvers.Estimate")
     return found
 
 

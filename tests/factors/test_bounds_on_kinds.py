@@ -77,7 +77,7 @@ def test_graphs_without_a_possible_assignment_have_no_bounds():
 @pytest.mark.parametrize("ascent", [FactorAscent, VariableAscent])
 def test_sweeps_are_those_of_the_tables(ascent):
     for graph in possible_graphs(30):
-        flats = [ef.compile(g) for g in (graph, as_tables(graph))]
+        flats = [ef.solvers.compile(g) for g in (graph, as_tables(graph))]
         one, two = (ascent(flat) for flat in flats)
         for _ in range(4):
             bounds = one.sweep(), two.sweep()
@@ -90,7 +90,7 @@ def test_sweeps_are_those_of_the_tables(ascent):
 def test_the_bound_of_trw_holds_at_any_messages():
     rng = np.random.default_rng(0)
     for graph, _, log_z in mixtures(30):
-        trw = Reweighting(ef.compile(graph), 4, 0.0, 0)
+        trw = Reweighting(ef.solvers.compile(graph), 4, 0.0, 0)
         pairs = trw.layout.first_pair_state
         shift = rng.normal(size=len(trw.state.msg) - pairs)
         for size in (3.0, 1e6, 1e12, 1e18):
@@ -100,7 +100,7 @@ def test_the_bound_of_trw_holds_at_any_messages():
 
 def test_mean_field_is_that_of_the_tables():
     for graph in possible_graphs(40):
-        fields = [ProductField(ef.compile(g)) for g in (graph, as_tables(graph))]
+        fields = [ProductField(ef.solvers.compile(g)) for g in (graph, as_tables(graph))]
         rng = np.random.default_rng(1)
         noisy = any(graph.factor(a).kind == "noisy_or" for a in range(graph.num_factors) if not _is_table(graph, a))
         for q in fields[0].starts(2, rng):
@@ -181,7 +181,7 @@ def test_long_scopes():
 def test_conditional_values_are_those_of_the_tables():
     rng = np.random.default_rng(3)
     for graph in possible_graphs(30):
-        flat, states = ef.compile(graph), all_states(graph)
+        flat, states = ef.solvers.compile(graph), all_states(graph)
         layout, rows = layout_of(flat), kind_rows_of(flat, None)
         if graph.observed is not None or flat.num_vars != graph.num_vars:
             continue

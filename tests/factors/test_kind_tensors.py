@@ -9,12 +9,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from equifactor import AtLeast, AtMost, Clause, Count, FactorGraph, ModelError, NoisyOr, Parity, compile
+from equifactor import AtLeast, AtMost, Clause, Count, FactorGraph, ModelError, NoisyOr, Parity
 from equifactor.base.clock import Clock
 from equifactor.factors import tensors
 from equifactor.factors.noisy_or import noisy_or_tensors
 from equifactor.graph.kinds import kind_class
 from equifactor.graph.reduction import without_impossible_states
+from equifactor.solvers import compile
 from equifactor.solvers.messages.bp_engine import BpSettings
 from equifactor.solvers.messages.numba_engine import NumbaEngine
 from equifactor.solvers.messages.torch_engine import TorchEngine

@@ -18,7 +18,7 @@ from equifactor.graph.kinds import KINDS, kind_class, kind_number
 from equifactor.solving.registry import solver_class
 
 ROOT = Path(__file__).parents[2]
-ANY_KIND = [name for name in ef.solver_names() if solver_class(name).any_kind]
+ANY_KIND = [name for name in ef.solvers.solver_names() if solver_class(name).any_kind]
 TORCH = ("bp(engine=torch)", "fe-nbp", "fe-net")
 SAMPLERS = {"gibbs": 0.03}  # the largest error of a marginal that sampling may have here
 
@@ -54,7 +54,7 @@ def graph_of(toy: Any, as_tables: bool, log_value: float = -2.0) -> ef.FactorGra
 
 def tasks_of(spec: str) -> list[str]:
     """Return the tasks that a solver answers with what ships."""
-    method = ef.parse_solver(spec)
+    method = ef.solvers.parse_solver(spec)
     found = []
     for task in ("MAR", "PR", "MAP"):
         try:
@@ -98,7 +98,7 @@ def test_the_torch_solvers_are_among_them() -> None:
 
 def test_torch_takes_it_as_it_is_outside_of_solve(toy: Any) -> None:
     pytest.importorskip("torch")
-    flat = ef.compile(graph_of(toy, False)).to()
+    flat = ef.solvers.compile(graph_of(toy, False)).to()
     found = ef.beliefs(flat, flat.log_phi, iterations=50)
     truth = ef.solve(graph_of(toy, True), "MAR", "brute").marginals
     np.testing.assert_allclose(found.probabilities.detach().numpy(), truth.values, atol=1e-9)
@@ -119,8 +119,8 @@ def test_it_reads_as_written_relabels_and_travels(toy: Any, tmp_path: Path) -> N
     graph = graph_of(toy, False)
     assert graph.factor(7) == toy(-2.0)
     assert toy.number == kind_number("all_different") == len(KINDS) - 1
-    assert ef.graph_hash(graph) == ef.graph_hash(graph_of(toy, True))
-    moved = ef.relabel(graph, ef.Relabelling.random(graph, seed=3))
+    assert ef.symmetry.graph_hash(graph) == ef.symmetry.graph_hash(graph_of(toy, True))
+    moved = ef.symmetry.relabel(graph, ef.symmetry.Relabelling.random(graph, seed=3))
     assert ef.solve(moved, "PR", "exact").log_z == pytest.approx(ef.solve(graph, "PR", "brute").log_z)
     assert pickle.loads(pickle.dumps(graph)) == graph
     ef.write_graph(graph, tmp_path / "toy.uai")
@@ -145,14 +145,16 @@ def test_a_kind_takes_its_number_along_to_other_processes(tmp_path: Path) -> Non
 
 
 def test_errors_of_registration(toy: Any) -> None:
-    with pytest.raises(ef.OptionError, match=r"derives from equifactor.StructuredFactor"):
-        ef.register_kind(int)  # type: ignore[type-var]
+    with pytest.raises(ef.OptionError, match=r"derives from equifactor.factors.StructuredFactor"):
+        ef.factors.register_kind(int)  # type: ignore[type-var]
     with pytest.raises(ef.OptionError, match="lacks log_scores, of_row, row"):
-        ef.register_kind(type("Empty", (ef.StructuredFactor,), {"kind": "empty"}))
+        ef.factors.register_kind(type("Empty", (ef.factors.StructuredFactor,), {"kind": "empty"}))
     with pytest.raises(ef.OptionError, match=r"'parity' of .* is already that of equifactor.factors.parity:Parity"):
-        ef.register_kind(type("Parity", (toy,), {"kind": "parity"}))
+        ef.factors.register_kind(type("Parity", (toy,), {"kind": "parity"}))
     unknown = type("Unknown", (toy,), {"kind": "unknown"})
-    with pytest.raises(ef.ModelError, match=r"'unknown', which is not registered. Call equifactor.register_kind"):
+    with pytest.raises(
+        ef.ModelError, match=r"'unknown', which is not registered. Call equifactor.factors.register_kind"
+    ):
         ef.FactorGraph([2, 2], [([0, 1], unknown())])
     with pytest.raises(ef.ModelError, match=r"would have 2\^31.0 entries"):
         ef.FactorGraph([2] * 31, [(range(31), toy())]).condition({0: 1})

@@ -1,4 +1,4 @@
-"""Files of Bayesian networks: the 24 of the bnlearn repository that pgmpy carries, and files of pyAgrum."""
+"""Files of Bayesian networks: the 24 networks of the bnlearn repository that come with pgmpy, and files of pyAgrum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exact marginals against pyAgrum, whose models are built in code: its UAI reader has the table order wrong."""
+"""Exact marginals against pyAgrum. Models are built in code, because its UAI reader reads tables in a wrong order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exact counts of weighted formulas against the model counter Ganak, through files as both read them."""
+"""Exact counts of weighted formulas against the model counter Ganak, through files that both read."""
 
 from __future__ import annotations
 

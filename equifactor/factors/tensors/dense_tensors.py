@@ -75,8 +75,8 @@ class TableTensors(KindTensors):
         if largest > math.log2(_LARGEST):
             raise ModelError(
                 f"The kind {kind_name(group.kind)} has no messages of its own in torch, and a factor with "
-                f"2^{largest:.0f} table entries is too large for a dense table. Use equifactor.lower(graph).graph, an "
-                "equal graph of small tables."
+                f"2^{largest:.0f} table entries is too large for a dense table. Use "
+                "equifactor.solvers.lower(graph).graph, an equal graph of small tables."
             )
         self.blocks = DenseBlocks(group, np.arange(group.num_factors), device)
 

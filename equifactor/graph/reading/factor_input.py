@@ -35,7 +35,7 @@ def read_rows(old: FactorRows, card: IntArray, scopes: list[list[int]], tables: 
             if table.number < 0:
                 raise ModelError(
                     f"factor {first + n} is of the kind {table.kind!r}, which is not registered. Call "
-                    f"equifactor.register_kind({type(table).__name__}) before building the graph.",
+                    f"equifactor.factors.register_kind({type(table).__name__}) before building the graph.",
                     factor=first + n,
                 )
             try:

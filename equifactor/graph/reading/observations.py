@@ -62,7 +62,7 @@ def by_variable(structure: Structure, given: object, what: str) -> dict[int, Any
     if hasattr(given, "iloc") and getattr(given, "ndim", 1) == 2:
         raise ModelError(
             f"{what} on one graph must be one row such as frame.iloc[0], found a data frame of {len(given)} rows. "  # type: ignore[arg-type]
-            "Use solve_many to ask about all rows of a frame."
+            "Use `solve(graph, evidence=frame)` to ask about all rows."
         )
     if not is_mapping(given):
         raise ModelError(f"{what} must be a mapping from variable to state such as {{0: 1}}, found {brief(given)}.")

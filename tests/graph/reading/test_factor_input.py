@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 
@@ -80,10 +78,12 @@ def test_refuses(arguments: dict, fragment: str) -> None:
     assert fragment in str(error.value)
 
 
-def test_a_large_model_takes_no_loop_over_factors() -> None:
+def test_a_large_model_takes_no_loop_over_factors(lines_run) -> None:
     g = ising_grid(300, 300, seed=1)
     s = g.structure
-    started = time.process_time()
-    h = FactorGraph.from_arrays(g.card, s.scope_vars, g.log_phi, scope_ptr=s.scope_ptr, log=True)
-    assert time.process_time() - started < 1.0  # about 0.05 s for its 269,400 factors
-    assert h == g
+    made = []
+    lines = lines_run(
+        lambda: made.append(FactorGraph.from_arrays(g.card, s.scope_vars, g.log_phi, scope_ptr=s.scope_ptr, log=True))
+    )
+    assert lines < 10_000  # for 269,400 factors
+    assert made == [g]
