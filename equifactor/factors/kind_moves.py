@@ -63,7 +63,7 @@ def move_slots(own, begin, end, labels, first_word, at, a, b):
 
 @inlined
 def look_around(kinds, var_ptr, x, kept, local, at, i):
-    """Fill `local` of variable i: what is kept of it, and the values of all other factors around it."""
+    """Fill `local` of variable i with its part of `kept` and the values of all other factors around it."""
     own, labels, first_word = kinds.own, kinds.labels, kinds.first_word
     factors, values, keys = kinds.factors, kinds.values, kinds.keys
     first, card = var_ptr[i], var_ptr[i + 1] - var_ptr[i]

@@ -81,7 +81,7 @@ class LabelPair(StructuredFactor):
             return wrong
         bad = np.diff(rows.word_ptr) != rows.sum_of_edges(rows.card)
         if bad.any():
-            return int(np.argmax(bad)), f"a {cls.kind} factor needs one label per state of both variables"
+            return int(np.argmax(bad)), f"A {cls.kind} factor needs one label for each state of both variables."
         if np.any(rows.words < 0):
             w = int(np.argmax(rows.words < 0))
             return int(np.searchsorted(rows.word_ptr, w, side="right")) - 1, "labels are whole numbers from 0 on"
@@ -124,7 +124,7 @@ class LabelPair(StructuredFactor):
 
     @classmethod
     def with_slots(cls, rows: FactorRows, edge: IntArray) -> FactorRows:
-        """Return the labels of both variables are exchanged."""
+        """Exchange the labels of the two variables."""
         first = edge_state_ptr(rows)
         moved = replace(rows, scope_vars=rows.scope_vars[edge], card=rows.card[edge])
         new = ptr_of(moved.card)

@@ -84,7 +84,7 @@ def lower(graph: FactorGraph, semiring: Semiring = "sum", *, keep_compiled: bool
     Args:
         graph: any graph; a graph of tables alone stays as it is.
         semiring: how the auxiliary variables are to be removed: "sum" keeps ln Z and marginals, "max" the best
-            assignments. Only `NoisyOr` needs to know.
+            assignments. It matters to kinds whose auxiliary variables are random.
         keep_compiled: whether factors stay as they are if the compiled kernels know their kind.
 
     Examples:

@@ -36,8 +36,8 @@ class LoweredBuilder:
     """Collects blocks of equal-shaped tables and auxiliary variables.
 
     Args:
-        limit: how many entries all tables together may have; `ModelError` is raised before one more is made.
-        entries: how many of them there are already.
+        limit: the most entries that all tables together may have; one more raises `ModelError` before it is made.
+        entries: the number of entries that exist already.
     """
 
     def __init__(self, limit: int, entries: int = 0) -> None:

@@ -52,7 +52,7 @@ def value_bounds(rows: FactorRows) -> tuple[FloatArray, FloatArray]:
 
 
 def labelled_moves(rows: FactorRows) -> MoveRows:
-    """Return the words are the labels; the turn points to them."""
+    """Return the moves of factors whose words are labels, to which the turns point."""
     count = rows.num_factors
     turn = 2 + ptr_of(rows.card)[:-1]
     weight = np.tile(np.eye(2, dtype=np.int64), (count, 1))

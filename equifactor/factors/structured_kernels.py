@@ -133,7 +133,7 @@ def structured_messages(factors, slots, log_phi, rows, p, q, out):
         factors: [F+1, 2] as in `Layout`.
         slots: [E, 4] as in `Layout`.
         log_phi: [T] the log values of all factors.
-        rows: the fields of `KindRows`, which say in which semiring.
+        rows: the fields of `KindRows`, which hold the semiring.
         p: the factor.
         q: [S] incoming log messages, below infinity; those of the factor's slots are read.
         out: [S] the output.

@@ -55,7 +55,7 @@ class FactorGraph:
 
     structure: Structure
     log_phi: FloatArray  # [T] natural logs of all tables, one after the other
-    observed: IntArray | None  # [V] observed state, -1 where free; None when nothing is observed
+    observed: IntArray | None  # [V] observed state, -1 if free; None if nothing is observed
     name: str | None
 
     def __init__(
@@ -214,14 +214,14 @@ class FactorGraph:
         keep the scale of the original. Soft evidence (one weight per state) becomes a new unary factor. Cost O(T).
 
         Args:
-            evidence: a mapping from variable to state or weights; a pandas Series will do. Text is an exact name. A
-                whole number counts from 0, and is refused where names are numbers, or words for true and false, at
-                other places: with the states "1" and "2" say "1", with TRUE and FALSE say "TRUE", and not 1. True and
-                False are 1 and 0 of two states without names, and refused where there are names. Weights are in the
-                order of the states, or a mapping from state to weight.
+            evidence: a mapping from variable to state or weights, or a pandas Series. Text is an exact name. A whole
+                number counts from 0. It is refused if names are numbers, or words for true and false, at other places:
+                for the states "1" and "2" pass "1", for TRUE and FALSE pass "TRUE", and not 1. True and False are 1 and
+                0 of two states without names; with names they are refused unless a state has that name. Weights are
+                in the order of the states, or a mapping from state to weight.
 
-        Raises `ModelError`, which names the choices, for a value that could mean two things, for a variable that is
-        given twice, and for one that is already observed in another state.
+        Raises `ModelError`, which names the choices, for an ambiguous value, for a variable that is given twice, and
+        for a variable that is already observed in another state.
         """
         return conditioned(self, evidence)
 

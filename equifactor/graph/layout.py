@@ -66,7 +66,7 @@ class Tables(NamedTuple):
 
 
 def layout_of(flat: FlatGraph[np.ndarray]) -> Layout:
-    """Return the layout of a compiled batch; made once for all graphs of one structure, whatever their potentials."""
+    """Return the layout of a compiled batch; graphs of one structure share it, as potentials do not matter."""
     if "layout" not in flat.cache:
         flat.cache["layout"] = _new_layout(flat)
     layout: Layout = flat.cache["layout"]

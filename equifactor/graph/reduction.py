@@ -140,7 +140,7 @@ class ReducedGraph:
 def without_impossible_states(graphs: Sequence[FactorGraph]) -> list[ReducedGraph | None]:
     """Return each graph without impossible states; None where no assignment is possible by inspection.
 
-    A state is impossible when some factor is zero for it whatever states the factor's other variables still have.
+    A state is impossible if some factor is zero for it at all remaining states of the factor's other variables.
     Striking it out may make others impossible, so it goes on until nothing moves (arc consistency; for clauses unit
     propagation). No table then carries rows of zeros, and a network does not mistake them for strong opinions. A
     variable with one state left is observed and keeps its states, so that what is observed reads the same in both

@@ -28,7 +28,7 @@ MAX_TABLE_ENTRIES = 2**40  # 8 TiB of float64: a larger table must be a mistake 
 
 @dataclass(frozen=True, eq=False)
 class FactorKinds:
-    """Which kind each factor is, and the whole numbers that say more about it; see `equifactor.factors`."""
+    """The kind of each factor and its words, the whole numbers that belong to it; see `FactorRows`."""
 
     kind: IntArray  # [F] number of the kind, 0 for a table
     word_ptr: IntArray  # [F+1] words of factor a are word_ptr[a]:word_ptr[a+1]
@@ -133,7 +133,7 @@ class Structure:
         return Structure(self.card, _frozen(scope_ptr), _frozen(scope_vars), table_ptr, *names)
 
     def rows(self, log_phi: FloatArray) -> FactorRows:
-        """Return all factors with their log values `log_phi` [T], of whatever kind; nothing is copied."""
+        """Return all factors, of any kind, with their log values `log_phi` [T]; nothing is copied."""
         from equifactor.graph.factor_rows import FactorRows
 
         kinds = self.kinds or tables_only(self.num_factors)
@@ -247,7 +247,7 @@ def tables_only(num_factors: int) -> FactorKinds:
 
 
 def numbered(count: int, noun: str) -> str:
-    """Return how errors say what there is: `3 variables (0-2)`, `1 state (0)`, `no factors`."""
+    """Return a count as errors print it: `3 variables (0-2)`, `1 state (0)`, `no factors`."""
     if count == 0:
         return f"no {noun}s"
     return f"1 {noun} (0)" if count == 1 else f"{count} {noun}s (0-{count - 1})"

@@ -82,8 +82,8 @@ class StructuredFactor(ABC):
     def unsupported(cls, rows: FactorRows, possible: BoolArray) -> BoolArray:
         """Return which states the factors exclude, given which are possible; both by edge state [sum of card].
 
-        A state is excluded if the factor is zero for it whatever possible states its other variables take. Finding
-        fewer states is allowed, and the default finds none; finding others is not.
+        A state is excluded if the factor is zero for it at all possible states of its other variables. Finding fewer
+        states is allowed, and the default finds none; finding others is not.
         """
         return np.zeros_like(possible)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ClauseTensors(SignedTensors):
-    """A pair says how much there is of no literal that holds, and of some."""
+    """Clauses of a batch; a pair holds the sum where no literal holds and the sum where one does."""
 
     def __init__(self, group: StructuredGroup, device: torch.device) -> None:
         super().__init__(group, device)

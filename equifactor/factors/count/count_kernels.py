@@ -196,7 +196,7 @@ def _cut_ends(sums, o, low, high):
 def expected_count(finite, zero, sums, zeros_before, o, t):
     """Return the expected log value, zeros left out, and their probability; t is the value of the number 0.
 
-    Numbers beyond what is possible do not count, however rounding has left their probabilities.
+    Numbers that are impossible do not count, although rounding may leave them a probability.
     """
     least, most = int(sums[o + CERTAIN] + 0.5), int(sums[o + POSSIBLE] + 0.5)
     mean, zeros = 0.0, 0.0

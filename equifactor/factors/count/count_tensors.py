@@ -74,7 +74,7 @@ class CountTensors(SignedTensors):
             self.batches.append(_CountBatch(cap, self.index(edges), tree, self.index(place)))
 
     def messages(self, values: Tensor, q: Tensor, semiring: Semiring) -> Tensor:
-        """Return the value of each number comes to the root."""
+        """Return messages: the value of each number goes to the root of the tree."""
         pairs = q.reshape(self.num_edges, 2, *q.shape[1:])
         turn = self.counted.reshape(-1, *[1] * (pairs.ndim - 1)) == 1
         pairs = torch.where(turn, pairs, pairs.flip(1))

@@ -158,7 +158,7 @@ def noisy_or_maximum(m, k, log_phi, start, words, word, q, chosen):
 def _others_total(m, k, log_phi, start, words, word, q, left_out):
     """Return what all causes but one bring: their logs where the effect is present and absent, and their free strength.
 
-    For the presence every cause takes its better state, which is active where that loses nothing.
+    For the presence every cause takes its better state: active if that loses nothing.
     """
     place = words[word] - IN_SCOPE
     on, off, strength = 0.0, log_phi[start], -log_phi[start]

@@ -30,7 +30,7 @@ _LARGEST_TABLE = 10  # Most variables of a factor whose maxima are taken over it
 
 
 class NoisyOrTensors(SignedTensors):
-    """Where the effect is in the scope, what it says comes to the root, and what the causes say goes to it."""
+    """Noisy-ors of a batch; the message of an effect in the scope goes to the root, and the causes send it theirs."""
 
     def __init__(self, group: StructuredGroup, device: torch.device) -> None:
         super().__init__(group, device)

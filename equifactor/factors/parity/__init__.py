@@ -58,7 +58,7 @@ class Parity(StructuredFactor):
 
     @classmethod
     def of_row(cls, card: tuple[int, ...], log_values: FloatArray, words: IntArray) -> Parity:
-        """Return the hard parity where it is one."""
+        """Return the object; a hard parity has no log values."""
         even, odd = log_values.tolist()
         if (even, odd) in ((0.0, -np.inf), (-np.inf, 0.0)):
             return cls(odd=odd == 0.0)

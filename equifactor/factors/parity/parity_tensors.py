@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ParityTensors(KindTensors):
-    """A pair says how much there is of an even and of an odd number of ones; both ways up and down are the same."""
+    """Parities of a batch; a pair holds the sums of an even and of an odd number of ones."""
 
     def __init__(self, group: StructuredGroup, device: torch.device) -> None:
         super().__init__(group, device)

@@ -24,7 +24,7 @@ class Potts(LabelPair):
     Args:
         weight: above 0 where the states attract, below where they repel; `-inf` forbids equal states.
         otherwise: the log value of different states; `-inf` forbids them.
-        labels: for each of both variables a label per state, where equal numbers do not mean the same.
+        labels: a label per state for each of the two variables, if equal state numbers do not mean the same.
 
     Examples:
         >>> from equifactor import FactorGraph, Potts

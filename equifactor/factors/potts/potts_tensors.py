@@ -48,7 +48,7 @@ class PottsTensors(LabelTensors):
         return add(self.values_of(values, 0) + like, self.values_of(values, 1) + rest)
 
     def log_scores(self, values: Tensor, states: Tensor) -> Tensor:
-        """Return the first value where labels are equal, else the second."""
+        """Return the first value for equal labels, otherwise the second."""
         label = self.both_labels(states)
         equal, different = values.reshape(-1, 2).unbind(1)
         return torch.where(label[:, :, 0] == label[:, :, 1], equal, different)

@@ -154,7 +154,7 @@ class SparseTable(StructuredFactor):
 
     @classmethod
     def with_slots(cls, rows: FactorRows, edge: IntArray) -> FactorRows:
-        """Return the columns of the configurations move along with the variables."""
+        """Move the columns of the configurations along with the variables."""
         source = np.repeat(_word_ptr(rows)[:-1], np.diff(_word_ptr(rows)))  # where each configuration begins
         old = edge[_edge_of_word(rows)] - rows.scope_ptr[rows.row_of_edge[_edge_of_word(rows)]]
         moved = replace(rows, scope_vars=rows.scope_vars[edge], card=rows.card[edge])

@@ -1,4 +1,4 @@
-"""Sparse tables in small tables: one selector variable that says which listed configuration, or which box of the rest.
+"""Sparse tables as small tables: a selector variable chooses a listed configuration, or a box of the others.
 
 What is not listed is cut into boxes that do not overlap: the first states are those of a listed configuration, the next
 one leaves all of them, the rest is free. An assignment is in exactly one box or on exactly one configuration, so that

@@ -81,7 +81,7 @@ class TableTensors(KindTensors):
         self.blocks = DenseBlocks(group, np.arange(group.num_factors), device)
 
     def messages(self, values: Tensor, q: Tensor, semiring: Semiring) -> Tensor:
-        """Return the messages through the tables of all factors, channel by channel where there are some."""
+        """Return the messages through the tables of all factors, channel by channel if there are channels."""
         if values.ndim == 1:
             return self.blocks.messages(self._tables(values), q, semiring)
         columns = zip(values.unbind(1), q.unbind(1), strict=True)

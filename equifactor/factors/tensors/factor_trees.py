@@ -1,8 +1,8 @@
-"""Ragged binary trees: what all others of a row say to each of its members, in as many steps as a tree has levels.
+"""Ragged binary trees: the joint value of all other members of a row, for each member, in O(log k) steps.
 
-A factor of k variables that are alike (a parity, a clause, a count, a product) joins what they say two by two, up to
-its root, and gives back to each child what comes from above joined with what its sibling says. So every member gets all
-others without a subtraction, for O(k) work in O(log k) operations, whatever the lengths of the rows of a batch.
+A factor of k exchangeable variables (a parity, a clause, a count, a product) joins their values two by two, up to its
+root. On the way down each child gets the value from above joined with that of its sibling. So every member gets all
+others without a subtraction, for O(k) work in O(log k) operations, for rows of any lengths.
 """
 
 from __future__ import annotations

@@ -31,7 +31,9 @@ class KindTensors(ABC):
         self.num_factors, self.num_edges = group.num_factors, len(group.card)
         self.num_states = int(group.card.sum())
         cards = set(group.card.tolist())
-        self.card = cards.pop() if len(cards) == 1 else None  # the number of states of every edge, where that is one
+        self.card = (
+            cards.pop() if len(cards) == 1 else None
+        )  # The number of states of every edge, if it is the same for all.
         self.first_value = self.index(group.value_ptr[:-1])  # [N]
         self.factor_of_edge = self.index(row_of(group.edge_ptr))  # [e]
         state_ptr = ptr_of(group.card)

@@ -1,4 +1,4 @@
-"""What clauses, counts and noisy-ors share in torch: pairs of the state that fails and the one that holds."""
+"""What kinds over signed binary variables share in torch: pairs of the state that fails and the one that holds."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def structured_of(g: Flat, fixed: bool | None = None) -> tuple[StructuredTensors
     if not g.structured:
         return ()
     if "kinds" not in g.cache:
-        with torch.inference_mode(False):  # The next to ask may want gradients.
+        with torch.inference_mode(False):  # A later caller may want gradients.
             kinds = [_kind_tensors(group, g.log_phi.device) for group in g.structured]
             if g.log_phi.device.type == "cuda":  # While a CUDA graph is captured no index can be laid out.
                 for kind in kinds:

@@ -71,7 +71,7 @@ def reduce_tables(
 ) -> Float[Tensor, " S *H"]:
     """Return `marginalize_tables` before normalisation, for some of the groups and any number of channels.
 
-    Where there are no true zeros (`zeros=False`) fewer and faster operations do.
+    Without true zeros (`zeros=False`) it takes fewer and faster operations.
     """
     blocks = [b.reshape(-1, *msg_vf.shape[1:]) for b in _reduced(groups, log_phi, msg_vf, semiring, zeros)]
     return torch.cat(blocks) if blocks else torch.zeros_like(msg_vf)

@@ -25,7 +25,7 @@ class TruncatedLinear(LabelPair):
     Args:
         slope: what a step of one state costs, 0 or more.
         limit: what no distance exceeds, 0 or more; infinite for no limit.
-        labels: for each of both variables the place of each state, where it is not its number.
+        labels: the position of each state for each of the two variables, if it is not the state number.
 
     Examples:
         >>> from equifactor import FactorGraph, TruncatedLinear

@@ -148,7 +148,7 @@ def read_table(factor: int, shape: tuple[int, ...], table: ArrayLike) -> FloatAr
 
 
 def as_list(value: object) -> list[Any] | None:
-    """Return the elements of anything that has some; None for text, and for what cannot be gone through."""
+    """Return the elements of a value as a list; None for text, and for values that are not iterable."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         return None
     try:

@@ -298,6 +298,6 @@ def _read_set(structure: Structure, given: Any, row: IntArray, known: dict[Any, 
             read = observations.checked_number if trusted else state_number
             found = known[pair] = i, read(structure, i, x)
         if row[found[0]] >= 0:
-            by_variable(structure, given, "evidence")  # says that the variable is there twice
+            by_variable(structure, given, "evidence")  # It raises: the variable is given twice.
         row[found[0]] = found[1]
     return only_states

@@ -78,7 +78,7 @@ def join_slots(kinds, x, at, c, q, p, card_c, card_q, theta):
 
 
 def slot_link(kinds, var_ptr, x, at, parent, partner, theta, c):
-    """Fill theta with the link of variable c to its parent where that is no arc; the parent, or -1."""
+    """Fill theta with the link of variable c to its parent if that is not an arc; return the parent, or -1."""
 
 
 @overload(slot_link, jit_options=FAST_OPTIONS)
