@@ -1,4 +1,4 @@
-"""Kinds of factors beyond tables: each file is one kind, with its meaning, its messages and its lowering to tables."""
+"""Kinds of factors: one folder per kind with its meaning, kernels, moves and tensors, and what all kinds share."""
 
 from equifactor.base.lazy_names import lazy_names
 

@@ -1,8 +1,8 @@
 # mypy: ignore-errors
-"""What a factor of any kind is worth at each state of one of its variables, where all others have a state.
+"""The log values of a structured factor at each state of one variable, given the states of its other variables.
 
-Parities, clauses and counts only ask how many of their literals hold. That number is kept up to date beside the states,
-in `held [F]`, so that an answer costs O(1) at any arity.
+Parities, clauses and counts only need the number of literals that hold. That number is kept up to date beside the
+states, in `held [F]`, so that an answer costs O(1) at any arity.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ from equifactor.kernels.jit import fast_kernel
 
 @fast_kernel
 def literals_held(factors, slots, rows, states):
-    """[F] how many literals of each clause and count, and how many ones of each parity, hold in states [V]."""
+    """Return [F] how many literals of each clause and count, and how many ones of each parity, hold in states [V]."""
     rows = KindRows(*rows)
     held = np.zeros(len(factors) - 1, np.int64)
     for p in range(rows.num_tables, len(held)):
@@ -31,7 +31,7 @@ def literals_held(factors, slots, rows, states):
 
 @fast_kernel
 def literal_holds(factors, rows, p, s, x):
-    """1 where state x of slot s counts in the number that `literals_held` keeps, else 0."""
+    """Return 1 where state x of slot s counts in the number that `literals_held` keeps, else 0."""
     rows = KindRows(*rows)
     kind = rows.kind[p]
     if kind == PARITY:
@@ -50,11 +50,11 @@ def conditional_values(factors, slots, log_phi, rows, p, s, states, held, values
         slots: [E, 4] as in `Layout`.
         log_phi: [T] the log values of all factors.
         rows: the fields of `KindRows`.
-        p: the factor, which is no table.
+        p: the factor, which is structured.
         s: the slot.
         states: [V] an assignment.
         held: [F] as `literals_held` makes it of the states.
-        values: as said.
+        values: [d] the output.
     """
     rows = KindRows(*rows)
     first, start, word = factors[p, SLOT], factors[p, ENTRY], rows.word_ptr[p]

@@ -1,4 +1,4 @@
-"""A graph with tables in place of factors of other kinds, over the same variables; for files and for networks."""
+"""Graphs with dense tables in place of structured factors, over the same variables; for files and for networks."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
     from equifactor.base.typing import BoolArray
 
-MAX_LOG2_TABLE = 20  # log2 of the entries of the largest table that is written in place of a sentence
-MAX_LOG2_ENTRIES = 27  # the same for all of them together
+MAX_LOG2_TABLE = 20  # log2 of the entries of the largest dense table of one factor: 8 MiB.
+MAX_LOG2_ENTRIES = 27  # log2 of the entries of all such tables together: 1 GiB.
 
 
 def with_tables(graph: FactorGraph, format: str, keep: Collection[int] = ()) -> FactorGraph:
-    """The same graph with a table in place of each factor of another kind, except of the kinds with numbers in `keep`.
+    """Return the graph with dense tables in place of structured factors, except of the kinds with numbers in `keep`.
 
-    Auxiliary variables would make the tables smaller, but the file would be one of other variables. Raises
-    `ModelError` where a table has more than 2^20 entries or all of them more than 2^27; `format` is its name there.
+    Auxiliary variables would make the tables smaller, but the file would have other variables. Raises `ModelError` if a
+    table has more than 2^20 entries or all of them more than 2^27; `format` is the name of the format in the error.
     """
     kinds = graph.structure.kinds
     if kinds is None:
@@ -61,13 +61,18 @@ def _check_sizes(rows: FactorRows, which: np.ndarray, format: str) -> None:
     if bits.max() > MAX_LOG2_TABLE:
         a = int(np.argmax(bits))
         raise ModelError(
-            f"factor {a} is a {kind_name(int(rows.kind[a]))} over {rows.arity[a]} variables, whose table has "
-            f"2^{bits[a]:.0f} entries; {format} holds it as a table only, of at most 2^{MAX_LOG2_TABLE} entries",
+            f"factor {a} is a {kind_name(int(rows.kind[a]))} over {rows.arity[a]} variables. {_capital(format)} needs "
+            f"its dense table, which has 2^{bits[a]:.0f} entries; at most 2^{MAX_LOG2_TABLE} are allowed.",
             factor=a,
         )
     total = np.log2(np.exp2(bits[which]).sum())
     if total > MAX_LOG2_ENTRIES:
         raise ModelError(
-            f"the tables of the {np.count_nonzero(which)} factors that are none have 2^{total:.1f} entries; {format} "
-            f"holds them as tables only, of at most 2^{MAX_LOG2_ENTRIES} entries in all"
+            f"The {np.count_nonzero(which)} structured factors would need dense tables with 2^{total:.1f} entries in "
+            f"total. {_capital(format)} holds dense tables only, of at most 2^{MAX_LOG2_ENTRIES} entries."
         )
+
+
+def _capital(text: str) -> str:
+    """Return a text whose first letter is a capital, as at the start of a sentence."""
+    return text[:1].upper() + text[1:]

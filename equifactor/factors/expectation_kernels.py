@@ -100,7 +100,7 @@ def expect_structured(factors, slots, finite, zero, rows, field, p, s, q, gain, 
         zero: [T] 1 where a log value is -inf, else 0.
         rows: the fields of `KindRows`.
         field: the fields of `FieldSums`; slot s has left the sums.
-        p: the factor, which is no table.
+        p: the factor, which is structured.
         s: the slot.
         q: [X] probabilities.
         gain: [d] expected logs.
@@ -135,7 +135,7 @@ def expect_structured(factors, slots, finite, zero, rows, field, p, s, q, gain, 
 
 @fast_kernel
 def _expect_pair(factors, slots, finite, zero, rows, p, s, q, gain, harm):
-    """Potts and truncated linear factors, the latter without zeros."""
+    """Add the expected logs and zeros of a Potts or truncated linear factor; the latter has no zeros."""
     first, start, word = factors[p, SLOT], factors[p, ENTRY], rows.word_ptr[p]
     other = first if s > first else first + 1
     d, n, state = slots[s, CARD], slots[other, CARD], slots[other, STATE]
@@ -150,7 +150,7 @@ def _expect_pair(factors, slots, finite, zero, rows, p, s, q, gain, harm):
 
 @fast_kernel
 def expected_log(factors, slots, finite, zero, rows, field, p, q):
-    """The expected log of factor p, for noisy-ors a number that is not above it; -inf where a zero is possible."""
+    """Return the expected log of factor p, for noisy-ors a lower bound on it; -inf if a zero is possible."""
     rows, field = KindRows(*rows), FieldSums(*field)
     first, start, sums, o = factors[p, SLOT], factors[p, ENTRY], field.sums, field.ptr[p]
     kind = rows.kind[p]

@@ -22,8 +22,10 @@ from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, VAR, Layout
 from equifactor.kernels.fastmath import MIN_EXP, NEG_INF, exp_, get, log_, put
 from equifactor.kernels.jit import fast_kernel, inlined, reordering_kernel
 
-SPREAD = 350.0  # log range of messages that, times a table of range 300, stays a normal number
-MARGIN = 40.0  # e^-40 is far below rounding: what was flushed is negligible beside an entry this much larger
+SPREAD = 350.0  # The log range of messages, in nats, that times a table of range 300 stays a normal number.
+MARGIN = (
+    40.0  # In nats: e^-40 is far below rounding, so that a flushed entry is negligible beside one this much larger.
+)
 
 
 class MessageState(NamedTuple):
@@ -39,7 +41,7 @@ class MessageState(NamedTuple):
 
 
 def message_state(msg: FloatArray, layout: Layout) -> MessageState:
-    """The state around the messages `msg` [S]; its sums are filled by `add_up`."""
+    """Return the state around the messages `msg` [S]; its sums are filled by `add_up`."""
     num_states, arity = layout.var_ptr[-1], max(1, layout.max_arity)
     return MessageState(
         msg=msg,
@@ -74,7 +76,7 @@ def add_up(edges, msg, total, zeros):
 
 @inlined
 def receive(first, state, d, msg, total, zeros, q):
-    """q = m_{j->a}(x): the variable's sum without this factor's own message; returns its largest entry.
+    """Set q = m_{j->a}(x), the variable's sum without this factor's own message, and return its largest entry.
 
     total [X] sums the finite messages into each state, zeros [X] counts the -inf ones.
     """
@@ -159,7 +161,7 @@ def update_max(factors, slots, log_phi, p, msg, total, zeros, q, out, at, before
 
 @inlined
 def sum_pair(slots, first, phi, start, q, out):
-    """Both messages of a pairwise factor: rows times q of the second variable, columns times q of the first."""
+    """Compute both messages of a pairwise factor: rows times q of the second variable, columns times q of the first."""
     m1, d1 = slots[first, MSG], slots[first, CARD]
     m2, d2 = slots[first + 1, MSG], slots[first + 1, CARD]
     for y in range(d2):
@@ -175,7 +177,7 @@ def sum_pair(slots, first, phi, start, q, out):
 
 @reordering_kernel
 def dot(a, start, b, first, d):
-    """Sum of products of two stretches; on its own because only here may the order of additions change."""
+    """Return the sum of products of two stretches; a kernel of its own, as only here additions may be reordered."""
     total = 0.0
     for y in range(d):
         total += get(a, start + y) * get(b, first + y)
@@ -184,7 +186,7 @@ def dot(a, start, b, first, d):
 
 @inlined
 def max_pair(log_phi, start, m1, d1, m2, d2, q, out):
-    """Both messages of a pairwise factor, max semiring."""
+    """Compute both messages of a pairwise factor, max semiring."""
     for y in range(d2):
         put(out, m2 + y, NEG_INF)
     for x in range(d1):
@@ -231,7 +233,7 @@ def normalize_max(m, d, out):
 
 @inlined
 def sum_products(slots, first, last, phi, start, stop, q, out, at, before):
-    """Messages of a factor of any arity: an odometer over the table with running products from both ends.
+    """Compute the messages of a factor of any arity: an odometer over the table with products from both ends.
 
     at [arity] is the edge state of each slot's current digit, before [arity + 1] the product of q over earlier slots.
     """
@@ -255,7 +257,7 @@ def sum_products(slots, first, last, phi, start, stop, q, out, at, before):
 
 @inlined
 def max_products(slots, first, last, log_phi, start, stop, q, out, at, before):
-    """Max semiring, any arity: largest log_phi + received of the other slots, not normalised."""
+    """Compute messages of any arity, max semiring: largest log_phi + received of the other slots, not normalised."""
     arity = last - first
     before[0] = 0.0
     for j in range(arity):
@@ -283,7 +285,7 @@ def first_entry(slots, first, arity, at):
 
 @inlined
 def step(slots, first, arity, at):
-    """Advance the odometer `at` to the next table entry; the first slot that moved, -1 after the last entry."""
+    """Advance the odometer `at` to the next table entry; return the first slot that moved, -1 after the last entry."""
     j = arity - 1
     while j >= 0:
         at[j] += 1
@@ -296,7 +298,7 @@ def step(slots, first, arity, at):
 
 @inlined
 def with_messages(value, values, at, arity, left_out):
-    """A table entry plus the edge-state `values` [S] of its digits, but for slot number `left_out` (-1: of all)."""
+    """Return a table entry plus the edge-state `values` [S] of its digits, without slot `left_out` (-1: of all)."""
     for j in range(arity):
         value += values[at[j]] if j != left_out else 0.0
     return value
@@ -304,7 +306,7 @@ def with_messages(value, values, at, arity, left_out):
 
 @inlined
 def with_agreeing_messages(value, values, at, slots, first, arity, states):
-    """`with_messages` of all slots; -inf for an entry that contradicts the states [V] fixed so far (-1: free)."""
+    """Return `with_messages` of all slots; -inf if the entry contradicts the states [V] fixed so far (-1: free)."""
     for j in range(arity):
         fixed = states[slots[first + j, VAR]]
         agrees = fixed < 0 or at[j] - slots[first + j, MSG] == fixed
@@ -314,7 +316,7 @@ def with_agreeing_messages(value, values, at, slots, first, arity, states):
 
 @inlined
 def log_add(top, scaled, value):
-    """One more term of a log-sum-exp that is kept as its largest term and the sum of exp(term - largest)."""
+    """Return one more term of a log-sum-exp that is kept as its largest term and the sum of exp(term - largest)."""
     if value > top:
         scaled = (scaled * math.exp(top - value) if top > NEG_INF else 0.0) + 1.0
         top = value
@@ -325,7 +327,7 @@ def log_add(top, scaled, value):
 
 @fast_kernel
 def log_messages(slots, first, last, log_phi, start, stop, q, out):
-    """Sum semiring wholly in the log domain: right for any range, several times slower.
+    """Compute messages in the log domain alone, sum semiring: right for any range, several times slower.
 
     The maxima come first; a second walk over the table sums exp(entry - maximum).
     """

@@ -56,7 +56,7 @@ def update_all_structured(factors, slots, log_phi, phi, rows, msg, total, zeros,
 def _update_chains(
     kind, begin, end, factors, slots, log_phi, rows, msg, total, zeros, q, out, is_max
 ):  # fmt: skip
-    """Parities or clauses `begin` to `end`; False where some message or value is too wide for linear numbers."""
+    """Update parities or clauses `begin` to `end`; return False if one is too wide for linear numbers."""
     word_ptr, words = rows[WORD_PTR], rows[WORDS]
     first, last = factors[begin, SLOT], factors[end, SLOT]
     m, k = slots[first, MSG], last - first
@@ -112,7 +112,7 @@ def _update_linear(begin, end, factors, slots, log_phi, phi, rows, msg, total, z
 
     Args:
         begin: the first factor.
-        end: the one behind the last.
+        end: the factor behind the last.
         factors: as in `Layout`.
         slots: as in `Layout`.
         log_phi: [T] the log values of all factors.
@@ -122,7 +122,7 @@ def _update_linear(begin, end, factors, slots, log_phi, phi, rows, msg, total, z
         total: [X] sums of the finite ones.
         zeros: [X] numbers of the others.
         q: [S] scratch.
-        out: [S] as said.
+        out: [S] the output.
         is_max: the semiring.
     """
     kind, word_ptr, words = rows[KIND][begin], rows[WORD_PTR], rows[WORDS]
@@ -177,7 +177,7 @@ def _update_linear(begin, end, factors, slots, log_phi, phi, rows, msg, total, z
         left[p - begin] = least < LEAST
     if not is_max and not empty:
         for p in range(begin, end):
-            if left[p - begin]:  # What was not written may be no number.
+            if left[p - begin]:  # What was not written may be NaN.
                 for n in range(slots[factors[p, SLOT], MSG], _end_of(p, factors, slots)):
                     put(out, n, 1.0)
         to_logs(m, stop, out)
@@ -194,14 +194,14 @@ def _update_linear(begin, end, factors, slots, log_phi, phi, rows, msg, total, z
 
 @fast_kernel
 def _end_of(p, factors, slots):
-    """The place behind the edge states of a factor."""
+    """Return the place behind the edge states of a factor."""
     s = factors[p + 1, SLOT] - 1
     return slots[s, MSG] + slots[s, CARD]
 
 
 @fast_kernel
 def _to_linear(m, stop, q):
-    """The exponentials of q[m:stop], at most 0 each; what is too small becomes zero, which `LEAST` makes up for."""
+    """Replace q[m:stop], at most 0 each, by exponentials; too small ones become zero, which `LEAST` makes up for."""
     for x in range(m, stop):
         v = get(q, x)
         e = exp_(max(v, MIN_EXP))

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Single-variable moves through factors that are no tables: their words, their values, and what a move changes.
+"""Single-variable moves through structured factors: their words, their values, and what a move changes.
 
 `kinds` is a `KindMoves` as a plain tuple, or None in a graph of tables. Which of the two it is decides, when a kernel
 is compiled, what `add_kinds`, `move_kinds` and `look` are: nothing at all for a graph of tables.
@@ -28,13 +28,13 @@ KIND, VALUE, KEY = 0, 1, 2  # columns of `factors`
 
 @inlined
 def held(labels, turn, x):
-    """What state x counts for in the words of a factor."""
+    """Return what state x counts for in the words of a factor."""
     return x ^ turn if turn < 2 else labels[turn - 2 + x]
 
 
 @inlined
 def value_of(factors, values, keys, p, first, second):
-    """The log value of factor p at these words."""
+    """Return the log value of factor p at these words."""
     kind, start = factors[p, KIND], factors[p, VALUE]
     if kind == PARITY:
         value = parity_value(values, start, first)
@@ -63,7 +63,7 @@ def move_slots(own, begin, end, labels, first_word, at, a, b):
 
 @inlined
 def look_around(kinds, var_ptr, x, kept, local, at, i):
-    """Fill `local` of variable i: what is kept of it, and the values of all other factors around it."""
+    """Fill `local` of variable i with its part of `kept` and the values of all other factors around it."""
     own, labels, first_word = kinds.own, kinds.labels, kinds.first_word
     factors, values, keys = kinds.factors, kinds.values, kinds.keys
     first, card = var_ptr[i], var_ptr[i + 1] - var_ptr[i]
@@ -101,7 +101,7 @@ def add_words(kinds, x, at):
 
 
 def _has_tables_only(arrays):
-    """Whether the Numba type of a `MoveArrays` is that of a graph of tables."""
+    """Return whether the Numba type of a `MoveArrays` is that of a graph of tables."""
     return isinstance(arrays.types[arrays.fields.index("kinds")], types.NoneType)
 
 

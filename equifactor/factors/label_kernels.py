@@ -1,8 +1,8 @@
 # mypy: ignore-errors
 """The places of labels, which Potts and truncated linear factors share.
 
-`places` goes along with the labels of a factor: for Potts the state of the other variable with the same label (-1 where
-there is none), for truncated linear factors the states of a variable by growing label.
+`places` goes along with the labels of a factor: for Potts the state of the other variable with the same label (-1 if
+it is missing), for truncated linear factors the states of a variable by growing label.
 """
 
 import numpy as np

@@ -27,14 +27,14 @@ class LabelPair(StructuredFactor):
     labels: tuple[tuple[int, ...], tuple[int, ...]] | None
 
     def _labels(self, card: tuple[int, ...]) -> IntArray:
-        """The labels of both variables' states, one after the other."""
+        """Return the labels of both variables' states, one after the other."""
         if len(card) != 2:
-            raise ModelError(f"a {self.kind} factor is over 2 variables, found {len(card)}")
+            raise ModelError(f"A {self.kind} factor is over 2 variables, found {len(card)}.")
         if self.labels is None:
             if card[0] != card[1]:
                 raise ModelError(
-                    f"a {self.kind} factor is over 2 variables with the same number of states, found {card[0]} and "
-                    f"{card[1]}; labels=([..], [..]) says which states are alike"
+                    f"A {self.kind} factor is over 2 variables with the same number of states, found {card[0]} and "
+                    f"{card[1]}. Pass labels=([..], [..]) to say which states are alike."
                 )
             return np.tile(np.arange(card[0]), 2)
         try:
@@ -43,21 +43,23 @@ class LabelPair(StructuredFactor):
         except (TypeError, ValueError):
             whole = False
         if not whole:
-            raise ModelError(f"labels are two lists of whole numbers, one for each variable; found {self.labels!r}")
+            raise ModelError(
+                f"The labels must be two lists of whole numbers, one for each variable, found {self.labels!r}."
+            )
         first, second = first.astype(np.int64), second.astype(np.int64)
         if (len(first), len(second)) != card or min(first.min(), second.min()) < 0:
             raise ModelError(
-                f"labels are one whole number from 0 on for each of {card[0]} and {card[1]} states, "
-                f"found {len(first)} and {len(second)}"
+                f"The labels must be whole numbers >= 0, one for each of {card[0]} and {card[1]} states, "
+                f"found {len(first)} and {len(second)}."
             )
         for own in (first, second):
             if len(np.unique(own)) < len(own):
-                raise ModelError(f"the states of a variable need different labels, found {own.tolist()}")
+                raise ModelError(f"The states of a variable need different labels, found {own.tolist()}.")
         return np.concatenate((first, second))
 
     @staticmethod
     def labels_of_row(card: tuple[int, ...], words: IntArray) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-        """The labels as a user would give them; None where they are the states themselves."""
+        """Return the labels as a user would give them; None where they are the states themselves."""
         first, second = words[: card[0]], words[card[0] :]
         if card[0] == card[1] and np.array_equal(words, np.tile(np.arange(card[0]), 2)):
             return None
@@ -65,12 +67,12 @@ class LabelPair(StructuredFactor):
 
     @classmethod
     def values_of_labels(cls, log_values: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
-        """[..] values of factors with `log_values` [.., num_values] at labels [..] of both variables."""
+        """Return [..] the values of factors with `log_values` [.., num_values] at labels [..] of both variables."""
         raise NotImplementedError
 
     @classmethod
     def check(cls, rows: FactorRows) -> tuple[int, str] | None:
-        """Two variables, their labels, and the values."""
+        """Require two variables, their labels, and the values."""
         if np.any(rows.arity != 2):
             n = int(np.argmax(rows.arity != 2))
             return n, f"a {cls.kind} factor is over 2 variables, found {rows.arity[n]}"
@@ -79,7 +81,7 @@ class LabelPair(StructuredFactor):
             return wrong
         bad = np.diff(rows.word_ptr) != rows.sum_of_edges(rows.card)
         if bad.any():
-            return int(np.argmax(bad)), f"a {cls.kind} factor needs one label per state of both variables"
+            return int(np.argmax(bad)), f"A {cls.kind} factor needs one label for each state of both variables."
         if np.any(rows.words < 0):
             w = int(np.argmax(rows.words < 0))
             return int(np.searchsorted(rows.word_ptr, w, side="right")) - 1, "labels are whole numbers from 0 on"
@@ -87,13 +89,13 @@ class LabelPair(StructuredFactor):
 
     @classmethod
     def log_scores(cls, rows: FactorRows, states: IntArray) -> FloatArray:
-        """[n, N] the value of the labels of both states."""
+        """Return [n, N] the value of the labels of both states."""
         label = rows.words[edge_state_ptr(rows)[:-1] + states].reshape(len(states), -1, 2)
         return cls.values_of_labels(rows.log_values.reshape(-1, cls.num_values), label[:, :, 0], label[:, :, 1])
 
     @classmethod
     def sliced(cls, rows: FactorRows, states: IntArray) -> FactorRows:
-        """A table over the free variable where the other is observed, a constant where both are."""
+        """Return a table over the free variable where the other is observed, a constant where both are."""
         seen = (states >= 0).reshape(-1, 2)
         whole = np.flatnonzero(~seen.any(axis=1))
         parts = [(whole, rows.take(whole))]
@@ -112,7 +114,7 @@ class LabelPair(StructuredFactor):
 
     @classmethod
     def with_states(cls, rows: FactorRows, new_state: IntArray, new_card: IntArray) -> FactorRows:
-        """Labels move along with the states."""
+        """Move labels along with the states."""
         kept = new_state >= 0
         ptr = ptr_of(new_card)
         place = np.repeat(ptr[:-1], rows.card) + new_state
@@ -122,7 +124,7 @@ class LabelPair(StructuredFactor):
 
     @classmethod
     def with_slots(cls, rows: FactorRows, edge: IntArray) -> FactorRows:
-        """The labels of both variables are exchanged."""
+        """Exchange the labels of the two variables."""
         first = edge_state_ptr(rows)
         moved = replace(rows, scope_vars=rows.scope_vars[edge], card=rows.card[edge])
         new = ptr_of(moved.card)
@@ -131,12 +133,12 @@ class LabelPair(StructuredFactor):
 
     @classmethod
     def fits_table(cls, rows: FactorRows, semiring: Semiring) -> BoolArray:
-        """The table over both variables, always."""
+        """Return the table over both variables, always."""
         return np.ones(rows.num_factors, bool)
 
 
 def _as_tables(rows: FactorRows, members: IntArray, free: int | None, values: FloatArray) -> FactorRows:
-    """Some factors as tables over variable number `free`, or over none, with values [d, N]."""
+    """Return some factors as tables over variable number `free`, or over none, with values [d, N]."""
     some = rows.take(members)
     kept = np.zeros((len(members), 2), bool)
     if free is not None:

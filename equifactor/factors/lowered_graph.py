@@ -1,4 +1,4 @@
-"""A graph of tables alone in place of one with factors of any kind, and the way back for its answers."""
+"""Graphs of dense tables in place of graphs with structured factors, and how their answers are read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray, Semiring
     from equifactor.solving.estimate import Estimate
 
-_MAX_ENTRIES = 2**28  # 2 GiB of tables: beyond this, lowering is a mistake rather than a method
+_MAX_ENTRIES = 2**28  # Largest number of table entries after lowering: 2 GiB.
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,28 +44,28 @@ class LoweredGraph:
         return picked(s.table_ptr, np.flatnonzero(s.is_table))[1]
 
     def with_tables(self, log_phi: FloatArray) -> FloatArray:
-        """All log values for other tables of the original, whose log values are [T]; what stands for others stays."""
+        """Return all log values for other tables of the original, in its log values [T]; other factors keep theirs."""
         values = self.graph.log_phi.copy()
         values[: len(self._tables)] = log_phi[self._tables]
         return values
 
     def of_tables(self, entries: FloatArray) -> FloatArray:
-        """[T] numbers of all entries here, at those of the original's tables; 0 for factors of other kinds."""
+        """Return [T] the numbers of entries that are table entries of the original; 0 for structured factors."""
         found = np.zeros(len(self.original.log_phi))
         found[self._tables] = entries[: len(self._tables)]
         return found
 
     def assignment(self, states: IntArray) -> IntArray:
-        """[V] the original's part of an assignment."""
+        """Return [V] the original's part of an assignment."""
         return states[: self.original.num_vars]
 
     def marginals(self, marginals: Marginals) -> Marginals:
-        """The marginals of the original's variables."""
+        """Return the marginals of the original's variables."""
         ptr = self.original.structure.state_ptr
         return Marginals(marginals.values[: ptr[-1]], ptr)
 
     def estimate(self, estimate: Estimate) -> Estimate:
-        """The same answer over the variables of the original."""
+        """Return the same answer over the variables of the original."""
         if self.graph is self.original:
             return estimate
         changed: dict[str, Any] = {}
@@ -84,7 +84,7 @@ def lower(graph: FactorGraph, semiring: Semiring = "sum", *, keep_compiled: bool
     Args:
         graph: any graph; a graph of tables alone stays as it is.
         semiring: how the auxiliary variables are to be removed: "sum" keeps ln Z and marginals, "max" the best
-            assignments. Only `NoisyOr` needs to know.
+            assignments. It matters to kinds whose auxiliary variables are random.
         keep_compiled: whether factors stay as they are if the compiled kernels know their kind.
 
     Examples:
@@ -141,7 +141,7 @@ def lower_all(
 
 
 def _names(s: Structure, num_vars: int) -> tuple[str, ...] | None:
-    """The names of the original and new ones that none of them has."""
+    """Return the names of the original and new ones that none of them has."""
     if s.variable_names is None:
         return None
     prefix = "aux"

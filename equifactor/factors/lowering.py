@@ -1,4 +1,4 @@
-"""From factors of any kind to tables alone: an equal graph with auxiliary variables, and the way back for its answers.
+"""Small dense tables with auxiliary variables in place of structured factors.
 
 Every auxiliary variable is a function of the original ones wherever the product is not zero, or is summed out to the
 factor itself; ln Z, marginals and the best score are those of the original graph.
@@ -36,8 +36,8 @@ class LoweredBuilder:
     """Collects blocks of equal-shaped tables and auxiliary variables.
 
     Args:
-        limit: how many entries all tables together may have; `ModelError` is raised before one more is made.
-        entries: how many of them there are already.
+        limit: the most entries that all tables together may have; one more raises `ModelError` before it is made.
+        entries: the number of entries that exist already.
     """
 
     def __init__(self, limit: int, entries: int = 0) -> None:
@@ -49,23 +49,23 @@ class LoweredBuilder:
         self._num_aux = 0
 
     def expect(self, entries: float) -> None:
-        """Raise `ModelError` where so many more entries are too many; called before anything of that size is made."""
+        """Raise `ModelError` if this many more entries are too many; called before anything of that size is made."""
         total = self._entries + entries
         if total > self._limit:
             raise ModelError(
-                f"written in tables, the factors have more than 2^{np.log2(self._limit):.0f} entries, at least "
-                f"2^{np.log2(total):.1f}; choose a solver that takes them as they are, such as bp"
+                f"In dense tables the factors would have at least 2^{np.log2(total):.1f} entries, and at most "
+                f"2^{np.log2(self._limit):.0f} are allowed. Choose a solver that takes them as they are, such as bp."
             )
 
     def auxiliary(self, card: IntArray) -> IntArray:
-        """New variables of these cardinalities [n]; returns how scopes name them [n]."""
+        """Add variables of these cardinalities [n], and return how scopes name them [n]."""
         names = -1 - (self._num_aux + np.arange(len(card)))
         self._aux.append(np.asarray(card, np.int64))
         self._num_aux += len(card)
         return names
 
     def add(self, scopes: IntArray, log_tables: FloatArray) -> None:
-        """Factors with scopes [n, k] and log tables [n, d1, .., dk], or one table [d1, .., dk] for all of them."""
+        """Add factors with scopes [n, k] and log tables [n, d1, .., dk], or one table [d1, .., dk] for all of them."""
         count, arity = scopes.shape
         shape = log_tables.shape[log_tables.ndim - arity :]
         entries = count * math.prod(shape)
@@ -77,14 +77,14 @@ class LoweredBuilder:
         self._tables.append(np.asarray(tables, np.float64).ravel())
 
     def add_tables(self, cls: type[StructuredFactor], rows: FactorRows) -> None:
-        """Every factor, all of them of one class, as its own table."""
+        """Add every factor, all of them of one class, as its own table."""
         self.expect(np.exp2(rows.sum_of_edges(np.log2(rows.card))).sum() if rows.num_factors else 0)
         for group in by_shape(rows):
             members = rows.take(group)
             self.add(members.scope_vars.reshape(len(group), -1), cls.tables(members))
 
     def add_chain(self, rows: FactorRows, steps: FloatArray, start: FloatArray, end: FloatArray) -> None:
-        """Factors of two binary variables and more as walks of an automaton of two states along their scopes.
+        """Add factors over two or more binary variables as walks of an automaton of two states along their scopes.
 
         Args:
             rows: the factors.
@@ -108,7 +108,7 @@ class LoweredBuilder:
         self.add(np.stack((after[last - 1], x[last]), 1), _log_sum(steps[last] + end[:, None, None, :], 3))
 
     def finish(self) -> LoweredTables:
-        """All blocks one after the other."""
+        """Return all blocks one after the other."""
         none = np.zeros(0, np.int64)
         return LoweredTables(
             ptr_of(np.concatenate([none, *self._arity])),
@@ -119,7 +119,7 @@ class LoweredBuilder:
 
 
 def _log_sum(values: FloatArray, axis: int) -> FloatArray:
-    """ln of the sum of exp(values) along an axis of two; -inf where both are."""
+    """Return ln of the sum of exp(values) along an axis of two; -inf if both are."""
     low, high = np.sort(values, axis=axis).take(0, axis), values.max(axis=axis)
     gap = np.where(np.isneginf(low), -np.inf, low - np.where(np.isneginf(high), 0.0, high))
     return np.asarray(high + np.log1p(np.exp(gap)))

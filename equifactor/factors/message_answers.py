@@ -15,7 +15,7 @@ from equifactor.kernels.jit import fast_kernel
 
 @fast_kernel
 def variable_to_factor(edges, msg, total, zeros):
-    """[S] sums of the other factors' messages, not normalised."""
+    """Return [S] sums of the other factors' messages, not normalised."""
     out = np.empty_like(msg)
     for e in range(len(edges)):
         receive(edges[e, MSG], edges[e, STATE], edges[e, CARD], msg, total, zeros, out)
@@ -24,7 +24,7 @@ def variable_to_factor(edges, msg, total, zeros):
 
 @fast_kernel
 def reduce_tables(layout, kinds, log_phi, values, is_max):
-    """[F] log-sum-exp (or maximum) over each table of log_phi plus the edge-state values [S] of its slots.
+    """Return [F] log-sum-exp (or maximum) over each table of log_phi plus the edge-state values [S] of its slots.
 
     `kinds` are the fields of `KindRows`, or None where all factors are tables. A maximum is never too low.
     """

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class KindMoves(NamedTuple):
-    """What the kernels know of the factors that are no tables; memory is linear in the edges.
+    """What the kernels know of structured factors; memory is linear in the edges.
 
     The words of `MoveState.at` are those of tables, then one of each clause, then two of each other factor.
     """
@@ -53,7 +53,7 @@ class KindMoves(NamedTuple):
 
 
 class StructuredMoves:
-    """The factors of a compiled graph that are no tables, before the penalty of a zero is known.
+    """The structured factors of a compiled graph, before the penalty of a zero is known.
 
     Attributes:
         low: [N] a bound on the values above zero of each factor, from below.
@@ -82,7 +82,7 @@ class StructuredMoves:
         self.can_vanish = any(part.can_vanish for part in self._parts)
 
     def finish(self, penalty: float, first_word: int) -> KindMoves:
-        """The arrays, with `low - penalty` for a zero; words begin at `first_word`."""
+        """Return the arrays, with `low - penalty` for a zero; words begin at `first_word`."""
         flat, num_vars = self._flat, self._flat.num_vars
         clauses = [part for part in self._parts if part.factors.kind[0] == CLAUSE]
         parts = [part for part in self._parts if part.factors.kind[0] != CLAUSE]

@@ -50,7 +50,7 @@ class MoveState(NamedTuple):
 
     @classmethod
     def zeros(cls, arrays: MoveArrays, *count: int) -> MoveState:
-        """Space for one assignment, or for `count` of them; `rebuild` fills the sums."""
+        """Return space for one assignment, or for `count` of them; `rebuild` fills the sums."""
         num_vars, num_words = len(arrays.var_ptr) - 1, len(arrays.factors) - 1
         if arrays.kinds is not None:
             kinds = KindMoves(*arrays.kinds)
@@ -60,7 +60,7 @@ class MoveState(NamedTuple):
         return cls(x, local, at, local if arrays.kinds is None else np.zeros_like(local))
 
     def of(self, n: int) -> MoveState:
-        """The n-th of several assignments, as views."""
+        """Return the n-th of several assignments, as views."""
         return MoveState(self.x[n], self.local[n], self.at[n], self.kept[n])
 
 
@@ -85,7 +85,7 @@ class MoveModel:
         highest_score: no assignment scores more; one that scores as much is the best.
         smallest_gain: a difference of scores below this may be rounding.
         has_zeros: whether some assignment may be impossible.
-        num_structured: N, the number of factors that are no tables.
+        num_structured: N, the number of structured factors.
     """
 
     def __init__(self, flat: FlatGraph[np.ndarray]) -> None:
@@ -118,11 +118,11 @@ class MoveModel:
         self.smallest_gain = max(1e-9, 1e-12 * largest)
 
     def random_assignment(self, rng: np.random.Generator) -> IntArray:
-        """Every variable uniform and independent."""
+        """Return an assignment in which every variable is uniform and independent."""
         return rng.integers(0, self.card)
 
     def unary_assignment(self) -> IntArray:
-        """Every variable at the best state of its unary factors, the first one on ties."""
+        """Return every variable at the best state of its unary factors, the first on ties."""
         from equifactor.factors.message_answers import beliefs
 
         best: IntArray = beliefs(self.arrays.var_ptr, self.arrays.unary)[2]
@@ -142,7 +142,7 @@ class _HighFactors(NamedTuple):
 def _finite_tables(
     log_phi: FloatArray, entry_ptr: IntArray, structured: StructuredMoves | None
 ) -> tuple[FloatArray, float, float, float]:
-    """Tables without -inf, the penalty of a zero, and a score between those of possible and of impossible assignments.
+    """Return tables without -inf, the penalty of a zero, and a score between possible and impossible assignments.
 
     A possible assignment scores at least the sum of the lowest positive entries, an impossible one at most the sum of
     the highest entries less one penalty. The sum of the highest entries comes last.
@@ -164,7 +164,7 @@ def _finite_tables(
 
 
 def _high_factors(flat: FlatGraph[np.ndarray], log_phi: FloatArray) -> _HighFactors:
-    """Slots and tables of the factors of arity above two, and for each variable its slots."""
+    """Return slots and tables of the factors of arity above two, and the slots of each variable."""
     slots, arity, tables, sizes = [np.zeros((0, 3), np.int64)], [], [np.zeros(0)], []
     count = 0
     for group in flat.groups:
@@ -189,7 +189,7 @@ def _high_factors(flat: FlatGraph[np.ndarray], log_phi: FloatArray) -> _HighFact
 def _arcs(
     flat: FlatGraph[np.ndarray], log_phi: FloatArray, high: _HighFactors
 ) -> tuple[IntArray, IntArray, FloatArray]:
-    """The fields `arc_ptr`, `arcs` and `pair` of `MoveArrays`: each neighbour once, with one table per pair."""
+    """Return the fields `arc_ptr`, `arcs` and `pair` of `MoveArrays`: each neighbour once, with one table per pair."""
     from equifactor.factors.moves import add_pairs
 
     first, second, entry = [], [], []
@@ -222,7 +222,7 @@ def _arcs(
 
 
 def _high_pairs(high: _HighFactors, num_vars: int) -> IntArray:
-    """Keys `i V + j` of all pairs i < j of variables that share a factor of arity above two."""
+    """Return the keys `i V + j` of all pairs i < j of variables that share a factor of arity above two."""
     arity = np.diff(high.factors[:, 0])
     keys = [np.zeros(0, np.int64)]
     for k in np.unique(arity).tolist():

@@ -35,7 +35,7 @@ class MoveRows:
 
 
 def counted_moves(rows: FactorRows, sign: IntArray, low: FloatArray, high: FloatArray) -> MoveRows:
-    """Factors whose first word counts the variables in the state `sign` [e]."""
+    """Return factors whose first word counts the variables in the state `sign` [e]."""
     weight = np.zeros((len(sign), 2), np.int64)
     weight[:, 0] = 1
     base = np.zeros((rows.num_factors, 2), np.int64)
@@ -44,7 +44,7 @@ def counted_moves(rows: FactorRows, sign: IntArray, low: FloatArray, high: Float
 
 
 def value_bounds(rows: FactorRows) -> tuple[FloatArray, FloatArray]:
-    """[N] the lowest value above zero and the highest value of each factor, 0 where it has none."""
+    """Return [N] the lowest value above zero and the highest value of each factor, 0 where it has none."""
     starts = rows.value_ptr[:-1]
     low = np.minimum.reduceat(np.where(np.isneginf(rows.log_values), np.inf, rows.log_values), starts)
     high = np.maximum.reduceat(rows.log_values, starts)
@@ -52,7 +52,7 @@ def value_bounds(rows: FactorRows) -> tuple[FloatArray, FloatArray]:
 
 
 def labelled_moves(rows: FactorRows) -> MoveRows:
-    """The words are the labels; the turn points to them."""
+    """Return the moves of factors whose words are labels, to which the turns point."""
     count = rows.num_factors
     turn = 2 + ptr_of(rows.card)[:-1]
     weight = np.tile(np.eye(2, dtype=np.int64), (count, 1))

@@ -74,7 +74,7 @@ def rebuild_inline(arrays, state):
 
 @fast_kernel
 def rebuild(arrays, state):
-    """`rebuild_inline` as a kernel of its own, which takes its records as plain tuples."""
+    """Run `rebuild_inline` as a kernel of its own, which takes its records as plain tuples."""
     return rebuild_inline(MoveArrays(*arrays), MoveState(*state))
 
 
@@ -87,7 +87,7 @@ def move(arrays, state, i, b):
 
 @inlined
 def move_in_tables(arrays, state, i, b):
-    """`move`, as far as tables are concerned."""
+    """Do `move` in dense tables."""
     var_ptr, arc_ptr, arcs, pair = arrays.var_ptr, arrays.arc_ptr, arrays.arcs, arrays.pair
     high_ptr, high, slots, factors, table = arrays.high_ptr, arrays.high, arrays.slots, arrays.factors, arrays.table
     x, kept, at = state.x, state.kept, state.at

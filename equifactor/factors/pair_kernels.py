@@ -12,7 +12,7 @@ LEAST = 1e-280  # A linear message above this is right: what products below 1e-3
 
 @fast_kernel
 def plus(a, b, is_max):
-    """The sum of the semiring: the larger of two logs, or the log of the sum."""
+    """Return the sum of the semiring: the larger of two logs, or the log of the sum."""
     top, low = max(a, b), min(a, b)
     if is_max or low == NEG_INF:
         return top
@@ -47,7 +47,7 @@ def to_linear_pairs(m, k, q):
 
 @fast_kernel
 def to_logs(x, stop, out):
-    """The logs of the linear numbers out[x:stop]."""
+    """Replace the linear numbers out[x:stop] by their logs."""
     for n in range(x, stop):
         r = get(out, n)
         ln = log_(r if r > 0.0 else 1.0)
@@ -56,7 +56,7 @@ def to_logs(x, stop, out):
 
 @inlined
 def send_pair(x, if_0, if_1, out):
-    """Put a pair in its place, scaled to a sum of 1; the smaller one."""
+    """Store a pair, scaled to a sum of 1, and return the smaller of the two before scaling."""
     scale = 1.0 / (if_0 + if_1) if if_0 + if_1 > 0.0 else 0.0
     put(out, x, if_0 * scale)
     put(out, x + 1, if_1 * scale)

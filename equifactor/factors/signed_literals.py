@@ -19,16 +19,16 @@ class SignedLiterals(StructuredFactor):
 
     @classmethod
     def with_states(cls, rows: FactorRows, new_state: IntArray, new_card: IntArray) -> FactorRows:
-        """Swapping the states of a variable negates its literal."""
+        """Negate the literal of a variable whose states are swapped."""
         return rows.with_words(rows.word_ptr, rows.words ^ new_state.reshape(-1, 2)[:, 0])
 
     @classmethod
     def with_slots(cls, rows: FactorRows, edge: IntArray) -> FactorRows:
-        """Signs move along with their variables."""
+        """Move signs along with their variables."""
         return replace(rows, scope_vars=rows.scope_vars[edge], card=rows.card[edge], words=rows.words[edge])
 
     @staticmethod
     def holding(rows: FactorRows, states: IntArray) -> IntArray:
-        """[n, N] how many literals of each factor hold at the states [n, e] of its edges."""
+        """Return [n, N] how many literals of each factor hold at the states [n, e] of its edges."""
         count: IntArray = rows.sum_of_edges((states == rows.words).T.astype(np.int64)).T
         return count

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Messages through factors of any kind: one function for all of them, which looks at the kind of the factor.
+"""Messages through structured factors: functions that branch on the kind of the factor.
 
 `structured_messages` gives all outgoing log messages of a factor from all incoming ones, in the log domain: right for
 any range, with true zeros, and with the factor's own constants, so that the sum (or the maximum) over the states of any
@@ -78,19 +78,19 @@ def kind_rows_of(flat: FlatGraph[np.ndarray], is_max: bool | None) -> tuple | No
 
 @fast_kernel
 def _sum_messages(factors, slots, log_phi, rows, p, q, out):
-    """`structured_messages` of sums."""
+    """Compute `structured_messages` of sums."""
     _messages(factors, slots, log_phi, rows, p, q, out, False)
 
 
 @fast_kernel
 def _max_messages(factors, slots, log_phi, rows, p, q, out):
-    """`structured_messages` of maxima."""
+    """Compute `structured_messages` of maxima."""
     _messages(factors, slots, log_phi, rows, p, q, out, True)
 
 
 @inlined
 def _messages(factors, slots, log_phi, rows, p, q, out, is_max):
-    """`structured_messages`; the semiring is known when a kernel is compiled."""
+    """Compute `structured_messages`; the semiring is known when a kernel is compiled."""
     rows = KindRows(*rows)
     first, last, start = factors[p, SLOT], factors[p + 1, SLOT], factors[p, ENTRY]
     m, k, word = slots[first, MSG], last - first, rows.word_ptr[p]
@@ -127,23 +127,23 @@ _call_messages = _SUM_MESSAGES.call
 
 @inlined
 def structured_messages(factors, slots, log_phi, rows, p, q, out):
-    """Fill `out` [S] at the slots of factor p, which is no table, with its log messages, not normalised.
+    """Fill `out` [S] at the slots of factor p, which is structured, with its log messages, not normalised.
 
     Args:
         factors: [F+1, 2] as in `Layout`.
         slots: [E, 4] as in `Layout`.
         log_phi: [T] the log values of all factors.
-        rows: the fields of `KindRows`, which say in which semiring.
+        rows: the fields of `KindRows`, which hold the semiring.
         p: the factor.
         q: [S] incoming log messages, below infinity; those of the factor's slots are read.
-        out: [S] as said.
+        out: [S] the output.
     """
     _call_messages(rows[MESSAGES_AT], (factors, slots, log_phi, rows, p, q, out))
 
 
 @fast_kernel
 def _chain_maximum(kind, m, k, log_phi, start, words, word, q, chosen):
-    """Back from the end with the best value behind each slot and state of the automaton, then forth along it."""
+    """Go back with the best value behind each slot and state of the automaton, then forth along it; return the best."""
     cap, fails = 1, False
     if kind == COUNT:
         cap, fails = cap_of_count(log_phi, start, k)
@@ -171,7 +171,7 @@ def _chain_maximum(kind, m, k, log_phi, start, words, word, q, chosen):
 
 @fast_kernel
 def _maximum(factors, slots, log_phi, rows, p, q, out, chosen):
-    """`structured_maximum`."""
+    """Return `structured_maximum`."""
     rows = KindRows(*rows)
     first, last, start = factors[p, SLOT], factors[p + 1, SLOT], factors[p, ENTRY]
     m, k, word = slots[first, MSG], last - first, rows.word_ptr[p]
@@ -205,16 +205,16 @@ _call_maximum = _MAXIMUM.call
 
 @inlined
 def structured_maximum(factors, slots, log_phi, rows, p, q, out, chosen):
-    """The maximum over all assignments of factor p of its log value and q [S], never too low; its states in chosen [k].
+    """Return at least the maximum over assignments of factor p of its log value and q [S]; states go to chosen [k].
 
-    Where several are best, the first in the order of a table, but for noisy-ors and sparse tables.
+    If several are best, it is the first in the order of a table, except for noisy-ors and sparse tables.
     """
     return _call_maximum(rows[MAXIMUM_AT], (factors, slots, log_phi, rows, p, q, out, chosen))
 
 
 @fast_kernel
 def structured_reduction(factors, slots, log_phi, rows, p, q, out, chosen, is_max):
-    """The log-sum-exp (or the maximum, never too low) over all assignments of factor p of its log value and q [S]."""
+    """Return the log-sum-exp, or at least the maximum, over assignments of factor p of its log value and q [S]."""
     if is_max:
         return structured_maximum(factors, slots, log_phi, rows, p, q, out, chosen)
     structured_messages(factors, slots, log_phi, rows, p, q, out)

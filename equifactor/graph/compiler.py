@@ -1,4 +1,4 @@
-"""From factor graphs to a `FlatGraph`: join the graphs, group their factors by table shape, lay out the messages."""
+"""The compiler from factor graphs to a `FlatGraph`: it joins graphs, groups factors by shape and lays out messages."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 def compile(graphs: FactorGraph | Sequence[FactorGraph]) -> FlatGraph[np.ndarray]:
     """Compile one graph or a batch of different ones; observed variables are left out.
 
-    Cost O(T + E log F): array operations over the whole batch and per table shape, no loop over factors. What is done
-    per graph is to hand its arrays to `np.concatenate`: graphs of different structure cost no more than equal ones.
+    Cost O(T + E log F): array operations over the whole batch and per table shape, no loop over factors. Each
+    graph only passes its arrays to `np.concatenate`: graphs of different structure cost no more than equal ones.
     """
     batch = tuple(as_graphs(graphs))
     if not batch:
-        raise ModelError("compile needs at least one graph")
+        raise ModelError("compile needs at least one graph.")
     parts = _concatenate(batch)
     order, shapes, bounds = _groups_of(parts)
 
@@ -155,7 +155,7 @@ def _concatenate(batch: tuple[FactorGraph, ...]) -> _Parts:
 
 
 def _concatenate_kinds(structures: Sequence[Structure], factors_ptr: IntArray) -> FactorKinds | None:
-    """The kinds of all factors of all graphs; None where all are tables."""
+    """Return the kinds of all factors of all graphs; None where all are tables."""
     if all(s.kinds is None for s in structures):
         return None
     kinds = [s.kinds or tables_only(s.num_factors) for s in structures]
@@ -167,7 +167,7 @@ def _concatenate_kinds(structures: Sequence[Structure], factors_ptr: IntArray) -
 
 
 def _groups_of(parts: _Parts) -> tuple[IntArray, list[tuple[int, ...]], list[int]]:
-    """Tables sorted by (arity, shape), stably; the shapes; where each shape begins.
+    """Return the tables sorted stably by (arity, shape), the shapes, and where each shape begins.
 
     Returns:
         order [F], one shape per group, bounds [groups + 1] into order.
@@ -197,7 +197,7 @@ def _groups_of(parts: _Parts) -> tuple[IntArray, list[tuple[int, ...]], list[int
 
 
 def _count_on(first: IntArray, count: int, out: IntArray) -> None:
-    """out [n * count] = first, first + 1, .., first + count - 1 of each of the n rows."""
+    """Set out [n * count] to first, first + 1, .., first + count - 1 of each of the n rows."""
     rows = out.reshape(len(first), count)
     if count > 8:
         np.add(first[:, None], np.arange(count), out=rows)

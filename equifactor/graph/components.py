@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def connected_components(structure: Structure, observed: IntArray | None = None) -> IntArray:
-    """The component [V] of each variable; components are numbered 0, 1, .. in the order of their first variables.
+    """Return the component [V] of each variable, numbered in the order of their first variables.
 
     Variables that share a factor are connected. Observed variables separate: they get the label -1 and
     connect nothing. A variable without factors is a component of its own.
@@ -46,5 +46,5 @@ def connected_components(structure: Structure, observed: IntArray | None = None)
 
 
 def count_components(structure: Structure, observed: IntArray | None = None) -> int:
-    """The number of components among the free variables; see `connected_components`."""
+    """Return the number of components among the free variables; see `connected_components`."""
     return int(connected_components(structure, observed).max(initial=-1)) + 1

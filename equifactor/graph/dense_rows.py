@@ -76,9 +76,9 @@ def _tables_of(cls: type[StructuredFactor], rows: FactorRows) -> list[FloatArray
     total = np.log2(np.exp2(bits).sum()) if len(bits) else 0.0
     if total > _MAX_LOG2_ENTRIES:
         raise ModelError(
-            f"the kind {cls.kind} leaves evidence and other states to dense tables. Those of {len(bits)} factors over "
+            f"The kind {cls.kind} leaves evidence and other states to dense tables. Those of {len(bits)} factors over "
             f"up to {rows.arity.max()} variables would have 2^{total:.1f} entries, and at most 2^{_MAX_LOG2_ENTRIES} "
-            "are allowed. Define sliced, with_states and with_slots in its class"
+            "are allowed. Define sliced, with_states and with_slots in its class."
         )
     dense = dense_rows(cls, rows)
     shapes = np.split(rows.card, rows.scope_ptr[1:-1])

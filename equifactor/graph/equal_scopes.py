@@ -1,4 +1,4 @@
-"""Factors over the same variables: what their zeros say together is more than what each says alone."""
+"""Factors over the same variables: together their zeros exclude more than those of each factor alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def zeros_of_equal_scopes(
     s: Structure, factors: IntArray, zero: BoolArray
 ) -> tuple[IntArray, list[tuple[IntArray, BoolArray]]]:
-    """The factors whose variables no other has, and the joint zeros of the others, once for each set of variables.
+    """Return the factors that share their set of variables with no other, and the joint zeros of the others.
 
     Args:
         s: the structure.
@@ -46,7 +46,7 @@ def zeros_of_equal_scopes(
 def _joined(
     s: Structure, members: IntArray, order: IntArray, scopes: IntArray, which: IntArray, zero: BoolArray
 ) -> Iterator[tuple[IntArray, BoolArray]]:
-    """The joint zeros of factors of one arity, for each shape; `which` says which of the ordered scopes each has."""
+    """Yield the joint zeros of factors of one arity, shape by shape; `which` is the number of each ordered scope."""
     shapes = s.card[scopes]
     for shape in np.unique(shapes[which], axis=0):
         mine = np.flatnonzero((shapes[which] == shape).all(axis=1))

@@ -34,8 +34,8 @@ class FactorGraph:
     Args:
         variables: cardinality of each variable, or a mapping from name to cardinality or to state names.
         factors: pairs `(scope, table)`. The scope lists variable numbers or names in any order; the table has
-            one axis per scope variable, or is flat in C order (the last scope variable fastest, as in UAI). In
-            place of a table may stand a sentence: `Parity()`, `Clause()`, `AtMost(1)`, `NoisyOr(0.1, [0.2])`, ..
+            one axis per scope variable, or is flat in C order (the last scope variable fastest, as in UAI). A
+            structured factor may take the place of a table: `Parity()`, `Clause()`, `AtMost(1)`, ..
         log: whether the tables hold natural logarithms; `-inf` is a true zero.
         name: the name of the graph, shown in summaries and answers.
 
@@ -55,7 +55,7 @@ class FactorGraph:
 
     structure: Structure
     log_phi: FloatArray  # [T] natural logs of all tables, one after the other
-    observed: IntArray | None  # [V] observed state, -1 where free; None when nothing is observed
+    observed: IntArray | None  # [V] observed state, -1 if free; None if nothing is observed
     name: str | None
 
     def __init__(
@@ -78,10 +78,10 @@ class FactorGraph:
             object.__setattr__(self, field, value)
 
     def __setattr__(self, field: str, value: object) -> None:
-        raise AttributeError(f"a FactorGraph is immutable; build a new one instead of setting {field!r}")
+        raise AttributeError(f"A FactorGraph is immutable. Build a new one instead of setting {field!r}.")
 
     def __delattr__(self, field: str) -> None:
-        raise AttributeError("a FactorGraph is immutable")
+        raise AttributeError("A FactorGraph is immutable.")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return FactorGraph.trusted, (self.structure, self.log_phi, self.observed, self.name)
@@ -94,7 +94,7 @@ class FactorGraph:
         observed: IntArray | None = None,
         name: str | None = None,
     ) -> FactorGraph:
-        """A graph around arrays that are known to be valid; they are neither copied nor checked."""
+        """Return a graph around arrays that are known to be valid; they are neither copied nor checked."""
         graph = cls.__new__(cls)
         graph._set(structure, log_phi, observed, name)
         return graph
@@ -110,7 +110,7 @@ class FactorGraph:
         log: bool = False,
         name: str | None = None,
     ) -> FactorGraph:
-        """A graph from arrays, checked in O(E log E + T) without a Python loop over factors.
+        """Return a graph from arrays, checked in O(E log E + T) without a Python loop over factors.
 
         Args:
             variables: as for `FactorGraph`: cardinalities [V], or a mapping from name to states.
@@ -168,7 +168,7 @@ class FactorGraph:
         return total
 
     def factor(self, factor: int) -> FloatArray | StructuredFactor:
-        """One factor as it was stated: the log table, or the `Parity`, `Clause`, .. that it is."""
+        """Return one factor as it was stated: the log table, or the `Parity`, `Clause`, .. that it is."""
         a, kinds = inputs.factor_number(factor, self.num_factors), self.structure.kinds
         if kinds is None or kinds.kind[a] == 0:
             return self.log_table(a)
@@ -176,7 +176,7 @@ class FactorGraph:
         return kind_class(int(kinds.kind[a])).of_row(self.structure.shape(a), row.log_values, row.words)
 
     def log_table(self, factor: int) -> FloatArray:
-        """The log table of one factor with one axis per scope variable, as a read-only view.
+        """Return the log table of one factor with one axis per scope variable, as a read-only view.
 
         The table of a factor of another kind is made for the purpose; `ModelError` where it would be too large.
         """
@@ -185,8 +185,8 @@ class FactorGraph:
             return dense_table(self.structure.rows(self.log_phi).take(np.array([a])), a)
         if self.structure.arity[a] > MAX_AXES:
             raise ModelError(
-                f"factor {a} has {self.structure.arity[a]} variables, and an array has at most {MAX_AXES} axes; leave "
-                "variables of one state out of the scope",
+                f"factor {a} has {self.structure.arity[a]} variables, and an array has at most {MAX_AXES} axes. Leave "
+                "variables of one state out of the scope.",
                 factor=a,
             )
         start, stop = self.structure.table_ptr[a : a + 2]
@@ -198,39 +198,39 @@ class FactorGraph:
             yield tuple(self.structure.scope(a).tolist()), np.asarray(np.exp(self.log_table(a)))
 
     def variable(self, variable: Variable) -> int:
-        """The number of a variable given by number or name; `ModelError` for an unknown one, or one of two meanings."""
+        """Return the number of a variable given by number or name; raises `ModelError` if unknown or ambiguous."""
         return observations.named(self.structure, variable)
 
     def state(self, variable: Variable, state: int | str) -> int:
-        """The number of a state given by number or name, read as `condition` does; raises `ModelError`."""
+        """Return the number of a state given by number or name, read as `condition` does; raises `ModelError`."""
         return observations.state_number(self.structure, self.variable(variable), state)
 
     # ---- new graphs from this one -----------------------------------------------------------------------
 
     def condition(self, evidence: Evidence) -> FactorGraph:
-        """The graph given evidence, over the same variables.
+        """Return the graph given evidence, over the same variables.
 
         Hard evidence (a state) slices the tables, so that observed variables leave every scope; ln Z and scores
         keep the scale of the original. Soft evidence (one weight per state) becomes a new unary factor. Cost O(T).
 
         Args:
-            evidence: a mapping from variable to state or weights; a pandas Series will do. Text is an exact name. A
-                whole number counts from 0, and is refused where names are numbers, or words for true and false, at
-                other places: with the states "1" and "2" say "1", with TRUE and FALSE say "TRUE", and not 1. True and
-                False are 1 and 0 of two states without names, and refused where there are names. Weights are in the
-                order of the states, or a mapping from state to weight.
+            evidence: a mapping from variable to state or weights, or a pandas Series. Text is an exact name. A whole
+                number counts from 0. It is refused if names are numbers, or words for true and false, at other places:
+                for the states "1" and "2" pass "1", for TRUE and FALSE pass "TRUE", and not 1. True and False are 1 and
+                0 of two states without names; with names they are refused unless a state has that name. Weights are
+                in the order of the states, or a mapping from state to weight.
 
-        Raises `ModelError`, which names the choices, for a value that could mean two things, for a variable that is
-        given twice, and for one that is already observed in another state.
+        Raises `ModelError`, which names the choices, for an ambiguous value, for a variable that is given twice, and
+        for a variable that is already observed in another state.
         """
         return conditioned(self, evidence)
 
     def with_factor(self, scope: Sequence[Variable], table: ArrayLike, *, log: bool = False) -> FactorGraph:
-        """The graph times one more factor; cost O(T), so add many at once by `with_factors`."""
+        """Return the graph times one more factor; cost O(T), so add many at once by `with_factors`."""
         return self.with_factors([(scope, table)], log=log)
 
     def with_factors(self, factors: Factors, *, log: bool = False) -> FactorGraph:
-        """The graph times more factors, over variables that are not observed."""
+        """Return the graph times more factors, over variables that are not observed."""
         pairs = inputs.read_factors(factors)
         s, first = self.structure, self.num_factors
         scopes = [
@@ -238,7 +238,7 @@ class FactorGraph:
         ]
         new_vars = np.array([i for scope in scopes for i in scope], np.int64)
         if self.observed is not None and np.any(self.observed[new_vars] >= 0):
-            raise ModelError("a new factor may only name variables that are not observed")
+            raise ModelError("A new factor may only name variables that are not observed.")
         if s.kinds is not None or any(isinstance(table, StructuredFactor) for _, table in pairs):
             return self._with_rows(scopes, [table for _, table in pairs], log)
         structure = Structure.build(
@@ -254,24 +254,24 @@ class FactorGraph:
             more = inputs.read_potentials(structure.table_ptr[first:] - s.num_entries, phi, log, first)
             log_phi = np.concatenate((self.log_phi, more))
         except MemoryError:
-            raise ModelError(f"tables of {structure.num_entries:,} entries in all do not fit in memory") from None
+            raise ModelError(f"Tables with {structure.num_entries:,} entries in total do not fit in memory.") from None
         return FactorGraph.trusted(structure, log_phi, self.observed, self.name)
 
     def _with_rows(self, scopes: list[list[int]], tables: list[Any], log: bool) -> FactorGraph:
-        """The graph times more factors, some of which are structured, or its own are."""
+        """Return the graph times more factors, some of which are structured, or its own are."""
         s = self.structure
         rows = factor_input.read_rows(s.rows(self.log_phi), s.card, scopes, tables, log)
         structure = Structure.of_rows(s.card, rows, variable_names=s.variable_names, state_names=s.state_names)
         return FactorGraph.trusted(structure, rows.log_values, self.observed, self.name)
 
     def with_potentials(self, phi: ArrayLike, *, log: bool = False) -> FactorGraph:
-        """The same structure with other tables [T]; the structure is shared, not copied."""
+        """Return the same structure with other tables [T]; the structure is shared, not copied."""
         log_phi = inputs.read_potentials(self.structure.table_ptr, phi, log)
         _check_values(self.structure, log_phi)
         return FactorGraph.trusted(self.structure, log_phi, self.observed, self.name)
 
     def renamed(self, name: str | None) -> FactorGraph:
-        """The same graph under another name."""
+        """Return the same graph under another name."""
         return FactorGraph.trusted(self.structure, self.log_phi, self.observed, name)
 
     # ---- scores -----------------------------------------------------------------------------------------
@@ -281,7 +281,7 @@ class FactorGraph:
     @overload
     def log_score(self, assignment: ArrayLike) -> Any: ...
     def log_score(self, assignment: ArrayLike | Mapping[Variable, int | str]) -> float | FloatArray:
-        """The sum of the log tables at one assignment [V] (a float) or at many [N, V] (an array [N]).
+        """Return the sum of the log tables at one assignment [V] (a float) or at many [N, V] (an array [N]).
 
         `-inf` where a table is zero or the assignment disagrees with the evidence. Cost O(N E).
         """
@@ -316,8 +316,8 @@ class FactorGraph:
     def plot(self, *, ax: Axes | None = None) -> Axes:
         """Draw the factor graph: variables as discs, factors as squares coloured by kind, a grid as a grid.
 
-        A graph of more than 500 variables that is no grid is too large for that: then the picture says how many
-        variables have how many factors. Needs matplotlib; `ax` are axes to draw into, those of a new figure by default.
+        For a graph of more than 500 variables that is not a grid, the picture shows instead how many variables have
+        how many factors. Needs matplotlib; `ax` are axes to draw into, those of a new figure by default.
         """
         from equifactor.graph.parents import children_of
         from equifactor.show.graph_picture import draw_graph
@@ -332,15 +332,15 @@ def _check_values(structure: Structure, log_phi: FloatArray) -> None:
 
 
 def as_graphs(graphs: FactorGraph | Iterable[FactorGraph]) -> list[FactorGraph]:
-    """One graph or several as a list; raises `ModelError` for anything else."""
+    """Return one graph or several as a list; raises `ModelError` for anything else."""
     package = type(graphs).__module__.partition(".")[0]
     if package in ("networkx", "pgmpy", "pyagrum"):
         found = f"a {type(graphs).__name__} of {package}"
-        raise ModelError(f"expected a FactorGraph or several, found {found}; from_{package} makes a FactorGraph of it")
+        raise ModelError(f"Expected a FactorGraph or several, found {found}. Convert it with from_{package}.")
     several = None if isinstance(graphs, FactorGraph) else inputs.as_list(graphs)
     several = [graphs] if several is None else several
     for graph in several:
         if not isinstance(graph, FactorGraph):
-            hint = " (read_graph reads a file)" if isinstance(graph, str) else ""
-            raise ModelError(f"expected a FactorGraph or several, found {brief(graph)}{hint}")
+            hint = " Use read_graph to read a file." if isinstance(graph, str) else ""
+            raise ModelError(f"Expected a FactorGraph or several, found {brief(graph)}.{hint}")
     return several

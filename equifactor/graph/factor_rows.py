@@ -1,8 +1,7 @@
 """Factors of any kind as rows of flat arrays: what is stored of each, and how rows are picked, changed and merged.
 
-A factor is its kind, its scope, some log values (what potentials are: a network may give them) and some whole numbers,
-its words (what belongs to the structure: signs of literals, listed configurations). A table has one value per entry
-and no words.
+A factor has a kind, a scope, some log values (its potentials, which a network may provide) and some whole numbers, its
+words (part of the structure: signs of literals, listed configurations). A table has one value per entry and no words.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ class FactorRows:
         return row_of(self.scope_ptr)
 
     def take(self, rows: IntArray) -> FactorRows:
-        """Some of the factors, in the order of `rows`."""
+        """Return some of the factors, in the order of `rows`."""
         scope_ptr, edges = picked(self.scope_ptr, rows)
         value_ptr, values = picked(self.value_ptr, rows)
         word_ptr, words = picked(self.word_ptr, rows)
@@ -73,41 +72,41 @@ class FactorRows:
         )  # fmt: skip
 
     def keep_edges(self, kept: BoolArray) -> FactorRows:
-        """The same factors with the edges marked in `kept` [e] only; values and words stay as they are."""
+        """Return the same factors with the edges marked in `kept` [e] only; values and words stay as they are."""
         ptr = ptr_of(self.sum_of_edges(kept.astype(np.int64)))
         return replace(self, scope_ptr=ptr, scope_vars=self.scope_vars[kept], card=self.card[kept])
 
     def with_values(self, value_ptr: IntArray, log_values: FloatArray) -> FactorRows:
-        """The same factors with other values."""
+        """Return the same factors with other values."""
         return replace(self, value_ptr=value_ptr, log_values=log_values)
 
     def with_words(self, word_ptr: IntArray, words: IntArray) -> FactorRows:
-        """The same factors with other words."""
+        """Return the same factors with other words."""
         return replace(self, word_ptr=word_ptr, words=words)
 
     def as_kind(self, kind: int) -> FactorRows:
-        """The same arrays under another kind."""
+        """Return the same arrays under another kind."""
         return replace(self, kind=np.full_like(self.kind, kind))
 
     def as_tables(self, values: FloatArray) -> FactorRows:
-        """The same factors as dense tables with the log values [N, size]."""
+        """Return the same factors as dense tables with the log values [N, size]."""
         no_words = np.zeros(self.num_factors + 1, np.int64)
         sizes = ptr_of(np.full(self.num_factors, values.shape[1]))
         return self.as_kind(0).with_values(sizes, values.ravel()).with_words(no_words, no_words[:0])
 
     def sum_of_edges(self, values: np.ndarray) -> np.ndarray:
-        """[N] sums of what each edge has [e, ..]; 0 for a factor without variables."""
+        """Return [N] sums of what each edge has [e, ..]; 0 for a factor without variables."""
         return row_sums(values, self.scope_ptr)
 
 
 def by_kind(rows: FactorRows) -> Iterator[tuple[int, IntArray]]:
-    """Each kind that occurs, and the places of its factors."""
+    """Yield each kind that occurs, and the places of its factors."""
     for number in np.unique(rows.kind).tolist():
         yield number, np.flatnonzero(rows.kind == number)
 
 
 def by_shape(rows: FactorRows) -> Iterator[IntArray]:
-    """The places of the factors in groups of one table shape."""
+    """Yield the places of the factors in groups of one table shape."""
     for arity in np.unique(rows.arity).tolist():
         members = np.flatnonzero(rows.arity == arity)
         cards = rows.card[rows.scope_ptr[members][:, None] + np.arange(arity)]
@@ -117,7 +116,7 @@ def by_shape(rows: FactorRows) -> Iterator[IntArray]:
 
 
 def row_sums(values: np.ndarray, ptr: IntArray) -> np.ndarray:
-    """[N, ..] sums over the rows of a ragged array [n, ..], along its first axis; an empty row sums to 0."""
+    """Return [N, ..] sums over the rows of a ragged array [n, ..], along its first axis; an empty row sums to 0."""
     total = np.zeros((len(ptr) - 1, *values.shape[1:]), values.dtype)
     filled = np.diff(ptr) > 0
     if filled.any():
@@ -126,12 +125,12 @@ def row_sums(values: np.ndarray, ptr: IntArray) -> np.ndarray:
 
 
 def row_any(marked: BoolArray, ptr: IntArray) -> BoolArray:
-    """[N, ..] whether something is marked in each row of a ragged array [n, ..]."""
+    """Return [N, ..] whether something is marked in each row of a ragged array [n, ..]."""
     return row_sums(marked.astype(np.int64), ptr) > 0
 
 
 def merged(parts: Sequence[tuple[IntArray, FactorRows]]) -> FactorRows:
-    """Rows in one order: each part comes with the places [N] of its factors, and the places are 0, 1, .. in all."""
+    """Return rows in one order: each part has the places [N] of its factors, which are 0, 1, .. in all."""
     place = np.concatenate([where for where, _ in parts])
     return joined([part for _, part in parts]).take(np.argsort(place))
 

@@ -49,18 +49,18 @@ class FactorGroup:
         return len(self.factors)
 
     def table(self, log_phi: Any) -> Any:
-        """View of the flat table entries [T] (or [T, H]) as [F, d1, .., dk] (or with channels last)."""
+        """Return a view of the flat table entries [T] (or [T, H]) as [F, d1, .., dk] (or with channels last)."""
         return log_phi[self.entries].reshape(self.num_factors, *self.shape, *log_phi.shape[1:])
 
     def message(self, edge_states: Any, slot: int) -> Any:
-        """View of flat edge states [S] (or [S, H]) as [F, d_slot] (or with channels last)."""
+        """Return a view of flat edge states [S] (or [S, H]) as [F, d_slot] (or with channels last)."""
         values = edge_states[self.slots[slot]]
         return values.reshape(self.num_factors, self.shape[slot], *edge_states.shape[1:])
 
 
 @dataclass(frozen=True)
 class StructuredGroup:
-    """All factors of one kind other than tables, of any arities, one after the other; N factors, e edges.
+    """All structured factors of one kind, of any arities, one after the other; N factors, e edges.
 
     Every pointer counts from the group's first edge, value or word. Its edges are in factor order, and their edge
     states follow each other.
@@ -114,7 +114,7 @@ class FlatGraph(Generic[Array]):
     graph_ptr: dict[Axis, IntArray]  # [G+1] first variable, state, factor or entry of each graph
     # What was derived from the structure alone, such as the CPU layout; graphs that differ in potentials share it.
     cache: dict[str, Any] = field(default_factory=dict)
-    structured: tuple[StructuredGroup, ...] = ()  # the factors that are no tables
+    structured: tuple[StructuredGroup, ...] = ()  # the structured factors
 
     @property
     def num_graphs(self) -> int:
@@ -159,13 +159,13 @@ class FlatGraph(Generic[Array]):
         )
 
     def with_log_phi(self, log_phi: Array) -> FlatGraph[Array]:
-        """The same structure with other potentials [T] in flat order; nothing is recompiled.
+        """Return the same structure with other potentials [T] in flat order; nothing is recompiled.
 
         `has_zeros` is kept when the tensor carries gradients or lives on a GPU (looking would wait for the
         device): potentials from a network are finite, and a graph compiled with zeros stays safe.
         """
         if tuple(log_phi.shape) != (self.num_entries,):  # type: ignore[attr-defined]
-            raise ValueError(f"log_phi needs shape ({self.num_entries},), found {tuple(log_phi.shape)}")  # type: ignore[attr-defined]
+            raise ValueError(f"log_phi needs shape ({self.num_entries},), found {tuple(log_phi.shape)}.")  # type: ignore[attr-defined]
         zeros = self.has_zeros
         if isinstance(log_phi, np.ndarray):
             zeros = bool(np.isneginf(log_phi).any())
@@ -174,11 +174,11 @@ class FlatGraph(Generic[Array]):
         return replace(self, log_phi=log_phi, has_zeros=zeros)
 
     def pack(self, tables: Sequence[FloatArray]) -> FloatArray:
-        """Flat order [T] of tables given as one `log_phi` array per graph, in each graph's own order."""
+        """Return in flat order [T] the tables given as one `log_phi` array per graph, in each graph's own order."""
         return np.concatenate(list(tables))[self.entry_order]
 
     def to(self, device: str = "cpu", dtype: str = "float64") -> FlatGraph[torch.Tensor]:
-        """The same graph as torch tensors; potentials in `dtype`, indices in int64."""
+        """Return the same graph as torch tensors; potentials in `dtype`, indices in int64."""
         needed("torch", "FlatGraph.to")
         import torch
 
@@ -200,15 +200,15 @@ class FlatGraph(Generic[Array]):
         return FlatGraph(**{**vars(self), **moved, "cache": {}})
 
     def require_tables(self, what: str) -> None:
-        """Raise `ModelError` where some factor is no table; `what` says who asks, as the subject of the sentence."""
+        """Raise `ModelError` if some factor is structured; `what` is the subject of the sentence, such as a solver."""
         if self.structured:
             raise ModelError(
-                f"{what} takes tables only, and this graph has factors of other kinds; "
-                "equifactor.solvers.lower(graph).graph is an equal graph of tables"
+                f"{what} takes dense tables only, and this graph has structured factors. "
+                "Use equifactor.solvers.lower(graph).graph, an equal graph of dense tables."
             )
 
     def edge_states_of(self, graphs: IntArray) -> IntArray:
-        """The edge states of some graphs of a batch in numpy, by number: as they are in a batch of those graphs alone.
+        """Return the edge states of some graphs of a batch in numpy, in the order of a batch of these graphs alone.
 
         Blocks of edges list their factors graph by graph, in any batch.
         """
@@ -219,7 +219,7 @@ class FlatGraph(Generic[Array]):
         return np.flatnonzero(chosen[self.cache["graph_of_edge_state"]])
 
     def sum_per_graph(self, graph: IntArray, values: FloatArray) -> FloatArray:
-        """[G] sums of values [N] of numpy, each of which belongs to one graph [N]."""
+        """Return [G] sums of values [N] of numpy, each of which belongs to one graph [N]."""
         return np.bincount(graph, values, self.num_graphs).astype(np.float64)  # of nothing at all, it makes integers
 
     # ---- answers per graph ------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ class FlatGraph(Generic[Array]):
         return [values[start:stop] for start, stop in pairwise(self.graph_ptr[axis].tolist())]
 
     def marginals(self, probabilities: FloatArray) -> list[Marginals]:
-        """Marginals of each graph over its *original* variables from the free states [X].
+        """Return marginals of each graph over its *original* variables from the free states [X].
 
         They are views of the probabilities for graphs without evidence.
         """
@@ -247,7 +247,7 @@ class FlatGraph(Generic[Array]):
         ]
 
     def _state_ptrs(self) -> list[IntArray]:
-        """[V_g+1] first state of each free variable within its graph, for each graph; all at once."""
+        """Return [V_g+1] first state of each free variable within its graph, for each graph; all at once."""
         first_var, first_state = self.graph_ptr["variables"], self.graph_ptr["states"]
         count = np.diff(first_var) + 1
         last = np.cumsum(count)  # where the pieces end: a graph's last entry is its neighbour's first, so both have it
@@ -258,7 +258,7 @@ class FlatGraph(Generic[Array]):
         return [ptr[start:stop] for start, stop in pairwise((0, *last.tolist()))]
 
     def assignments(self, states: IntArray) -> list[IntArray]:
-        """Assignment of each graph over its *original* variables from the free variables' states [V]."""
+        """Return the assignment of each graph over its *original* variables from the free variables' states [V]."""
         answers = []
         for graph, piece in zip(self.graphs, self.split(states, "variables"), strict=True):
             full = np.array(piece) if graph.observed is None else graph.observed.copy()
@@ -269,7 +269,7 @@ class FlatGraph(Generic[Array]):
 
 
 def _with_observed(graph: FactorGraph, probabilities: FloatArray) -> Marginals:
-    """Marginals of all variables of one graph from those of its free ones."""
+    """Return marginals of all variables of one graph from those of its free ones."""
     assert graph.observed is not None
     ptr = graph.structure.state_ptr
     values = np.zeros(ptr[-1])

@@ -1,4 +1,4 @@
-"""Rows of factors checked kind by kind."""
+"""Checks of factors, kind by kind."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ if TYPE_CHECKING:
 
 
 def check_kinds(rows: FactorRows) -> None:
-    """Raise `ModelError` for the first factor that is not what its kind asks for; tables are left out."""
+    """Raise `ModelError` for the first structured factor that violates the rules of its kind."""
     bad = (rows.kind < 0) | (rows.kind >= len(KINDS))
     if bad.any():
         a = int(np.argmax(bad))
-        raise ModelError(f"factor {a} is of kind {rows.kind[a]}; the kinds are 0 to {len(KINDS) - 1}", factor=a)
+        raise ModelError(
+            f"factor {a} is of kind {rows.kind[a]}. The kinds are numbered from 0 to {len(KINDS) - 1}.", factor=a
+        )
     few = (rows.arity < 2) & (rows.kind != TABLE)
     if few.any():
         a = int(np.argmax(few))
         name = kind_name(int(rows.kind[a]))
-        raise ModelError(f"factor {a} is a {name} over {rows.arity[a]} variables; give it as a table", factor=a)
+        raise ModelError(f"factor {a} is a {name} over {rows.arity[a]} variables. Give it as a table.", factor=a)
     for number, places in by_kind(rows):
         wrong = None if number == TABLE else kind_class(number).check(rows.take(places))
         if wrong is not None:
@@ -39,6 +41,6 @@ def check_compiled(kind: IntArray) -> None:
     if not has_kernels(kind):
         a = next(n for n in np.unique(kind).tolist() if n != TABLE and not kind_class(n).has_kernels)
         raise ModelError(
-            f"factors of kind {kind_name(a)} have no compiled kernels. solve lowers them by itself; elsewhere use "
-            "equifactor.solvers.lower(graph).graph, an equal graph of dense tables"
+            f"Factors of kind {kind_name(a)} have no compiled kernels. solve lowers them by itself; elsewhere use "
+            "equifactor.solvers.lower(graph).graph, an equal graph of dense tables."
         )

@@ -43,20 +43,22 @@ def register_kind(cls: Kind) -> Kind:
 
     if not (isinstance(cls, type) and issubclass(cls, StructuredFactor)):
         raise OptionError(
-            f"register_kind expects a class that derives from equifactor.factors.StructuredFactor, found {brief(cls)}"
+            f"register_kind expects a class that derives from equifactor.factors.StructuredFactor, found {brief(cls)}."
         )
     missing = sorted(getattr(cls, "__abstractmethods__", ()))
     if missing:
-        raise OptionError(f"the class {cls.__qualname__} lacks {', '.join(missing)}. A kind of factor must define them")
+        raise OptionError(
+            f"The class {cls.__qualname__} lacks {', '.join(missing)}. A kind of factor must define them."
+        )
     name = getattr(cls, "kind", None)
     if not isinstance(name, str) or not name:
         raise OptionError(
-            f"the class {cls.__qualname__} has no name. Set its attribute kind to a text such as 'parity'"
+            f"The class {cls.__qualname__} has no name. Set its attribute kind to a text such as 'parity'."
         )
     known = KINDS.get(name)
     if name in KINDS and not (isinstance(known, type) and _place(known) == _place(cls)):
         owner = _place(known) if isinstance(known, type) else known or "dense tables"
-        raise OptionError(f"the kind {name!r} of {_place(cls)} is already that of {owner}. Choose another name")
+        raise OptionError(f"The kind {name!r} of {_place(cls)} is already that of {owner}. Choose another name.")
     KINDS[name] = cls
     cls.number = kind_number(name)
     kind_class.cache_clear()

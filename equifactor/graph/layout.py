@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from equifactor.graph import FlatGraph
 
 
-LINEAR_RANGE = 300.0  # natural-log range of a table whose products with messages cannot underflow
+LINEAR_RANGE = 300.0  # The largest log range, in nats, of a table whose products with messages cannot underflow.
 
 
 # Columns of Layout.factors, and columns of Layout.slots and Layout.edges.
@@ -66,7 +66,7 @@ class Tables(NamedTuple):
 
 
 def layout_of(flat: FlatGraph[np.ndarray]) -> Layout:
-    """The layout of a compiled batch; made once for all graphs of one structure, whatever their potentials."""
+    """Return the layout of a compiled batch; graphs of one structure share it, as potentials do not matter."""
     if "layout" not in flat.cache:
         flat.cache["layout"] = _new_layout(flat)
     layout: Layout = flat.cache["layout"]
@@ -74,7 +74,7 @@ def layout_of(flat: FlatGraph[np.ndarray]) -> Layout:
 
 
 def kinds_of(flat: FlatGraph[np.ndarray]) -> KindArrays | None:
-    """The kinds of the factors of a compiled batch; None where all are tables."""
+    """Return the kinds of the factors of a compiled batch; None where all are tables."""
     if not flat.structured:
         return None
     if "kinds" not in flat.cache:
@@ -93,7 +93,7 @@ def kinds_of(flat: FlatGraph[np.ndarray]) -> KindArrays | None:
 
 
 def _new_layout(flat: FlatGraph[np.ndarray]) -> Layout:
-    """Array operations per table shape only; no loop over factors."""
+    """Return the layout by array operations per table shape, without a loop over factors."""
     slots, arity, sizes, order = [], [], [], []
     for group in flat.groups:
         edges = [np.arange(e.start, e.stop) for e in group.edges]
@@ -142,7 +142,7 @@ def _new_layout(flat: FlatGraph[np.ndarray]) -> Layout:
 
 
 def slots_around(layout: Layout, least_arity: int = 0) -> SlotsAround:
-    """Slots around each variable, of the factors of at least this arity."""
+    """Return the slots around each variable, of the factors of at least this arity."""
     arity = np.diff(layout.factors[:, SLOT])
     slots = np.flatnonzero(arity[layout.factor_of_slot] >= least_arity)
     var = layout.slots[slots, VAR]
@@ -151,7 +151,7 @@ def slots_around(layout: Layout, least_arity: int = 0) -> SlotsAround:
 
 
 def tables_of(flat: FlatGraph[np.ndarray]) -> tuple[Tables, FloatArray]:
-    """Potentials, and phi [T] = exp(log_phi - largest entry of the factor), which is right where a table is not wide.
+    """Return potentials, and phi [T] = exp(log_phi - largest entry of the factor), right if a table is not wide.
 
     Kernels take phi on its own: where it is None they work in the max semiring, which needs no linear numbers, and
     which of the two it is has to be known when they are compiled.

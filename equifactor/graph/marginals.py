@@ -32,7 +32,7 @@ class Marginals(Sequence["FloatArray"]):
 
     @classmethod
     def from_list(cls, vectors: Sequence[Sequence[float] | FloatArray]) -> Marginals:
-        """Marginals from one vector per variable."""
+        """Return marginals from one vector per variable."""
         ptr = ptr_of([len(v) for v in vectors])
         flat = np.concatenate([np.asarray(v, float) for v in vectors]) if len(vectors) else np.zeros(0)
         return cls(flat, ptr)
@@ -53,7 +53,7 @@ class Marginals(Sequence["FloatArray"]):
             i = variable_number(index, self.structure.index_of_name if self.structure else {}, len(self))
         i += len(self) if i < 0 else 0
         if not 0 <= i < len(self):
-            raise IndexError(f"variable {index} is out of range; there are {len(self)} variables")
+            raise IndexError(f"variable {index} is out of range. There are {len(self)} variables.")
         return self.values[self.ptr[i] : self.ptr[i + 1]]
 
     def __repr__(self) -> str:

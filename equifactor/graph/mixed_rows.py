@@ -1,4 +1,4 @@
-"""What is asked of factors of mixed kinds: scores, slices at observed states, renumbered states, tables."""
+"""Operations on factors of mixed kinds: scores, slices at observed states, renumbered states, dense tables."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from equifactor.kernels.pointers import place_in_row, ptr_of
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
 
-_MAX_TABLE = 2**24  # entries of a table that is made for looking at
+_MAX_TABLE = 2**24  # Largest number of entries of a dense table that is made for display: 128 MiB.
 
 
 def log_scores(rows: FactorRows, x: IntArray) -> FloatArray:
-    """[N] log scores of assignments [N, V]."""
+    """Return [N] log scores of assignments [N, V]."""
     total = np.zeros(len(x))
     for number, places in by_kind(rows):
         some = rows.take(places)
@@ -37,7 +37,7 @@ def log_scores(rows: FactorRows, x: IntArray) -> FloatArray:
 
 
 def slice_rows(rows: FactorRows, observed: IntArray) -> FactorRows:
-    """The factors given the observed states [V], -1 where free; observed variables have left every scope."""
+    """Return the factors given the observed states [V], -1 where free; observed variables have left every scope."""
     parts = []
     for number, places in by_kind(rows):
         some = rows.take(places)
@@ -50,7 +50,7 @@ def slice_rows(rows: FactorRows, observed: IntArray) -> FactorRows:
 
 
 def with_states(rows: FactorRows, new_state: IntArray, state_ptr: IntArray, card: IntArray) -> FactorRows:
-    """The factors over renumbered states, in the order in which states were kept.
+    """Return the factors over renumbered states, in the order in which states were kept.
 
     Args:
         rows: the factors.
@@ -76,12 +76,13 @@ def with_states(rows: FactorRows, new_state: IntArray, state_ptr: IntArray, card
 
 
 def dense_table(row: FactorRows, factor: int) -> FloatArray:
-    """The log table of one factor that is none."""
+    """Return the dense log table of a structured factor."""
     name = kind_name(int(row.kind[0]))
     size = float(np.log2(row.card).sum())
     if size > np.log2(_MAX_TABLE):
         raise ModelError(
-            f"factor {factor} is a {name} over {row.arity[0]} variables; its table would have 2^{size:.0f} entries",
+            f"factor {factor} is a {name} over {row.arity[0]} variables. "
+            f"Its dense table would have 2^{size:.0f} entries.",
             factor=factor,
         )
     table: FloatArray = kind_class(int(row.kind[0])).tables(row)[0]
@@ -90,7 +91,7 @@ def dense_table(row: FactorRows, factor: int) -> FloatArray:
 
 
 def tables_alone(rows: FactorRows, num_vars: int | None = None) -> Structure:
-    """The structure of rows that are all tables, over variables that are known by their number only."""
+    """Return the structure of rows that are all tables, over variables that are known by their number only."""
     size = num_vars if num_vars is not None else int(rows.scope_vars.max(initial=-1)) + 1
     card = np.ones(size, np.int64)
     card[rows.scope_vars] = rows.card

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from equifactor.graph.structure import Structure
 
 
-_MOST_SWEEPS = 1000  # What a longer chain of implications excludes is left to the solver.
-_MOST_ENTRIES = 2**24  # Tables of one shape are looked at together, up to this many entries.
+_MOST_SWEEPS = 1000  # Sweeps; what longer chains of implications exclude is left to the solver. Chosen by hand.
+_MOST_ENTRIES = 2**24  # Tables of one shape are examined together, up to this many entries (16 MiB).
 
 
 def possible_states(s: Structure, log_phi: FloatArray) -> BoolArray | None:
-    """[X] states with support in every factor; None where a variable has none left, or a constant is zero.
+    """Return [X] states with support in every factor; None where a variable has none left, or a constant is zero.
 
     Factors over the same variables are looked at as one. Cost O(T log T) for a first sweep over all factors, then that
     of the factors around struck-out states: a long chain of implications costs a little for each of its links.
@@ -78,7 +78,7 @@ class _ZerosOfShape:
         self.arity = np.full(len(variables), len(self.shape))
 
     def without_support(self, rows: IntArray, possible: BoolArray) -> IntArray:
-        """Possible states that the factors of these rows no longer allow; a state may be listed more than once."""
+        """Return the possible states that the factors of these rows exclude; a state may be listed more than once."""
         allowed = self.allowed[rows] & _all_possible(self.first[rows], self.shape, possible)
         lost = []
         for j, d in enumerate(self.shape):
@@ -98,7 +98,7 @@ class _StructuredZeros:
         self.num_factors, self.arity, self.variables = len(members), self.rows.arity, self.rows.scope_vars
 
     def without_support(self, rows: IntArray, possible: BoolArray) -> IntArray:
-        """Possible states that the factors of these rows no longer allow; a state may be listed more than once."""
+        """Return the possible states that the factors of these rows exclude; a state may be listed more than once."""
         some = self.rows if len(rows) == self.num_factors else self.rows.take(rows)
         first = np.repeat(self.state_ptr[some.scope_vars], some.card)
         states = first + place_in_row(ptr_of(some.card))
@@ -118,7 +118,7 @@ class _Around:
         self.ptr = ptr_of(np.bincount(variables, minlength=s.num_vars))
 
     def rows(self, variables: IntArray) -> list[tuple[int, IntArray]]:
-        """The tables that have a factor of one of the variables, by number, and the rows of these factors."""
+        """Return the tables that have a factor of one of the variables, by number, and the rows of these factors."""
         count = self.ptr[variables + 1] - self.ptr[variables]
         shift = np.repeat(self.ptr[variables] - ptr_of(count)[:-1], count)
         near = np.unique(self.row_of[shift + np.arange(len(shift))])
@@ -127,7 +127,7 @@ class _Around:
 
 
 def _all_possible(first: IntArray, shape: tuple[int, ...], possible: BoolArray) -> BoolArray:
-    """[N, *shape] entries all of whose states are left; `first` [N, k] is the first state of each variable."""
+    """Return [N, *shape] entries all of whose states are left; `first` [N, k] is the first state of each variable."""
     left = np.ones((len(first), *shape), bool)
     for j, d in enumerate(shape):
         own = possible[first[:, j][:, None] + np.arange(d)]
@@ -136,7 +136,7 @@ def _all_possible(first: IntArray, shape: tuple[int, ...], possible: BoolArray) 
 
 
 def kept_entries(s: Structure, possible: BoolArray) -> BoolArray:
-    """[T] table entries all of whose states are left."""
+    """Return [T] table entries all of whose states are left."""
     kept = np.ones(s.num_entries, bool)
     narrowed = state_counts(s, possible) < s.card
     touched = np.unique(s.factor_of_edge[narrowed[s.scope_vars]])
@@ -148,7 +148,7 @@ def kept_entries(s: Structure, possible: BoolArray) -> BoolArray:
 
 
 def _by_shape(s: Structure, factors: IntArray) -> Iterator[IntArray]:
-    """The factors in groups of one shape, large ones in parts: temporaries stay near 2^24 entries."""
+    """Yield the factors in groups of one shape, large ones in parts: temporaries stay near 2^24 entries."""
     for arity in np.unique(s.arity[factors]).tolist():
         members = factors[s.arity[factors] == arity]
         shapes = s.card[s.scope_vars[s.scope_ptr[members][:, None] + np.arange(arity)]]
@@ -160,10 +160,10 @@ def _by_shape(s: Structure, factors: IntArray) -> Iterator[IntArray]:
 
 
 def _entries(s: Structure, members: IntArray) -> IntArray:
-    """[N, size] entries of the tables of factors that have one shape."""
+    """Return [N, size] entries of the tables of factors that have one shape."""
     return s.table_ptr[members][:, None] + np.arange(s.table_ptr[members[0] + 1] - s.table_ptr[members[0]])
 
 
 def state_counts(s: Structure, marked: BoolArray) -> IntArray:
-    """[V] how many states of each variable are marked."""
+    """Return [V] how many states of each variable are marked."""
     return np.add.reduceat(marked, s.state_ptr[:-1], dtype=np.int64) if s.num_vars else np.zeros(0, np.int64)

@@ -1,4 +1,4 @@
-"""Smaller graphs with the same answers, and the way back: the one place where answers are put back onto the original.
+"""Smaller graphs with the same answers, and how their answers become answers of the original graph.
 
 States that the zeros of the tables exclude leave the graph before any solver sees them; for exact inference observed
 variables leave it too.
@@ -47,7 +47,7 @@ class ReducedGraph:
     fixed: IntArray | None = None  # [V] state of the variables that are left out, -1 elsewhere; None when none is
 
     def assignment(self, states: IntArray) -> IntArray:
-        """[V] assignment of the original from one of the reduced graph [v]."""
+        """Return [V] assignment of the original from one of the reduced graph [v]."""
         if self.kept_states is None:
             return states
         flat = self.kept_states[self.graph.structure.state_ptr[:-1] + states]
@@ -59,7 +59,7 @@ class ReducedGraph:
         return full
 
     def states(self, assignment: IntArray) -> IntArray:
-        """[v] states of the reduced graph in an assignment [V] of the original that has positive probability."""
+        """Return [v] states of the reduced graph in an assignment [V] of the original that has positive probability."""
         if self.kept_states is None:
             return assignment
         flat = self.original.structure.state_ptr[:-1] + assignment
@@ -67,7 +67,7 @@ class ReducedGraph:
         return np.searchsorted(self.kept_states, flat) - self.graph.structure.state_ptr[:-1]
 
     def marginals(self, values: FloatArray) -> Marginals:
-        """Marginals over the original's states from those of the reduced graph [x]."""
+        """Return marginals over the original's states from those of the reduced graph [x]."""
         ptr = self.original.structure.state_ptr
         if self.kept_states is None:
             return Marginals(values, ptr)
@@ -79,7 +79,7 @@ class ReducedGraph:
         return Marginals(full, ptr)
 
     def errors(self, values: FloatArray) -> Marginals:
-        """Standard errors over the original's states from those of the reduced graph [x]; what is left out has none."""
+        """Return standard errors over the original's states from those of the reduced graph [x], 0 for the others."""
         ptr = self.original.structure.state_ptr
         if self.kept_states is None:
             return Marginals(values, ptr)
@@ -88,7 +88,7 @@ class ReducedGraph:
         return Marginals(full, ptr)
 
     def estimate(self, estimate: Estimate) -> Estimate:
-        """The same answer over the variables and states of the original."""
+        """Return the same answer over the variables and states of the original."""
         if self.kept_states is None:
             return estimate
         changed: dict[str, Any] = {}
@@ -101,7 +101,7 @@ class ReducedGraph:
         return replace(estimate, **changed) if changed else estimate
 
     def states_left(self, variable: int) -> IntArray:
-        """The states of one variable of the original that are left, in order; the one of a variable that is fixed."""
+        """Return the states of one variable of the original that are left, in order; one state if it is fixed."""
         fixed = self.graph.observed if self.variables is None else self.fixed
         if fixed is not None and fixed[variable] >= 0:
             return fixed[variable : variable + 1]
@@ -112,18 +112,18 @@ class ReducedGraph:
         return self.kept_states[start:stop] - first
 
     def placed(self, scope: Sequence[int], p: FloatArray) -> FloatArray:
-        """A table over the states left of some variables of the original, put into the one over all their states."""
+        """Return a table over the remaining states of some variables, placed in a table over all their states."""
         kept = [self.states_left(i) for i in scope]
         table = np.zeros(self.original.card[list(scope)])
         table[np.ix_(*kept)] = p.reshape([len(states) for states in kept])
         return table
 
     def values_of_kept(self, values: FloatArray) -> FloatArray:
-        """[x] numbers of the original's states [X] at the states that are kept."""
+        """Return [x] numbers of the original's states [X] at the states that are kept."""
         return values if self.kept_states is None else values[self.kept_states]
 
     def applied_to(self, other: FactorGraph) -> ReducedGraph:
-        """The same reduction of another graph; for reductions that leave out observed variables alone.
+        """Return the same reduction of another graph; for reductions that leave out observed variables alone.
 
         Args:
             other: a graph that shares its structure and the set of observed variables with the original. The states
@@ -138,9 +138,9 @@ class ReducedGraph:
 
 
 def without_impossible_states(graphs: Sequence[FactorGraph]) -> list[ReducedGraph | None]:
-    """Each graph without impossible states; None where no assignment is possible by inspection.
+    """Return each graph without impossible states; None where no assignment is possible by inspection.
 
-    A state is impossible when some factor is zero for it whatever states the factor's other variables still have.
+    A state is impossible if some factor is zero for it at all remaining states of the factor's other variables.
     Striking it out may make others impossible, so it goes on until nothing moves (arc consistency; for clauses unit
     propagation). No table then carries rows of zeros, and a network does not mistake them for strong opinions. A
     variable with one state left is observed and keeps its states, so that what is observed reads the same in both
@@ -151,7 +151,7 @@ def without_impossible_states(graphs: Sequence[FactorGraph]) -> list[ReducedGrap
 
 
 def without_observed(graph: FactorGraph) -> ReducedGraph:
-    """The graph over its free variables alone, numbered anew; the tables stay as they are."""
+    """Return the graph over its free variables alone, renumbered; the tables stay as they are."""
     if graph.observed is None:
         return ReducedGraph(graph, graph)
     s = graph.structure
@@ -159,7 +159,7 @@ def without_observed(graph: FactorGraph) -> ReducedGraph:
     free = np.flatnonzero(is_free)
     scope_vars = (np.cumsum(is_free) - 1)[s.scope_vars]
     card = s.card[free]
-    for array in (card, scope_vars):  # Numba compiles anew for a writeable array among read-only ones.
+    for array in (card, scope_vars):  # Numba compiles again for a writeable array among read-only ones.
         array.flags.writeable = False
     structure = Structure(card, s.scope_ptr, scope_vars, s.table_ptr, kinds=s.kinds)
     smaller = type(graph).trusted(structure, graph.log_phi, None, graph.name)
@@ -167,7 +167,7 @@ def without_observed(graph: FactorGraph) -> ReducedGraph:
 
 
 def to_free_part(graph: FactorGraph) -> ReducedGraph | None:
-    """The graph without impossible states and without observed variables; None where no assignment is possible.
+    """Return the graph without impossible states and without observed variables; None where no assignment is possible.
 
     What is left are variables with a choice between two states or more. Cost O(T), and next to nothing for a graph that
     has no observed variables and is known to have no impossible states.
@@ -213,7 +213,7 @@ def _without_impossible_states(graph: FactorGraph, known: dict[Any, Structure]) 
 
 
 def _observe_forced(graph: FactorGraph, possible: BoolArray) -> FactorGraph:
-    """The graph with every variable observed that has one state left."""
+    """Return the graph with every variable observed that has one state left."""
     s = graph.structure
     observed = np.full(s.num_vars, -1) if graph.observed is None else graph.observed.copy()
     count = state_counts(s, possible)
@@ -227,14 +227,14 @@ def _observe_forced(graph: FactorGraph, possible: BoolArray) -> FactorGraph:
 
 
 def _without_states(s: Structure, possible: BoolArray) -> Structure:
-    """The structure over the states that are left."""
+    """Return the structure over the states that are left."""
     names = _names_left(s, possible)
     card = state_counts(s, possible)
     return Structure.build(card, s.scope_ptr, s.scope_vars, variable_names=s.variable_names, state_names=names)
 
 
 def _without_structured_states(graph: FactorGraph, possible: BoolArray) -> FactorGraph:
-    """The graph over the states that are left, where its factors are of several kinds."""
+    """Return the graph over the states that are left, where its factors are of several kinds."""
     from equifactor.graph.mixed_rows import with_states
 
     s = graph.structure
@@ -248,7 +248,7 @@ def _without_structured_states(graph: FactorGraph, possible: BoolArray) -> Facto
 
 
 def _names_left(s: Structure, possible: BoolArray) -> tuple[tuple[str, ...] | None, ...] | None:
-    """The names of the states that are left."""
+    """Return the names of the states that are left."""
     if s.state_names is None:
         return None
     ends = zip(s.state_names, s.state_ptr[:-1].tolist(), s.state_ptr[1:].tolist(), strict=True)

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from equifactor.graph.reading.inputs import Variable
 
 
-_SCORE_BLOCK = 2**21  # edges times assignments that are scored at once, which keeps the index array near 16 MB
+_SCORE_BLOCK = 2**21  # Edges times assignments that are scored at once: an index array of 16 MiB.
 
 
 def assignment_log_scores(graph: FactorGraph, x: IntArray) -> FloatArray:
-    """[N] the log scores of assignments [N, V], -inf where one disagrees with the evidence."""
+    """Return [N] the log scores of assignments [N, V], -inf where one disagrees with the evidence."""
     block = max(1, _SCORE_BLOCK // max(1, graph.structure.num_edges))
     blocks = [_block_log_scores(graph, x[n : n + block]) for n in range(0, len(x), block)]
     scores = np.concatenate(blocks) if blocks else np.zeros(0)
@@ -33,13 +33,13 @@ def assignment_log_scores(graph: FactorGraph, x: IntArray) -> FloatArray:
 
 
 def assignment_of(graph: FactorGraph, states: Mapping[Variable, int | str]) -> IntArray:
-    """[V] the assignment that a user gave by variable; observed variables may be left out."""
+    """Return [V] the assignment that a user gave by variable; observed variables may be left out."""
     x = np.full(graph.num_vars, -1) if graph.observed is None else graph.observed.copy()
     for i, value in observations.by_variable(graph.structure, states, "an assignment").items():
         x[i] = observations.state_number(graph.structure, i, value)
     if np.any(x < 0):
         i = int(np.argmax(x < 0))
-        raise ModelError(f"the assignment leaves variable {graph.structure.variable_name(i)} open")
+        raise ModelError(f"The assignment gives no state to variable {graph.structure.variable_name(i)}.")
     return x
 
 
@@ -59,7 +59,7 @@ def _block_log_scores(graph: FactorGraph, x: IntArray) -> FloatArray:
 
 
 def batch_log_scores(graphs: Sequence[FactorGraph], assignments: Sequence[IntArray]) -> list[float]:
-    """What `graph.log_score(assignment)` gives for each pair, to the last bit, but unchecked and ten times as fast.
+    """Return `graph.log_score(assignment)` of each pair to the last bit, unchecked and ten times as fast.
 
     The assignments [V] are valid and agree with what is observed. Cost O(E) for the sum of all edges.
     """

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, IntArray
 
 
-MOST_PATHS = 2**22  # a graph with more paths of two pairs is not searched for loops
+MOST_PATHS = 2**22  # A graph with more paths of two pairs is not searched for loops. Chosen by hand.
 # A graph gets no loops of a length that brings the entries of its loops' joint tables above MOST_ENTRIES, plus
 # MORE_ENTRIES for each entry of its pair tables, so that a large grid is treated like a small one.
 MOST_ENTRIES = 2**21
@@ -92,7 +92,7 @@ def _over(clock: Clock | None) -> bool:
 
 
 def _squares(at: IntArray, near: IntArray, far: IntArray, keys: IntArray, pairs: Pairs) -> IntArray:
-    """The loops [N, 4] of two paths between the same ends, where neither the ends nor the centres are a pair."""
+    """Return the loops [N, 4] of two paths between the same ends, where neither the ends nor the centres are a pair."""
     count = len(pairs.card)
     order = np.lexsort((at, near * count + far))
     ends = (near * count + far)[order]
@@ -112,7 +112,7 @@ def _squares(at: IntArray, near: IntArray, far: IntArray, keys: IntArray, pairs:
 
 
 def _by_shape(corners: IntArray, keys: IntArray, pair: IntArray, card: IntArray) -> list[Rings]:
-    """The loops, turned and mirrored so that equal shapes meet, with the pairs on their sides."""
+    """Return the loops, turned and mirrored so that equal shapes meet, with the pairs on their sides."""
     if not len(corners):
         return []
     length = corners.shape[1]
@@ -132,7 +132,7 @@ def _by_shape(corners: IntArray, keys: IntArray, pair: IntArray, card: IntArray)
 
 
 def _two_of_each(ptr: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """All pairs of entries of the same row: the row, the earlier and the later entry."""
+    """Return all pairs of entries of the same row: the row, the earlier and the later entry."""
     row = row_of(ptr)
     entry = np.arange(int(ptr[-1]))
     later = ptr[row + 1] - entry - 1  # the number of entries after each in its row
@@ -142,7 +142,7 @@ def _two_of_each(ptr: IntArray) -> tuple[IntArray, IntArray, IntArray]:
 
 
 def _among(keys: IntArray, values: IntArray) -> BoolArray:
-    """Which of the values are in the sorted keys."""
+    """Return which of the values are in the sorted keys."""
     if not len(keys):
         return np.zeros(len(values), bool)
     place = np.minimum(np.searchsorted(keys, values), len(keys) - 1)

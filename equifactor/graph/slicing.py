@@ -13,15 +13,17 @@ from equifactor.kernels.pointers import ptr_of
 if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, FloatArray, IntArray
 
-_MOST_ENTRIES = 2**20  # A structure with no more table entries remembers sets of observed variables,
-_MOST_IN_ALL = 2**22  # with so many entries in all sets,
-_MOST_SETS = 64  # and no more than so many sets.
+_MOST_ENTRIES = (
+    2**20
+)  # Largest number of table entries of a structure that remembers sets of observed variables. Chosen by hand.
+_MOST_IN_ALL = 2**22  # Largest number of table entries of all sets that a structure remembers. Chosen by hand.
+_MOST_SETS = 64  # Largest number of sets that a structure remembers. Chosen by hand.
 
 _known: WeakKeyDictionary[Structure, dict[bytes, _SlicedTables]] = WeakKeyDictionary()
 
 
 def slice_tables(structure: Structure, log_phi: FloatArray, observed: IntArray) -> tuple[Structure, FloatArray]:
-    """Structure and tables in which observed variables have left every scope.
+    """Return structure and tables in which observed variables have left every scope.
 
     Args:
         structure: scopes before slicing.
@@ -47,7 +49,7 @@ def slice_tables(structure: Structure, log_phi: FloatArray, observed: IntArray) 
 
 
 class _SlicedTables(NamedTuple):
-    """What is left of all tables when some variables are observed, in whatever states."""
+    """The remaining part of all tables when some variables are observed, in any states."""
 
     structure: Structure
     source: IntArray  # [T'] place of each entry left if all of them are in state 0
@@ -55,7 +57,7 @@ class _SlicedTables(NamedTuple):
 
 
 def _parts_known(s: Structure, is_free: BoolArray) -> _SlicedTables:
-    """The parts, from memory where the same variables of this structure were observed before.
+    """Return the parts, from memory if the same variables of this structure were observed before.
 
     Graphs that are conditioned on other states of the same variables then share their structure, and so a plan.
     """

@@ -1,4 +1,4 @@
-"""Factors that have become small: over one variable or none a table says the same, and every solver knows tables."""
+"""Factors that have become small: over at most one variable they are tables, which every solver takes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def without_small_scopes(cls: type[StructuredFactor], rows: FactorRows) -> FactorRows:
-    """The rows, of this class or tables already, with tables where a scope has fewer than two variables."""
+    """Return rows of this class, or of tables, with tables in place of factors over fewer than two variables."""
     is_small = (rows.arity < 2) & (rows.kind != TABLE)
     if not is_small.any():
         return rows
@@ -26,7 +26,7 @@ def without_small_scopes(cls: type[StructuredFactor], rows: FactorRows) -> Facto
 
 
 def as_constants(rows: FactorRows, which: BoolArray, log_values: FloatArray) -> FactorRows:
-    """The rows with constants of these log values in place of the factors `which` [N], which have no variables."""
+    """Return the rows with constants of these log values in place of the factors `which` [N] without variables."""
     if not which.any():
         return rows
     place, others = np.flatnonzero(which), np.flatnonzero(~which)

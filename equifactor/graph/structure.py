@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from equifactor.graph.factor_rows import FactorRows
 
 
-_BLOCK = 2**18  # factors whose table sizes are computed together
-MAX_AXES = 64  # of a numpy array; a larger scope is possible where most of its variables have one state only
-MAX_TABLE_ENTRIES = 2**40  # 8 TiB of float64: anything above is a typing error, not a table
+_BLOCK = 2**18  # The table sizes of this many factors are computed together. Chosen by hand.
+MAX_AXES = 64  # The most axes of a numpy array; larger scopes are possible if most variables have one state.
+MAX_TABLE_ENTRIES = 2**40  # 8 TiB of float64: a larger table must be a mistake in the input.
 
 
 @dataclass(frozen=True, eq=False)
 class FactorKinds:
-    """Which kind each factor is, and the whole numbers that say more about it; see `equifactor.factors`."""
+    """The kind of each factor and its words, the whole numbers that belong to it; see `FactorRows`."""
 
     kind: IntArray  # [F] number of the kind, 0 for a table
     word_ptr: IntArray  # [F+1] words of factor a are word_ptr[a]:word_ptr[a+1]
@@ -50,7 +50,7 @@ class FactorKinds:
         return kind_name(number)
 
     def same_as(self, other: FactorKinds | None) -> bool:
-        """Whether all factors are of equal kinds with equal words."""
+        """Return whether all factors are of equal kinds with equal words."""
         return other is not None and all(np.array_equal(a, vars(other)[name]) for name, a in vars(self).items())
 
 
@@ -58,9 +58,9 @@ class FactorKinds:
 class Structure:
     """Cardinalities and scopes, in compressed rows; validated once by `Structure.build` or `Structure.of_rows`.
 
-    V variables, F factors, E = sum of arities, T = sum of table sizes. Shared by all graphs that differ in
-    their potentials only, so that a batch of them is compiled once. Where all factors are tables there are no `kinds`;
-    a factor of another kind has its own few log values in place of a table.
+    V variables, F factors, E = sum of arities, T = sum of table sizes. Graphs that differ
+    in their potentials only share it, so that a batch of them is compiled once. If all factors are tables, `kinds` is
+    None; a structured factor has its own few log values in place of a table.
     """
 
     card: IntArray  # [V] number of states of each variable
@@ -94,7 +94,7 @@ class Structure:
 
     @classmethod
     def trusted(cls, card: IntArray, scope_ptr: IntArray, scope_vars: IntArray, table_ptr: IntArray) -> Structure:
-        """The structure of tables with these arrays, unchecked; they become read-only, as those that kernels know."""
+        """Return the structure of tables with these arrays, unchecked; the arrays become read-only."""
         return cls(_frozen(card), _frozen(scope_ptr), _frozen(scope_vars), _frozen(table_ptr))
 
     @classmethod
@@ -106,7 +106,7 @@ class Structure:
         variable_names: Sequence[str] | None = None,
         state_names: Sequence[Sequence[str] | None] | None = None,
     ) -> Structure:
-        """The structure of factors of any kinds; everything is checked as by `build`, and what each kind asks for."""
+        """Return the structure of factors of any kinds, checked as by `build` and by the check of each kind."""
         from equifactor.graph.kind_checks import check_kinds
 
         if not rows.kind.any():
@@ -127,13 +127,13 @@ class Structure:
         return cls(card, scope_ptr, scope_vars, _frozen(ptr_of(sizes)), variables, states, kinds)
 
     def with_scopes(self, scope_ptr: IntArray, scope_vars: IntArray) -> Structure:
-        """The same variables under tables with parts of the present scopes, which need no further check."""
+        """Return the same variables under tables with parts of the present scopes, which need no further check."""
         table_ptr = _frozen(ptr_of(_table_sizes(self.card, scope_ptr, scope_vars)))
         names = self.variable_names, self.state_names
         return Structure(self.card, _frozen(scope_ptr), _frozen(scope_vars), table_ptr, *names)
 
     def rows(self, log_phi: FloatArray) -> FactorRows:
-        """All factors with their log values `log_phi` [T], of whatever kind; nothing is copied."""
+        """Return all factors, of any kind, with their log values `log_phi` [T]; nothing is copied."""
         from equifactor.graph.factor_rows import FactorRows
 
         kinds = self.kinds or tables_only(self.num_factors)
@@ -207,11 +207,11 @@ class Structure:
         return {name: i for i, name in enumerate(self.variable_names or ())}
 
     def scope(self, factor: int) -> IntArray:
-        """The variables [arity] of one factor."""
+        """Return the variables [arity] of one factor."""
         return self.scope_vars[self.scope_ptr[factor] : self.scope_ptr[factor + 1]]
 
     def shape(self, factor: int) -> tuple[int, ...]:
-        """The shape of one factor's table."""
+        """Return the shape of one factor's table."""
         return tuple(self.card[self.scope(factor)].tolist())
 
     @property
@@ -220,16 +220,16 @@ class Structure:
         return np.ones(self.num_factors, bool) if self.kinds is None else self.kinds.kind == 0
 
     def variable_name(self, variable: int) -> str:
-        """The name of a variable, or its number where it has none."""
+        """Return the name of a variable, or its number where it has none."""
         return self.variable_names[variable] if self.variable_names else str(variable)
 
     def states_of(self, variable: int) -> Sequence[int | str]:
-        """The states of a variable by name, or by number where they have no names."""
+        """Return the states of a variable by name, or by number where they have no names."""
         names = self.state_names[variable] if self.state_names else None
         return range(int(self.card[variable])) if names is None else names
 
     def same_as(self, other: Structure) -> bool:
-        """Whether both have equal cardinalities, scopes and names."""
+        """Return whether both have equal cardinalities, scopes and names."""
         return self is other or (
             np.array_equal(self.card, other.card)
             and np.array_equal(self.scope_ptr, other.scope_ptr)
@@ -241,13 +241,13 @@ class Structure:
 
 
 def tables_only(num_factors: int) -> FactorKinds:
-    """The kinds of factors that are all tables."""
+    """Return the kinds of factors that are all tables."""
     none = np.zeros(num_factors + 1, np.int64)
     return FactorKinds(none[:-1], none, none[:0])
 
 
 def numbered(count: int, noun: str) -> str:
-    """How errors say what there is: `3 variables (0-2)`, `1 state (0)`, `no factors`."""
+    """Return a count as errors print it: `3 variables (0-2)`, `1 state (0)`, `no factors`."""
     if count == 0:
         return f"no {noun}s"
     return f"1 {noun} (0)" if count == 1 else f"{count} {noun}s (0-{count - 1})"
@@ -260,10 +260,10 @@ def _frozen_ints(values: ArrayLike) -> IntArray:
         whole = bool(np.all(np.isfinite(array) & (array == np.round(array)) & (np.abs(array) < 2.0**63)))
     if not whole:
         raise ModelError(
-            f"cardinalities and scopes must be whole numbers, found {array.dtype} {brief(array.ravel()[:5].tolist())}"
+            f"Cardinalities and scopes must be whole numbers, found {array.dtype} {brief(array.ravel()[:5].tolist())}."
         )
     if array.dtype == np.int64 and not array.flags.writeable and array.base is None:
-        return array  # nobody can change it: a reader hands over its arrays without a second copy
+        return array  # Nobody can change it, so that readers need no second copy.
     return _frozen(np.array(array, dtype=np.int64))  # a copy: the caller's array stays writeable
 
 
@@ -274,39 +274,41 @@ def _frozen(array: IntArray) -> IntArray:
 
 def _check_card(card: IntArray) -> None:
     if card.ndim != 1:
-        raise ModelError(f"cardinalities must be a list of numbers, found an array of shape {card.shape}")
+        raise ModelError(f"Cardinalities must be a list of numbers, found an array of shape {card.shape}.")
     if np.any(card < 1):
         i = int(np.argmax(card < 1))
-        raise ModelError(f"variable {i} has {card[i]} states; every variable needs at least 1", variable=i)
+        raise ModelError(f"variable {i} has {card[i]} states. Every variable needs at least 1.", variable=i)
     total = float(card.sum(dtype=np.float64))  # in floating point: it may not fit an integer
     if total > MAX_TABLE_ENTRIES:
         i = int(np.argmax(card))
         raise ModelError(
-            f"the variables have {total:.3g} states in all (variable {i} alone has {card[i]}); "
-            "at most 2^40 can be addressed",
+            f"The variables have {total:.3g} states in total (variable {i} alone has {card[i]}). "
+            "At most 2^40 can be addressed.",
             variable=i,
         )
 
 
 def _check_scopes(card: IntArray, scope_ptr: IntArray, scope_vars: IntArray) -> None:
     if scope_ptr.ndim != 1 or scope_vars.ndim != 1 or len(scope_ptr) < 1:
-        raise ModelError("scope_ptr and scope_vars must be one-dimensional, scope_ptr with F + 1 entries")
+        raise ModelError("scope_ptr and scope_vars must be one-dimensional, scope_ptr with F + 1 entries.")
     if scope_ptr[0] != 0 or scope_ptr[-1] != len(scope_vars) or np.any(np.diff(scope_ptr) < 0):
-        raise ModelError(f"scope_ptr must rise from 0 to {len(scope_vars)}, the number of scope entries")
+        raise ModelError(f"scope_ptr must rise from 0 to {len(scope_vars)}, the number of scope entries.")
     if len(scope_vars) and not 0 <= scope_vars.min() <= scope_vars.max() < len(card):
         bad = (scope_vars < 0) | (scope_vars >= len(card))
         e = int(np.argmax(bad))
         a, i = _factor_of(e, scope_ptr), int(scope_vars[e])
         have = numbered(len(card), "variable")
-        raise ModelError(f"factor {a} names variable {i}; the model has {have}", factor=a, variable=i)
+        raise ModelError(f"factor {a} names variable {i}. The model has {have}.", factor=a, variable=i)
     repeated = _first_repeat(scope_ptr, scope_vars)
     if repeated is not None:
         a, i = repeated
-        raise ModelError(f"factor {a} names variable {i} twice; a scope has no repeats", factor=a, variable=i)
+        raise ModelError(
+            f"factor {a} names variable {i} twice. Each variable may occur once in a scope.", factor=a, variable=i
+        )
 
 
 def _first_repeat(scope_ptr: IntArray, scope_vars: IntArray) -> tuple[int, int] | None:
-    """The first factor found whose scope names a variable twice, and that variable; None where there is none.
+    """Return a factor whose scope names a variable twice, and that variable; None if there is no such factor.
 
     Pairs need no sorting, and most factors are pairs.
     """
@@ -336,7 +338,7 @@ def _factor_of(edge: int, scope_ptr: IntArray) -> int:
 
 
 def _table_sizes(card: IntArray, scope_ptr: IntArray, scope_vars: IntArray) -> IntArray:
-    """The table size [F] of each factor: the product of the cardinalities of its scope."""
+    """Return the table size [F] of each factor: the product of the cardinalities of its scope."""
     sizes = np.ones(len(scope_ptr) - 1)
     for first in range(0, len(sizes), _BLOCK):  # block by block: the temporaries of a large model stay small
         ptr = scope_ptr[first : first + _BLOCK + 1]
@@ -350,8 +352,8 @@ def _table_sizes(card: IntArray, scope_ptr: IntArray, scope_vars: IntArray) -> I
         a = int(np.argmax(sizes))
         scope = scope_vars[scope_ptr[a] : scope_ptr[a + 1]]
         raise ModelError(
-            f"factor {a} has {len(scope)} variables and 2^{np.log2(card[scope]).sum():.0f} table entries; "
-            "at most 2^40 can be addressed",
+            f"factor {a} has {len(scope)} variables and 2^{np.log2(card[scope]).sum():.0f} table entries. "
+            "At most 2^40 can be addressed.",
             factor=a,
         )
     return sizes.astype(np.int64)
@@ -361,13 +363,13 @@ def _check_variable_names(names: Sequence[str] | None, num_vars: int) -> tuple[s
     if names is None:
         return None
     if len(names) != num_vars:
-        raise ModelError(f"{len(names)} variable names were given for {num_vars} variables")
+        raise ModelError(f"Expected {num_vars} variable names, one for each variable, found {len(names)}.")
     for name in names:
         if not isinstance(name, str):
-            raise ModelError(f"a variable name must be text, found {brief(name)}")
+            raise ModelError(f"A variable name must be text, found {brief(name)}.")
     if len(set(names)) != num_vars:
         twice = next(n for n in names if list(names).count(n) > 1)
-        raise ModelError(f"two variables are called {twice!r}; names must differ")
+        raise ModelError(f"Two variables are called {twice!r}. Names must differ.")
     return tuple(names)
 
 
@@ -377,7 +379,7 @@ def _check_state_names(
     if names is None:
         return None
     if len(names) != len(card):
-        raise ModelError(f"state names were given for {len(names)} variables, the model has {len(card)}")
+        raise ModelError(f"Expected state names for {len(card)} variables, found them for {len(names)}.")
     checked: list[tuple[str, ...] | None] = []
     for i, states in enumerate(names):
         if states is None:
@@ -385,14 +387,14 @@ def _check_state_names(
             continue
         if not all(isinstance(state, str) for state in states):
             raise ModelError(
-                f"the state names of variable {i} must be text, found {brief(list(states)[:5])}; whole numbers stand "
-                "for the states themselves, counted from 0",
+                f"The state names of variable {i} must be text, found {brief(list(states)[:5])}. Whole numbers stand "
+                "for the states themselves, counted from 0.",
                 variable=i,
             )
         if len(states) != card[i] or len(set(states)) != len(states):
             raise ModelError(
-                f"variable {i} has {card[i]} states but is given the state names {list(states)}; "
-                "one different name per state is needed",
+                f"variable {i} has {card[i]} states but is given the state names {list(states)}. "
+                "Every state needs a name of its own.",
                 variable=i,
             )
         checked.append(tuple(states))

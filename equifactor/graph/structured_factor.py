@@ -50,12 +50,12 @@ class StructuredFactor(ABC):
 
     @abstractmethod
     def row(self, card: tuple[int, ...]) -> tuple[FloatArray, IntArray]:
-        """The log values and words of this factor over variables of these cardinalities; raises `ModelError`."""
+        """Return the log values and words of this factor over variables of these cardinalities; raises `ModelError`."""
 
     @classmethod
     @abstractmethod
     def of_row(cls, card: tuple[int, ...], log_values: FloatArray, words: IntArray) -> StructuredFactor:
-        """The factor as a user would write it."""
+        """Return the factor as a user would write it."""
 
     @classmethod
     def check(cls, rows: FactorRows) -> tuple[int, str] | None:
@@ -65,7 +65,7 @@ class StructuredFactor(ABC):
     @classmethod
     @abstractmethod
     def log_scores(cls, rows: FactorRows, states: IntArray) -> FloatArray:
-        """[n, N] log values of the factors at the states [n, e] of their edges."""
+        """Return [n, N] log values of the factors at the states [n, e] of their edges."""
 
     @classmethod
     def sliced(cls, rows: FactorRows, states: IntArray) -> FactorRows:
@@ -82,8 +82,8 @@ class StructuredFactor(ABC):
     def unsupported(cls, rows: FactorRows, possible: BoolArray) -> BoolArray:
         """Return which states the factors exclude, given which are possible; both by edge state [sum of card].
 
-        A state is excluded if the factor is zero for it whatever possible states its other variables take. Finding
-        fewer states is allowed, and the default finds none; finding others is not.
+        A state is excluded if the factor is zero for it at all possible states of its other variables. Finding fewer
+        states is allowed, and the default finds none; finding others is not.
         """
         return np.zeros_like(possible)
 
@@ -117,7 +117,7 @@ class StructuredFactor(ABC):
 
     @classmethod
     def fits_table(cls, rows: FactorRows, semiring: Semiring) -> BoolArray:
-        """[N] whether a factor is lowered to its own table; `ModelError` where that is the only way and too large."""
+        """Return [N] whether a factor is lowered to its own table; raises `ModelError` if that is too large."""
         return small(rows)
 
     @classmethod
@@ -130,7 +130,7 @@ class StructuredFactor(ABC):
 
     @classmethod
     def log_ranges(cls, rows: FactorRows) -> FloatArray:
-        """[N] the largest log value of each factor less the smallest one above zero, or more where that is a search.
+        """Return [N] the largest log value of each factor less the smallest one above zero, or an upper bound on it.
 
         This is right for a kind whose log values are those of its assignments.
         """
@@ -143,7 +143,7 @@ class StructuredFactor(ABC):
 
     @classmethod
     def tables(cls, rows: FactorRows) -> FloatArray:
-        """[N, *shape] log tables of factors that all have one shape."""
+        """Return [N, *shape] log tables of factors that all have one shape."""
         shape = tuple(rows.card[: rows.scope_ptr[1]].tolist())
         digits = np.indices(shape).reshape(len(shape), -1).T if shape else np.zeros((1, 0), np.int64)  # [size, k]
         scores = cls.log_scores(rows, np.tile(digits, (1, rows.num_factors)))
@@ -156,33 +156,33 @@ def small(rows: FactorRows) -> BoolArray:
 
 
 def edge_state_ptr(rows: FactorRows) -> IntArray:
-    """[e+1] the first edge state of each edge of these rows."""
+    """Return [e+1] the first edge state of each edge of these rows."""
     return ptr_of(rows.card)
 
 
 def value_ranges(values: FloatArray, ptr: IntArray) -> FloatArray:
-    """[N] the range of the values above zero of each row [n]; rows are not empty, and one of zeros alone has 0."""
+    """Return [N] the range of the values above zero of each row [n], not empty; 0 for a row of zeros alone."""
     high = np.maximum.reduceat(values, ptr[:-1])
     low = np.minimum.reduceat(np.where(np.isneginf(values), np.inf, values), ptr[:-1])
     return np.asarray(np.maximum(high - low, 0.0))  # -inf for zeros alone
 
 
 def not_binary(rows: FactorRows, kind: str) -> tuple[int, str] | None:
-    """What is wrong with the first factor that has a variable of more or fewer than two states."""
+    """Return what is wrong with the first factor that has a variable of more or fewer than two states."""
     bad = rows.card != 2
     if not bad.any():
         return None
     e = int(np.argmax(bad))
-    return int(rows.row_of_edge[e]), f"a {kind} needs variables of 2 states, found one of {rows.card[e]}"
+    return int(rows.row_of_edge[e]), f"A {kind} needs variables with 2 states, found one with {rows.card[e]}."
 
 
 def number_of_words(rows: FactorRows, wanted: IntArray, what: str) -> tuple[int, str] | None:
-    """What is wrong with the first factor that has not `wanted` [N] words."""
+    """Return what is wrong with the first factor that does not have `wanted` [N] words."""
     return _wrong_count(np.diff(rows.word_ptr), wanted, what)
 
 
 def number_of_values(rows: FactorRows, wanted: IntArray, what: str) -> tuple[int, str] | None:
-    """What is wrong with the first factor that has not `wanted` [N] log values."""
+    """Return what is wrong with the first factor that does not have `wanted` [N] log values."""
     return _wrong_count(np.diff(rows.value_ptr), wanted, what)
 
 
@@ -191,20 +191,22 @@ def _wrong_count(found: IntArray, wanted: IntArray, what: str) -> tuple[int, str
     if not bad.any():
         return None
     n = int(np.argmax(bad))
-    return n, f"expected {wanted[n]} {what}, found {found[n]}"
+    return n, f"Expected {wanted[n]} {what}, found {found[n]}."
 
 
 def check_signs(rows: FactorRows, signs: IntArray) -> tuple[int, str] | None:
-    """What is wrong with the first factor whose signs are not 0 or 1; `signs` has one number per edge [e]."""
+    """Return what is wrong with the first factor whose signs are not 0 or 1; `signs` has one number per edge [e]."""
     bad = (signs != 0) & (signs != 1)
     if not bad.any():
         return None
     e = int(np.argmax(bad))
-    return int(rows.row_of_edge[e]), f"a sign is 1 for a positive literal and 0 for a negated one, found {signs[e]}"
+    return int(
+        rows.row_of_edge[e]
+    ), f"A sign must be 1 for a positive literal or 0 for a negated one, found {signs[e]}."
 
 
 def read_signs(signs: object, arity: int, kind: str) -> IntArray:
-    """Signs [arity] that a user gave: True or 1 for a literal that holds in state 1, False or 0 for a negated one."""
+    """Return the signs [arity] that a user gave: True or 1 for a positive literal, False or 0 for a negated one."""
     if signs is None:
         return np.ones(arity, np.int64)
     try:
@@ -213,25 +215,25 @@ def read_signs(signs: object, arity: int, kind: str) -> IntArray:
     except (TypeError, ValueError):
         ok = False
     if not ok:
-        raise ModelError(f"a {kind} over {arity} variables needs {arity} signs, each True or False; found {signs!r}")
+        raise ModelError(f"A {kind} over {arity} variables needs {arity} signs, each True or False, found {signs!r}.")
     return values.astype(np.int64)
 
 
 def truth(value: object, what: str) -> bool:
-    """A yes or no that a user gave as True or False, or as 1 or 0."""
+    """Return the truth value that a user gave as True or False, or as 1 or 0."""
     if not isinstance(value, (bool, np.bool_, int, np.integer)) or value not in (0, 1):
-        raise ModelError(f"{what} is True or False, found {value!r}")
+        raise ModelError(f"{what} must be True or False, found {value!r}.")
     return bool(value)
 
 
 def log_number(value: object, what: str) -> float:
-    """A number below infinity that a user gave as a log value."""
+    """Return the number below infinity that a user gave as a log value."""
     try:
         if isinstance(value, (str, bytes)):
             raise TypeError
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
-        raise ModelError(f"{what} must be a number, found {value!r}") from None
+        raise ModelError(f"{what} must be a number, found {value!r}.") from None
     if not number < np.inf:
-        raise ModelError(f"{what} must be a number below infinity, found {number:g}")
+        raise ModelError(f"{what} must be a number below infinity, found {number:g}.")
     return number + 0.0  # -0 is 0

@@ -1,10 +1,10 @@
 # mypy: ignore-errors
 """Calls of a kernel by its address, so that its machine code is made once.
 
-Numba links what a kernel calls into that kernel and optimises all of it anew: a function of 500 kB in ten kernels is
-compiled eleven times, a few seconds each. A `Separate` kernel has one signature and is compiled on its own; others are
-given its address at run time, which also keeps them in the cache on disk. The call costs what any call between kernels
-does.
+Numba links what a kernel calls into that kernel and optimises all of it again: a function of 500 kB in ten kernels is
+compiled eleven times, a few seconds each. A `Separate` kernel has one signature and is compiled on its own. Other
+kernels get its address at run time, so that they stay in the cache on disk. The call costs as much as any call between
+kernels.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ class Separate:
         self.call = _call_of(signature)
 
     def address(self) -> int:
-        """Where the machine code is; the first call makes it, or reads it from the cache."""
+        """Return the address of the machine code; the first call compiles it, or reads it from the cache."""
         if self._address == 0:
             self._function.compile(self._signature)
             made = self._function.overloads[self._signature.args]
@@ -61,7 +61,7 @@ def _call_of(wanted: Any) -> Any:
 
 
 def _shape(t: Any) -> Any:
-    """What decides how a value is passed: not its name, nor whether an array may be written."""
+    """Return what decides how a value is passed: not its name, nor whether an array may be written."""
     if isinstance(t, types.Array):
         return t.dtype, t.ndim, t.layout
     if isinstance(t, types.BaseTuple):

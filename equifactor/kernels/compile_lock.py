@@ -41,7 +41,7 @@ def compile_alone(kernel: Any) -> None:
 
 @contextlib.contextmanager
 def _lock(path: Path) -> Iterator[None]:
-    """Hold the file; where it cannot be made or locked there is no lock. Waiting is not counted by clocks."""
+    """Hold the lock file; if it cannot be made or locked, go on without it. Clocks do not count the wait."""
     if fcntl is None or path in _held:
         yield
         return

@@ -13,9 +13,9 @@ from numba.core.extending import intrinsic
 
 from equifactor.kernels.jit import FLAGS, inlined
 
-NEG_INF = -math.inf  # the logarithm of a true zero
-TINY = 1e-30  # a gap that damping would halve until it is subnormal, where arithmetic is 50 times slower
-MIN_EXP = -700.0  # exp_ is right for MIN_EXP <= x <= 700
+NEG_INF = -math.inf  # The logarithm of a true zero.
+TINY = 1e-30  # Damping sets smaller gaps to 0: halved further they would be subnormal, and arithmetic 50 times slower.
+MIN_EXP = -700.0  # `exp_` is right for MIN_EXP <= x <= 700.
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 0.693147180369123816490  # ln 2 in two parts, the first with 32 zero bits at its end
@@ -30,7 +30,7 @@ _ROUND_BITS = 0x4338000000000000  # bits of _ROUND
 
 @intrinsic
 def get(typingctx, array, index):
-    """array[index] without Python's meaning of negative indices, whose test keeps loops from vectorising."""
+    """Return array[index] without Python's meaning of negative indices, whose test keeps loops from vectorising."""
 
     def codegen(context, builder, signature, args):
         a = context.make_array(signature.args[0])(context, builder, args[0])
@@ -41,7 +41,7 @@ def get(typingctx, array, index):
 
 @intrinsic
 def put(typingctx, array, index, value):
-    """array[index] = value, likewise; one-dimensional contiguous arrays only."""
+    """Set array[index] = value, likewise; one-dimensional contiguous arrays only."""
 
     def codegen(context, builder, signature, args):
         a = context.make_array(signature.args[0])(context, builder, args[0])
@@ -53,7 +53,7 @@ def put(typingctx, array, index, value):
 
 @intrinsic
 def bits_of(typingctx, x):
-    """The 64 bits of a double as an integer."""
+    """Return the 64 bits of a double as an integer."""
 
     def codegen(context, builder, signature, args):
         return builder.bitcast(args[0], ir.IntType(64))
@@ -63,7 +63,7 @@ def bits_of(typingctx, x):
 
 @intrinsic
 def from_bits(typingctx, n):
-    """The double with these 64 bits."""
+    """Return the double with these 64 bits."""
 
     def codegen(context, builder, signature, args):
         return builder.bitcast(args[0], ir.DoubleType())
@@ -80,7 +80,7 @@ def _exponent(typingctx, n):
 
 
 def _polynomial(coefficients, doc):
-    """An intrinsic for a polynomial in Horner's form; a loop over coefficients would not be unrolled in time."""
+    """Return an intrinsic for a polynomial in Horner's form; a loop over coefficients would not be unrolled in time."""
 
     def polynomial(typingctx, x):
         def codegen(context, builder, signature, args):
@@ -106,7 +106,7 @@ _log_polynomial = _polynomial(
 
 @inlined
 def exp_(x):
-    """exp(x) for -700 <= x <= 700: 2^k e^r with |r| <= ln(2)/2, a Taylor polynomial of degree 12 in r."""
+    """Return exp(x) for -700 <= x <= 700: 2^k e^r with |r| <= ln(2)/2, a Taylor polynomial of degree 12 in r."""
     t = x * _LOG2_E + _ROUND
     k = t - _ROUND
     r = (x - k * _LN2_HIGH) - k * _LN2_LOW
@@ -116,7 +116,7 @@ def exp_(x):
 
 @inlined
 def log_(x):
-    """ln(x) for positive normal x: k ln 2 + 2 artanh(s) with s = (m-1)/(m+1), m in [sqrt(1/2), sqrt(2))."""
+    """Return ln(x) for positive normal x: k ln 2 + 2 artanh(s), s = (m-1)/(m+1), m in [sqrt(1/2), sqrt(2))."""
     b = bits_of(x) + (_LIFT - _SQRT_HALF)
     m = from_bits((b & _MANTISSA) + _SQRT_HALF)
     k = from_bits(_exponent(b) + _ROUND_BITS) - (_ROUND + 1024.0)
@@ -129,7 +129,7 @@ def log_(x):
 
 @inlined
 def log_ratio_(a, b):
-    """ln(a / b) for positive normal a and b, by one division where `log_(a / b)` takes two.
+    """Return ln(a / b) for positive normal a and b, by one division where `log_(a / b)` takes two.
 
     The difference of the bits is log2(a / b) up to 0.09, so that after rounding it to k the ratio of a / 2^k and b is
     within 2^0.59 of 1, where the polynomial is still right.

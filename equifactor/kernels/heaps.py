@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Heaps inside kernels: numbered items with the largest key first, which say at any time where each item is.
+"""Heaps inside kernels: numbered items, the largest key first, with the current place of each item.
 
 There are two. `settle` keeps a binary heap of items whose keys the caller holds by item, and reads them for other ends
 too. `raise_key` and `set_key` keep a heap of four children per node whose keys lie in heap order, for queues that are

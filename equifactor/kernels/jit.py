@@ -43,7 +43,7 @@ event.register("numba:compile", _Announcer())  # type: ignore[no-untyped-call]
 
 
 def plain(record: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The fields of a record for a call from Python into a kernel."""
+    """Return the fields of a record for a call from Python into a kernel."""
     return tuple(record)
 
 
@@ -53,17 +53,17 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def fast_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A `kernel` for arithmetic: vectorises, and is exact to rounding instead of bit for bit."""
+    """Compile a `kernel` for arithmetic: it vectorises, and is exact to rounding instead of bit for bit."""
     return _compiled(function, FAST_OPTIONS)
 
 
 def reordering_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A `fast_kernel` whose sums may be taken in any order: dot products."""
+    """Compile a `fast_kernel` whose sums may be taken in any order: dot products."""
     return _compiled(function, {**FAST_OPTIONS, "fastmath": {*FAST_OPTIONS["fastmath"], "reassoc"}})
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A part of a fast kernel, copied into its callers: a call would pass seven words per array."""
+    """Mark a part of a fast kernel that is copied into its callers: a call would pass seven words per array."""
     compiled: Callable[..., Any] = numba.njit(**FAST_OPTIONS, inline="always")(function)
     return compiled
 

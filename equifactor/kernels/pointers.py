@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def ptr_of(lengths: ArrayLike) -> IntArray:
-    """The pointer [N+1] of rows of these lengths [N]."""
+    """Return the pointer [N+1] of rows of these lengths [N]."""
     counts = np.asarray(lengths)
     ptr = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=ptr[1:])
@@ -23,22 +23,22 @@ def ptr_of(lengths: ArrayLike) -> IntArray:
 
 
 def join_ptr(ptrs: Sequence[IntArray], rows_ptr: IntArray) -> IntArray:
-    """One pointer [N+1] for the rows of all pointers; those of pointer g are rows `rows_ptr[g]:rows_ptr[g+1]`."""
+    """Return one pointer [N+1] for the rows of all pointers; pointer g has rows `rows_ptr[g]:rows_ptr[g+1]`."""
     steps = np.diff(np.concatenate(ptrs))  # the lengths, and between two pointers a step back, which is deleted
     return ptr_of(np.delete(steps, rows_ptr[1:-1] + np.arange(len(ptrs) - 1)))
 
 
 def row_of(ptr: IntArray) -> IntArray:
-    """The row of each element."""
+    """Return the row of each element."""
     return np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
 
 
 def place_in_row(ptr: IntArray) -> IntArray:
-    """The place of each element within its row, counted from 0."""
+    """Return the place of each element within its row, counted from 0."""
     return np.arange(ptr[-1]) - np.repeat(ptr[:-1], np.diff(ptr))
 
 
 def picked(ptr: IntArray, rows: IntArray) -> tuple[IntArray, IntArray]:
-    """The pointer of some rows, in their order, and the places of their elements."""
+    """Return the pointer of some rows, in their order, and the places of their elements."""
     new = ptr_of(ptr[rows + 1] - ptr[rows])
     return new, np.repeat(ptr[rows] - new[:-1], np.diff(new)) + np.arange(new[-1])

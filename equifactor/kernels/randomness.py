@@ -14,7 +14,7 @@ _BELL = 3.0**0.5 / 65536.0  # a sum of four uniforms on [0, 1) has variance 1/3
 
 @inlined
 def random_bits(rng):
-    """64 random bits; advances the state."""
+    """Return 64 random bits and advance the state."""
     s = rng[0]
     s ^= s >> np.uint64(12)
     s ^= s << np.uint64(25)
@@ -25,19 +25,19 @@ def random_bits(rng):
 
 @inlined
 def random_unit(rng):
-    """Uniform on [0, 1)."""
+    """Return a uniform number in [0, 1)."""
     return np.float64(np.int64(random_bits(rng) >> np.uint64(11))) * _UNIT
 
 
 @inlined
 def random_below(rng, n):
-    """Uniform whole number from 0 to n - 1."""
+    """Return a uniform whole number from 0 to n - 1."""
     return np.int64(random_unit(rng) * n)
 
 
 @inlined
 def random_bell(rng):
-    """Noise of mean 0 and variance 1 that is nearly normal: four 16-bit parts of one draw, summed."""
+    """Return noise of mean 0 and variance 1 that is nearly normal: four 16-bit parts of one draw, summed."""
     s = random_bits(rng)
     low = np.uint64(0xFFFF)
     parts = (s & low) + ((s >> np.uint64(16)) & low) + ((s >> np.uint64(32)) & low) + (s >> np.uint64(48))

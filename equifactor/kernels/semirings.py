@@ -13,7 +13,7 @@ from equifactor.kernels.segments import logsumexp, safe_log, segment_logsumexp, 
 
 
 def plus(a: Tensor, b: Tensor, semiring: Semiring) -> Tensor:
-    """The larger of two logs, or the log of the sum of what they are logs of."""
+    """Return the larger of two logs, or the log of the sum of what they are logs of."""
     if semiring == "max":
         return torch.maximum(a, b)
     top = torch.maximum(a, b).detach()
@@ -22,18 +22,18 @@ def plus(a: Tensor, b: Tensor, semiring: Semiring) -> Tensor:
 
 
 def total(values: Tensor, axis: int, semiring: Semiring) -> Tensor:
-    """The sum of the semiring along an axis that is not empty."""
+    """Return the sum of the semiring along an axis that is not empty."""
     return values.amax(axis) if semiring == "max" else logsumexp(values, axis)
 
 
 def segment_total(values: Tensor, index: Tensor, count: int, semiring: Semiring) -> Tensor:
-    """out[n] = the sum of the semiring over the values [N] (or [N, H]) whose index is n; -inf where there are none."""
+    """Return in out[n] the semiring's sum over the values [N] (or [N, H]) with index n; -inf without such values."""
     reduce = segment_max if semiring == "max" else segment_logsumexp
     return reduce(values, index, count)
 
 
 def log1mexp(x: Tensor) -> Tensor:
-    """ln(1 - e^x) for x < 0, to full precision on both ends; -inf from 0 on, where it passes no gradient."""
+    """Return ln(1 - e^x) for x < 0, to full precision on both ends; -inf from 0 on, where it passes no gradient."""
     below = x < 0
     x = torch.where(below, x, -1.0)
     near = x > -0.6931471805599453
@@ -44,5 +44,5 @@ def log1mexp(x: Tensor) -> Tensor:
 
 
 def per_row(values: Tensor, like: Tensor) -> Tensor:
-    """Values [N] or [N, ..] with as many axes as `like`, to be broadcast."""
+    """Return values [N] or [N, ..] with as many axes as `like`, to be broadcast."""
     return values.reshape(*values.shape, *[1] * (like.ndim - values.ndim))

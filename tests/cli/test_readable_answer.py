@@ -84,7 +84,7 @@ def test_names_on_a_terminal_and_uai_elsewhere(command, lawn: FactorGraph, monke
 def test_a_wrong_question_is_one_sentence(command, lawn: FactorGraph) -> None:
     ran = command("solve", "lawn.bif", "--query", "snow")
     assert (ran.status, ran.out) == (3, "")
-    assert "there is no variable 'snow'; the names are: season, rain, sprinkler, lawn" in ran.err
+    assert "The model has no variable 'snow'; the names are season, rain, sprinkler, lawn" in ran.err
 
 
 def test_other_answers(lawn: FactorGraph) -> None:

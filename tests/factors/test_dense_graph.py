@@ -8,10 +8,11 @@ import pytest
 from equifactor import Clause, FactorGraph, ModelError, Parity, Potts
 from equifactor.factors import dense_graph
 from equifactor.factors.dense_graph import with_tables
+from equifactor.graph import dense_rows
 
 
 def test_what_the_format_knows_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dense_graph, "_BLOCK", 30)  # blocks of a factor or two
+    monkeypatch.setattr(dense_rows, "_BLOCK", 30)  # blocks of a factor or two
     factors = [([0, 1], Parity()), ([1, 2, 0], Clause()), ([2], [1, 2]), ([3, 4], Potts(0.5)), ([2, 1], Parity())]
     g = FactorGraph([2, 2, 2, 4, 4], factors, name="mixed").condition({})
     h = with_tables(g, "a file", keep=[Clause.number])
@@ -29,6 +30,6 @@ def test_too_many_entries_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dense_graph, "MAX_LOG2_ENTRIES", 4)
     g = FactorGraph([2] * 3, [(range(3), Parity())] * 3)
     with pytest.raises(
-        ModelError, match=r"the tables of the 3 factors that are none have 2\^4.6 entries; a file holds"
+        ModelError, match=r"The 3 structured factors would need dense tables with 2\^4.6 entries in total. A file holds"
     ):
         with_tables(g, "a file")

@@ -301,5 +301,7 @@ def test_a_kind_that_states_no_messages_goes_through_its_tables(kind: str, monke
 def test_a_large_factor_without_messages_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Parity, "tensors", "")
     flat = compile(FactorGraph([2] * 30, [(range(30), Parity())])).to()
-    with pytest.raises(ModelError, match=r"parity states no messages in torch, and one with 2\^30 table entries"):
+    with pytest.raises(
+        ModelError, match=r"The kind parity has no messages of its own in torch, and a factor with 2\^30 table entries"
+    ):
         tensors.structured_of(flat)

@@ -76,7 +76,7 @@ def test_every_solver_that_takes_any_kind_answers(spec: str, toy: Any) -> None:
     for task in tasks_of(spec):
         found, own, truth = ef.solve(graph, task, spec), ef.solve(tables, task, spec), ef.solve(tables, task, "brute")
         if task == "MAP":
-            assert found.log_score == pytest.approx(truth.log_score)
+            assert own.log_score - 1e-9 <= found.log_score <= truth.log_score + 1e-9
             continue
         exact = found.status.solved and solver_class(spec.partition("(")[0]).exact_on != "none"
         if found.log_z is not None:

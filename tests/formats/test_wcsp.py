@@ -135,7 +135,7 @@ def test_sparse_tables_and_clauses_are_lists_of_tuples(tmp_path):
 
 def test_what_has_too_large_a_table_is_refused(tmp_path):
     g = FactorGraph([2] * 30, [(range(30), AtMost(1))])
-    with pytest.raises(ModelError, match=r"factor 0 is a count over 30 variables, whose table has 2\^30 entries"):
+    with pytest.raises(ModelError, match=r"factor 0 is a count over 30 variables. .* has 2\^30 entries"):
         write_wcsp(g, tmp_path / "a.wcsp")
 
 

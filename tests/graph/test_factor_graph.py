@@ -98,23 +98,23 @@ class TestConstruction:
     @pytest.mark.parametrize(
         ("variables", "factors", "fragment"),
         [
-            ([2], [([0], [1.0, -2.0])], "factor 0, entry 1 is -2; a potential must be a number >= 0"),
+            ([2], [([0], [1.0, -2.0])], "factor 0, entry 1 is -2. A potential must be a number >= 0"),
             ([2], [([], 1.0), ([0], [np.nan, 1.0])], "factor 1, entry 0 is nan"),
             ([2], [([0], [np.inf, 1.0])], "factor 0, entry 0 is inf"),
             ([2], [([0], [1.0, 2.0, 3.0])], "factor 0 needs a table of shape (2,), found shape (3,)"),
             ([2, 3], [([0, 1], np.ones((3, 2)))], "needs a table of shape (2, 3), found shape (3, 2)"),
-            ([2, 2], [([0, 1], [[1.0, 2.0], [3.0]])], "the table of factor 0 is not an array of numbers"),
-            ([2], [([0], ["a", "b"])], "the table of factor 0 is not an array of numbers"),
-            ([2], [([1], [1.0, 2.0])], "factor 0: there is no variable 1; the model has 1 variable (0)"),
-            ([2], [([-1], [1.0, 2.0])], "there is no variable -1"),
-            ([2], [(["x"], [1.0, 2.0])], "there is no variable 'x'; the variables have no names"),
-            ({"a": 2, "b": 2}, [(["x"], [1.0, 2.0])], "the names are: a, b"),
-            ([2], [([0.0], [1.0, 2.0])], "a variable is given by number or name, found 0.0"),
-            ([2], [([True], [1.0, 2.0])], "a variable is given by number or name, found True"),
+            ([2, 2], [([0, 1], [[1.0, 2.0], [3.0]])], "The table of factor 0 is not an array of numbers"),
+            ([2], [([0], ["a", "b"])], "The table of factor 0 is not an array of numbers"),
+            ([2], [([1], [1.0, 2.0])], "factor 0: The model has no variable 1. It has 1 variable (0)"),
+            ([2], [([-1], [1.0, 2.0])], "The model has no variable -1"),
+            ([2], [(["x"], [1.0, 2.0])], "The model has no variable 'x'; the variables have no names"),
+            ({"a": 2, "b": 2}, [(["x"], [1.0, 2.0])], "the names are a, b"),
+            ([2], [([0.0], [1.0, 2.0])], "A variable must be given by number or name, found 0.0"),
+            ([2], [([True], [1.0, 2.0])], "A variable must be given by number or name, found True"),
             ([2, 2], [([0, 0], np.ones((2, 2)))], "factor 0 names variable 0 twice"),
             ([0], [], "variable 0 has 0 states"),
             ({"a": []}, [], "variable 0 has 0 states"),
-            ({"a": ["x", "x"]}, [], "one different name per state is needed"),
+            ({"a": ["x", "x"]}, [], "Every state needs a name of its own"),
         ],
     )
     def test_refuses(self, variables: object, factors: list, fragment: str) -> None:
@@ -123,7 +123,7 @@ class TestConstruction:
         assert fragment in str(error.value)
 
     def test_refuses_bad_logs(self) -> None:
-        with pytest.raises(ModelError, match="a log potential must be a number below infinity"):
+        with pytest.raises(ModelError, match="A log potential must be a number below infinity"):
             FactorGraph([2], [([0], [0.0, np.inf])], log=True)
         with pytest.raises(ModelError, match="entry 0 is nan"):
             FactorGraph([2], [([0], [np.nan, 0.0])], log=True)
@@ -175,10 +175,10 @@ class TestNames:
         [
             ("grass", "damp", "variable grass has no state 'damp'; its states are dry, wet"),
             ("rain", "yes", "variable rain has no state 'yes'; its states have no names"),
-            ("day", 3, "state 3 of variable day is out of range; it has 3 states (0-2)"),
+            ("day", 3, "state 3 of variable day is out of range. The variable has 3 states (0-2)"),
             ("day", -1, "state -1 of variable day is out of range"),
             ("day", 1.5, "must be a whole number or a name, found 1.5"),
-            ("sun", 0, "there is no variable 'sun'; the names are: rain, grass, day"),
+            ("sun", 0, "The model has no variable 'sun'; the names are rain, grass, day"),
         ],
     )
     def test_unknown(self, rain: FactorGraph, variable: str, state: object, fragment: str) -> None:
@@ -188,7 +188,7 @@ class TestNames:
 
     def test_long_lists_of_names_are_cut(self) -> None:
         graph = FactorGraph({f"v{i}": 2 for i in range(20)})
-        with pytest.raises(ModelError, match=r"v7, \.\.\.$"):
+        with pytest.raises(ModelError, match=r"v7, \.\.\.\.$"):
             graph.variable("w")
 
 
@@ -236,13 +236,13 @@ class TestScore:
     @pytest.mark.parametrize(
         ("assignment", "fragment"),
         [
-            ([0, 1], "one state for each of the 3 variables; found shape (2,)"),
+            ([0, 1], "one state for each of the 3 variables, found shape (2,)"),
             (np.zeros((1, 1, 3), int), "found shape (1, 1, 3)"),
             (0, "found shape ()"),
-            ([0, 1, 3], "of variable day is out of range; it has 3 states (0-2)"),
-            ([[0, 1, 2], [0, -1, 0]], "of variable grass is out of range; it has 2 states (0-1)"),
-            ([0.0, 1.0, 2.0], "an assignment holds whole numbers"),
-            ({"rain": 0}, "the assignment leaves variable grass open"),
+            ([0, 1, 3], "of variable day is out of range. The variable has 3 states (0-2)"),
+            ([[0, 1, 2], [0, -1, 0]], "of variable grass is out of range. The variable has 2 states (0-1)"),
+            ([0.0, 1.0, 2.0], "An assignment must hold whole numbers"),
+            ({"rain": 0}, "The assignment gives no state to variable grass"),
         ],
     )
     def test_refuses(self, rain: FactorGraph, assignment: object, fragment: str) -> None:
@@ -313,14 +313,14 @@ class TestCondition:
         [
             ({"rain": 2}, "state 2 of variable rain is out of range"),
             ({"grass": "damp"}, "has no state 'damp'"),
-            ({"sun": 1}, "there is no variable 'sun'"),
-            ({3: 0}, "there is no variable 3"),
+            ({"sun": 1}, "The model has no variable 'sun'"),
+            ({3: 0}, "The model has no variable 3"),
             ({"rain": 0, 0: 1}, "evidence names variable rain twice"),
             ({"rain": [1.0]}, "one weight >= 0 for each of its 2 states, found [1.0]"),
             ({"rain": [0.5, -0.5]}, "one weight >= 0 for each of its 2 states"),
             ({"rain": [0.5, np.nan]}, "one weight >= 0 for each of its 2 states"),
             ({"rain": 1.0}, "must be a state or one weight"),
-            ({"rain": None}, "must be a state, and None is none; leave out the variables"),
+            ({"rain": None}, "must be a state, and None is not a state. Leave out"),
             ({"rain": ["a", "b"]}, "must be a state or one weight"),
         ],
     )
@@ -354,7 +354,7 @@ class TestNewGraphs:
             (["rain"], [1.0, -1.0], "factor 3, entry 1 is -1"),
             (["rain"], [1.0], "factor 3 needs a table of shape (2,)"),
             (["rain", "rain"], np.ones((2, 2)), "factor 3 names variable 0 twice"),
-            (["sun"], [1.0], "there is no variable 'sun'"),
+            (["sun"], [1.0], "The model has no variable 'sun'"),
         ],
     )
     def test_with_factor_refuses(self, rain: FactorGraph, scope: list, table: object, fragment: str) -> None:
@@ -376,7 +376,7 @@ class TestNewGraphs:
         assert observed.with_potentials(np.ones(len(observed.log_phi))).evidence == {0: 0}
 
     def test_with_potentials_refuses(self, rain: FactorGraph) -> None:
-        with pytest.raises(ModelError, match="need 12 entries in all"):
+        with pytest.raises(ModelError, match="need 12 entries in total"):
             rain.with_potentials([1.0])
         with pytest.raises(ModelError, match="factor 2, entry 0 is nan"):
             rain.with_potentials([1.0] * 6 + [np.nan] * 6)

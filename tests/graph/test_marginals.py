@@ -26,7 +26,7 @@ def test_is_a_sequence_of_views(ragged: Marginals) -> None:
 
 @pytest.mark.parametrize("index", [3, -4, 100])
 def test_out_of_range(ragged: Marginals, index: int) -> None:
-    with pytest.raises(IndexError, match=f"variable {index} is out of range; there are 3 variables"):
+    with pytest.raises(IndexError, match=f"variable {index} is out of range. There are 3 variables"):
         ragged[index]
 
 
@@ -67,10 +67,10 @@ class TestByName:
     @pytest.mark.parametrize(
         ("name", "sentence"),
         [
-            ("grss", r"there is no variable 'grss'; did you mean grass\? the names are: rain, grass"),
-            ("nope", "there is no variable 'nope'; the names are: rain, grass"),
-            (1.5, "a variable is given by number or name, found 1.5"),
-            (None, "a variable is given by number or name, found None"),
+            ("grss", r"The model has no variable 'grss'; did you mean grass\? the names are rain, grass"),
+            ("nope", "The model has no variable 'nope'; the names are rain, grass"),
+            (1.5, "A variable must be given by number or name, found 1.5"),
+            (None, "A variable must be given by number or name, found None"),
         ],
     )
     def test_unknown(self, marginals: Marginals, name: Any, sentence: str) -> None:
@@ -78,5 +78,5 @@ class TestByName:
             marginals[name]
 
     def test_without_names(self, ragged: Marginals) -> None:
-        with pytest.raises(ModelError, match="there is no variable 'rain'; the variables have no names"):
+        with pytest.raises(ModelError, match="The model has no variable 'rain'; the variables have no names"):
             ragged["rain"]

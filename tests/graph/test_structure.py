@@ -44,18 +44,18 @@ def test_strides_are_those_of_numpy(seed: int) -> None:
 @pytest.mark.parametrize(
     ("card", "scope_ptr", "scope_vars", "fragment"),
     [
-        ([2, 0], [0], [], "variable 1 has 0 states; every variable needs at least 1"),
+        ([2, 0], [0], [], "variable 1 has 0 states. Every variable needs at least 1"),
         ([2, -3], [0], [], "variable 1 has -3 states"),
         ([2.5], [0], [], "must be whole numbers"),
         ([np.nan], [0], [], "must be whole numbers"),
         ([np.inf], [0], [], "must be whole numbers"),
         (["two"], [0], [], "must be whole numbers"),
         ([2**70], [0], [], "must be whole numbers"),
-        ([2**62, 2**62, 2**62], [0], [], "at most 2^40 can be addressed"),
+        ([2**62, 2**62, 2**62], [0], [], "At most 2^40 can be addressed"),
         ([[2, 2]], [0], [], "must be a list of numbers"),
-        ([2, 2], [0, 1], [2], "factor 0 names variable 2; the model has 2 variables (0-1)"),
+        ([2, 2], [0, 1], [2], "factor 0 names variable 2. The model has 2 variables (0-1)"),
         ([2, 2], [0, 1, 2], [0, -1], "factor 1 names variable -1"),
-        ([], [0, 1], [0], "factor 0 names variable 0; the model has no variables"),
+        ([], [0, 1], [0], "factor 0 names variable 0. The model has no variables"),
         ([2, 2], [0, 3], [0, 1, 0], "factor 0 names variable 0 twice"),
         ([2, 2], [0, 1, 3], [0, 1, 1], "factor 1 names variable 1 twice"),
         ([2, 2], [1, 2], [0, 1], "scope_ptr must rise from 0 to 2"),
@@ -80,12 +80,12 @@ def test_error_names_the_culprit() -> None:
 @pytest.mark.parametrize(
     ("names", "states", "fragment"),
     [
-        (["a"], None, "1 variable names were given for 2 variables"),
-        (["a", "a"], None, "two variables are called 'a'"),
-        (["a", 1], None, "a variable name must be text, found 1"),
-        (None, [["x", "y"]], "state names were given for 1 variables, the model has 2"),
+        (["a"], None, "Expected 2 variable names, one for each variable, found 1"),
+        (["a", "a"], None, "Two variables are called 'a'"),
+        (["a", 1], None, "A variable name must be text, found 1"),
+        (None, [["x", "y"]], "Expected state names for 2 variables, found them for 1"),
         (None, [["x", "y"], ["x", "y"]], "variable 1 has 3 states but is given the state names ['x', 'y']"),
-        (None, [["x", "x"], None], "one different name per state is needed"),
+        (None, [["x", "x"], None], "Every state needs a name of its own"),
     ],
 )
 def test_refuses_names(names: object, states: object, fragment: str) -> None:

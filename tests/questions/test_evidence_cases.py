@@ -34,7 +34,7 @@ CASES: list[tuple[list[str] | int, Any, int | str]] = [
     (["0", "1"], "1", 1),
     (["0", "1"], False, "has no state False; its states are 0, 1"),
     (["low", "high"], np.int32(1), 1),
-    (["low", "high"], 2, "state 2 of variable x is out of range; it has 2 states"),
+    (["low", "high"], 2, "state 2 of variable x is out of range. The variable has 2 states"),
     (["low", "high"], 1.0, "must be a state or one weight >= 0 for each of its 2 states"),
     (2, 1, 1),
     (2, True, 1),

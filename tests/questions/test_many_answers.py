@@ -138,10 +138,10 @@ def test_no_sets_at_all() -> None:
         ([{"rain": True}], "variable rain has no state True"),
         ([{"sprinkler": 1}, {"sprinkler": True}, {"sprinkler": 1.5}], "must be a state or one weight"),
         ([{"grass": "dry", 2: 0}], "names variable grass twice"),
-        ([["dry"]], r"evidence set 0: evidence sets are a list .* this one is \['dry'\]"),
+        ([["dry"]], r"evidence set 0: Evidence sets must be a list .* This one is \['dry'\]"),
         (
             [{}, {"grass": None}],
-            "evidence set 1: evidence on variable grass must be a state, and None is none; leave out",
+            "evidence set 1: evidence on variable grass must be a state, and None is not a state. Leave out",
         ),
         ([{"grass": [1, 1, 1]}, {"rain": "maybe"}], "evidence set 1: variable rain has no state 'maybe'"),
         (np.zeros((2, 2), int), r"expected shape \[N, 3\], found \(2, 2\)"),

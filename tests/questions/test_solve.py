@@ -75,7 +75,7 @@ def test_wrong_arguments(pair: FactorGraph, kwargs, fragment: str) -> None:
 
 @pytest.mark.parametrize("graph", [None, 5, "model.uai", {"a": 1}])
 def test_what_is_no_graph(graph: object) -> None:
-    with pytest.raises(ModelError, match="expected a FactorGraph or several"):
+    with pytest.raises(ModelError, match="Expected a FactorGraph or several"):
         solve(graph, "MAR", "brute")  # type: ignore[call-overload]
 
 

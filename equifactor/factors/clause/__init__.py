@@ -51,19 +51,19 @@ class Clause(SignedLiterals):
     tensors = "equifactor.factors.clause.clause_tensors:ClauseTensors"
 
     def row(self, card: tuple[int, ...]) -> tuple[FloatArray, IntArray]:
-        """One log value, that of violating it; one sign per variable."""
+        """Return one log value, that of violating it; one sign per variable."""
         value = -np.inf if self.weight is None else -_weight(self.weight)
         return np.array([value + 0.0]), read_signs(self.signs, len(card), self.kind)
 
     @classmethod
     def of_row(cls, card: tuple[int, ...], log_values: FloatArray, words: IntArray) -> Clause:
-        """Signs are left out where all literals are positive."""
+        """Return the object; signs are left out if all literals are positive."""
         weight = None if log_values[0] == -np.inf else -float(log_values[0]) + 0.0
         return cls(None if words.all() else tuple((words == 1).tolist()), weight)
 
     @classmethod
     def check(cls, rows: FactorRows) -> tuple[int, str] | None:
-        """Binary variables, one value, a sign per variable."""
+        """Require binary variables, one value, and a sign per variable."""
         one = np.ones(rows.num_factors, np.int64)
         return (
             not_binary(rows, cls.kind)
@@ -74,18 +74,18 @@ class Clause(SignedLiterals):
 
     @classmethod
     def log_scores(cls, rows: FactorRows, states: IntArray) -> FloatArray:
-        """[n, N] 0 where a literal holds, the value of the factor elsewhere."""
+        """Return [n, N] 0 where a literal holds, the value of the factor elsewhere."""
         holding = cls.holding(rows, states)
         return np.where(holding > 0, 0.0, rows.log_values)
 
     @classmethod
     def log_ranges(cls, rows: FactorRows) -> FloatArray:
-        """How far the value of violating it is from 0, the other value."""
+        """Return how far the value of violating it is from 0, the other value."""
         return np.abs(np.where(np.isneginf(rows.log_values), 0.0, rows.log_values))
 
     @classmethod
     def sliced(cls, rows: FactorRows, states: IntArray) -> FactorRows:
-        """A shorter clause, or the constant 1 where an observed literal holds."""
+        """Return a shorter clause, or the constant 1 where an observed literal holds."""
         free = states < 0
         holds = rows.sum_of_edges((states == rows.words).astype(np.int64)) > 0
         kept = free & ~holds[rows.row_of_edge]
@@ -95,7 +95,7 @@ class Clause(SignedLiterals):
 
     @classmethod
     def unsupported(cls, rows: FactorRows, possible: BoolArray) -> BoolArray:
-        """The last literal that can still hold has to, where the clause must."""
+        """Return the last literal that can still hold has to, where the clause must."""
         pairs = possible.reshape(-1, 2)
         can_hold = pairs[np.arange(len(pairs)), rows.words]
         left = rows.sum_of_edges(can_hold.astype(np.int64))
@@ -107,7 +107,7 @@ class Clause(SignedLiterals):
 
     @classmethod
     def add_chains(cls, builder: LoweredBuilder, rows: FactorRows) -> None:
-        """A chain of "a literal has held so far"."""
+        """Add a chain of "a literal has held so far"."""
         steps = np.full((len(rows.card), 2, 2, 2), -np.inf)  # edge, held before, state, held after
         for x in (0, 1):
             holds = rows.words == x
@@ -119,10 +119,10 @@ class Clause(SignedLiterals):
 
 
 def _weight(weight: object) -> float:
-    """A weight that a user gave; raises `ModelError` where it is no number above minus infinity."""
+    """Return the weight that a user gave; raises `ModelError` unless it is a number above minus infinity."""
     try:
         return -log_number(-weight, "")  # type: ignore[operator]
     except (TypeError, ModelError):
         raise ModelError(
-            f"the weight of a clause is a number, or None for one that must hold; found {weight!r}"
+            f"The weight of a clause must be a number, or None for a clause that must hold, found {weight!r}."
         ) from None

@@ -21,7 +21,7 @@ LOG, ZEROS, NUM_SUMS = 0, 1, 2
 
 @fast_kernel
 def clause_messages(m, k, violated, signs, word, q, out, is_max):
-    """Log messages of a clause that has the log value `violated` where no literal holds, and 0 elsewhere.
+    """Compute log messages of a clause with the log value `violated` where no literal holds, and 0 elsewhere.
 
     The literal of slot j holds in state signs[word + j].
     """
@@ -74,5 +74,5 @@ def join_clause(sums, o, fails, way):
 
 @fast_kernel
 def odds_of_failure(sums, o):
-    """The probability that no literal of those that joined holds."""
+    """Return the probability that no literal of those that joined holds."""
     return max(ABOVE_ZERO, math.exp(min(0.0, sums[o + LOG]))) if sums[o + ZEROS] < 0.5 else 0.0

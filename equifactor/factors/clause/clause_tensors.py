@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ClauseTensors(SignedTensors):
-    """A pair says how much there is of no literal that holds, and of some."""
+    """Clauses of a batch; a pair holds the sum where no literal holds and the sum where one does."""
 
     def __init__(self, group: StructuredGroup, device: torch.device) -> None:
         super().__init__(group, device)
@@ -24,7 +24,7 @@ class ClauseTensors(SignedTensors):
         self.tree = FactorTree.of(group.edge_ptr, device)
 
     def messages(self, values: Tensor, q: Tensor, semiring: Semiring) -> Tensor:
-        """The value of a violated clause, and 0, come to the root."""
+        """Return the value of a violated clause, and 0, come to the root."""
         leaves = self.pairs(q)
         identity = first_only(leaves)
         found = self.tree.up(leaves, identity, some_of_two(semiring))
@@ -32,5 +32,5 @@ class ClauseTensors(SignedTensors):
         return self.unpaired(self.tree.down(found, roots, identity, none_or_some(semiring)))
 
     def log_scores(self, values: Tensor, states: Tensor) -> Tensor:
-        """0 where a literal holds."""
+        """Return 0 where a literal holds."""
         return torch.where(self.number_held(states) > 0, 0.0, values)

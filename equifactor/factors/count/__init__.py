@@ -40,12 +40,12 @@ class Counting(SignedLiterals):
 
     @classmethod
     def of_row(cls, card: tuple[int, ...], log_values: FloatArray, words: IntArray) -> StructuredFactor:
-        """Signs are left out where all variables are counted in state 1."""
+        """Return the object; signs are left out if all variables are counted in state 1."""
         return Count(tuple(log_values.tolist()), None if words.all() else tuple((words == 1).tolist()))
 
     @classmethod
     def check(cls, rows: FactorRows) -> tuple[int, str] | None:
-        """Binary variables, a value for every number of ones, a sign per variable."""
+        """Require binary variables, a value for every number of ones, and a sign per variable."""
         return (
             not_binary(rows, cls.kind)
             or number_of_values(rows, rows.arity + 1, "log values of a count")
@@ -55,13 +55,13 @@ class Counting(SignedLiterals):
 
     @classmethod
     def log_scores(cls, rows: FactorRows, states: IntArray) -> FloatArray:
-        """[n, N] the value of the number of literals that hold."""
+        """Return [n, N] the value of the number of literals that hold."""
         holding = cls.holding(rows, states)
         return rows.log_values[rows.value_ptr[:-1] + holding]
 
     @classmethod
     def sliced(cls, rows: FactorRows, states: IntArray) -> FactorRows:
-        """The values from the number of observed literals that hold, as many as free variables allow."""
+        """Return the values from the number of observed literals that hold, as many as free variables allow."""
         free = states < 0
         left = rows.keep_edges(free)
         begin = rows.value_ptr[:-1] + rows.sum_of_edges((states == rows.words).astype(np.int64))
@@ -72,7 +72,7 @@ class Counting(SignedLiterals):
 
     @classmethod
     def unsupported(cls, rows: FactorRows, possible: BoolArray) -> BoolArray:
-        """A state goes where no number of ones that is still within reach has a value."""
+        """Exclude a state if no number of ones within reach has a value above zero."""
         pairs = possible.reshape(-1, 2)
         edge, row = np.arange(len(pairs)), rows.row_of_edge
         can_hold, can_fail = pairs[edge, rows.words], pairs[edge, 1 - rows.words]
@@ -94,7 +94,7 @@ class Counting(SignedLiterals):
 
     @classmethod
     def add_chains(cls, builder: LoweredBuilder, rows: FactorRows) -> None:
-        """A chain of running counts; what lies on the last level stretch of the values is one state."""
+        """Add a chain of running counts; all numbers on the last level stretch of the values are one state."""
         caps = _caps(rows)
         builder.expect(_chain_entries(rows.arity, caps).sum())
         sizes = np.stack((rows.arity, caps), axis=1)
@@ -121,7 +121,7 @@ class Count(Counting):
     signs: Sequence[bool] | None = None
 
     def row(self, card: tuple[int, ...]) -> tuple[FloatArray, IntArray]:
-        """The value of every number of ones; one sign per variable."""
+        """Return the value of every number of ones; one sign per variable."""
         arity = len(card)
         try:
             values = np.array([log_number(v, "a log value of a count") for v in np.asarray(self.log_values).tolist()])
@@ -129,8 +129,8 @@ class Count(Counting):
             values = np.zeros(0)
         if values.shape != (arity + 1,):
             raise ModelError(
-                f"a count over {arity} variables needs {arity + 1} log values, of 0 to {arity} ones; "
-                f"found {np.shape(self.log_values)}"
+                f"A count over {arity} variables needs {arity + 1} log values, for 0 to {arity} ones, "
+                f"found shape {np.shape(self.log_values)}."
             )
         return values, read_signs(self.signs, arity, self.kind)
 
@@ -143,7 +143,7 @@ class AtMost(Counting):
     signs: Sequence[bool] | None = None
 
     def row(self, card: tuple[int, ...]) -> tuple[FloatArray, IntArray]:
-        """0 up to k ones."""
+        """Return 0 up to k ones."""
         return _row(np.arange(len(card) + 1) <= _whole(self.k), self.signs)
 
 
@@ -155,7 +155,7 @@ class AtLeast(Counting):
     signs: Sequence[bool] | None = None
 
     def row(self, card: tuple[int, ...]) -> tuple[FloatArray, IntArray]:
-        """0 from k ones on."""
+        """Return 0 from k ones on."""
         return _row(np.arange(len(card) + 1) >= _whole(self.k), self.signs)
 
 
@@ -167,24 +167,24 @@ class Exactly(Counting):
     signs: Sequence[bool] | None = None
 
     def row(self, card: tuple[int, ...]) -> tuple[FloatArray, IntArray]:
-        """0 at k ones."""
+        """Return 0 at k ones."""
         return _row(np.arange(len(card) + 1) == _whole(self.k), self.signs)
 
 
 def _whole(k: object) -> int:
-    """A number of variables that a user gave."""
+    """Return a number of variables that a user gave."""
     if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 0:
-        raise ModelError(f"a count is a whole number from 0 on, found {k!r}")
+        raise ModelError(f"A count must be a whole number >= 0, found {k!r}.")
     return int(k)
 
 
 def _row(allowed: BoolArray, signs: Sequence[bool] | None) -> tuple[FloatArray, IntArray]:
-    """The values 0 and -inf of every number of ones [arity + 1], and the signs."""
+    """Return the values 0 and -inf of every number of ones [arity + 1], and the signs."""
     return np.where(allowed, 0.0, -np.inf), read_signs(signs, len(allowed) - 1, Counting.kind)
 
 
 def _caps(rows: FactorRows) -> IntArray:
-    """[N] the least number of ones from which on all values are equal: larger counts need not be told apart."""
+    """Return [N] the least number of ones from which on all values are equal: larger counts need not be told apart."""
     last = rows.log_values[rows.value_ptr[1:] - 1]
     differs = rows.log_values != np.repeat(last, rows.arity + 1)
     place = np.arange(len(differs)) - np.repeat(rows.value_ptr[:-1], rows.arity + 1)
@@ -194,7 +194,7 @@ def _caps(rows: FactorRows) -> IntArray:
 
 
 def _chain_entries(arity: IntArray, caps: IntArray) -> FloatArray:
-    """[N] how many entries the tables of each chain have, as a float because there may be very many."""
+    """Return [N] how many entries the tables of each chain have, as a float because there may be very many."""
     last = arity - 1.0
     rising = np.minimum(caps, last)  # links at which the counter has one state more after than before
     # A link from j + 1 to j + 2 states has 2 (j + 1) (j + 2) entries; the last table has no counter after it.
@@ -203,7 +203,7 @@ def _chain_entries(arity: IntArray, caps: IntArray) -> FloatArray:
 
 
 def _add_counts(builder: LoweredBuilder, rows: FactorRows, cap: int) -> None:
-    """Chains of running counts up to `cap` for factors of one arity."""
+    """Add chains of running counts up to `cap` for factors of one arity."""
     count, arity = rows.num_factors, int(rows.arity[0])
     variables, signs = rows.scope_vars.reshape(count, arity), rows.words.reshape(count, arity)
     _, places = picked(rows.value_ptr, np.arange(count))

@@ -21,7 +21,7 @@ _NEGLIGIBLE = 1e-60  # Numbers at both ends that are less likely are left out: m
 
 @fast_kernel
 def cap_of_count(log_phi, start, k):
-    """From how many literals on the values no longer change, and whether it is fewer to count those that fail."""
+    """Return from how many literals on the values are constant, and whether counting failing literals takes fewer."""
     up = k
     while up > 0 and log_phi[start + up - 1] == log_phi[start + k]:
         up -= 1
@@ -33,7 +33,7 @@ def cap_of_count(log_phi, start, k):
 
 @fast_kernel
 def count_messages(m, k, log_phi, start, signs, word, q, out, is_max):
-    """Log messages of a factor that has the log value log_phi[start + n] where n literals hold.
+    """Compute log messages of a factor that has the log value log_phi[start + n] where n literals hold.
 
     Cost O(k cap): larger counts than the cap are one.
     """
@@ -66,7 +66,7 @@ def count_messages(m, k, log_phi, start, signs, word, q, out, is_max):
 
 @fast_kernel
 def count_sums(m, k, cap, fails, phi, start, signs, word, rows, q, out):
-    """Linear messages of a count from linear pairs of sum 1; rows is scratch for (k + 1) (cap + 1) numbers."""
+    """Compute linear messages of a count from linear pairs of sum 1; rows is scratch for (k + 1) (cap + 1) numbers."""
     width = cap + 1
     for c in range(width):
         put(rows, c, 0.0)
@@ -98,7 +98,7 @@ def count_sums(m, k, cap, fails, phi, start, signs, word, rows, q, out):
 
 @fast_kernel
 def count_maxima(m, k, cap, fails, log_phi, start, signs, word, rows, q, out):
-    """Log messages of a count, max semiring; rows as above."""
+    """Compute log messages of a count, max semiring; rows is scratch as in `count_sums`."""
     width = cap + 1
     for c in range(width):
         put(rows, c, NEG_INF)
@@ -141,7 +141,7 @@ def join_count(sums, o, yes, no, way):
 
 @fast_kernel
 def _convolve(sums, o, yes, no):
-    """The distribution of the number of literals with one more."""
+    """Add one literal to the distribution of the number of literals that hold."""
     low, high, n = int(sums[o + LOW]), int(sums[o + HIGH]), o + NUMBERS
     sums[n + high + 1] = sums[n + high] * yes
     for c in range(high, low, -1):
@@ -152,7 +152,7 @@ def _convolve(sums, o, yes, no):
 
 @fast_kernel
 def _deconvolve(sums, o, yes, no):
-    """The distribution of the number of literals with one less.
+    """Remove one literal from the distribution of the number of literals that hold.
 
     Errors shrink along the recurrence from the end at which the likelier outcome counts for nothing.
     """
@@ -194,9 +194,9 @@ def _cut_ends(sums, o, low, high):
 
 @fast_kernel
 def expected_count(finite, zero, sums, zeros_before, o, t):
-    """The expected log value, zeros left out, and their probability; t is the value of the number 0.
+    """Return the expected log value, zeros left out, and their probability; t is the value of the number 0.
 
-    Numbers beyond what is possible do not count, however rounding has left their probabilities.
+    Numbers that are impossible do not count, although rounding may leave them a probability.
     """
     least, most = int(sums[o + CERTAIN] + 0.5), int(sums[o + POSSIBLE] + 0.5)
     mean, zeros = 0.0, 0.0

@@ -74,7 +74,7 @@ class CountTensors(SignedTensors):
             self.batches.append(_CountBatch(cap, self.index(edges), tree, self.index(place)))
 
     def messages(self, values: Tensor, q: Tensor, semiring: Semiring) -> Tensor:
-        """The value of each number comes to the root."""
+        """Return messages: the value of each number goes to the root of the tree."""
         pairs = q.reshape(self.num_edges, 2, *q.shape[1:])
         turn = self.counted.reshape(-1, *[1] * (pairs.ndim - 1)) == 1
         pairs = torch.where(turn, pairs, pairs.flip(1))
@@ -86,12 +86,12 @@ class CountTensors(SignedTensors):
         return torch.where(turn, out, out.flip(1)).reshape(q.shape)
 
     def log_scores(self, values: Tensor, states: Tensor) -> Tensor:
-        """The value of the number of literals that hold."""
+        """Return the value of the number of literals that hold."""
         return values[self.first_value + self.number_held(states)]
 
 
 def _batch_messages(batch: _CountBatch, padded: Tensor, leaves: Tensor, semiring: Semiring) -> Tensor:
-    """What comes to the leaves [e', 2, ..]; nodes of level l have min(2^l, cap) + 1 numbers."""
+    """Return what comes to the leaves [e', 2, ..]; nodes of level l have min(2^l, cap) + 1 numbers."""
     cap = batch.cap
 
     def join(a: Tensor, b: Tensor) -> Tensor:
@@ -117,7 +117,7 @@ def _batch_messages(batch: _CountBatch, padded: Tensor, leaves: Tensor, semiring
 
 
 def _last_change(values: FloatArray, ptr: IntArray, joined: Any, from_end: bool) -> IntArray:
-    """[N] the least number from which on a factor's values [t] are all equal and `joined`; its arity where none is.
+    """Return [N] the least number from which on a factor's values [t] are equal and `joined`; otherwise its arity.
 
     With `from_end` numbers count down from the arity.
     """

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from equifactor.factors.lowering import LoweredBuilder
     from equifactor.graph.factor_rows import FactorRows
 
-OFF, ON, IN_SCOPE = 0, 1, 2  # what is known of the effect: absent, present, or (2 + place) where it is in the scope
-_MAX_TABLE = 2**20  # entries of the largest table that maximisation may lower to
+OFF, ON, IN_SCOPE = 0, 1, 2  # The first word: the effect is absent, present, or at place n of the scope (2 + n).
+_MAX_TABLE = 2**20  # Largest number of entries of a table for maximisation: 8 MiB.
 
 
 @dataclass(frozen=True)
@@ -69,25 +69,27 @@ class NoisyOr(StructuredFactor):
         return self.place if self.effect is None else None
 
     def row(self, card: tuple[int, ...]) -> tuple[FloatArray, IntArray]:
-        """ln(1 - leak) and the logs of the inhibitors; what is known of the effect, then a sign per variable."""
+        """Return ln(1 - leak) and the log inhibitors; the words are what is known of the effect, then the signs."""
         causes = len(card) - (self.effect is None)
         leak, inhibitors = _probabilities(self.leak, "leak"), _probabilities(self.inhibitors, "inhibitors")
         if leak.ndim or inhibitors.shape != (max(causes, 0),) or not len(card):
             raise ModelError(
-                f"a noisy_or over {len(card)} variables, the effect first, needs one leak and {max(causes, 0)} "
-                f"inhibitors; found {inhibitors.size} inhibitors"
+                f"A noisy_or over {len(card)} variables, the effect first, needs one leak and {max(causes, 0)} "
+                f"inhibitors, found {inhibitors.size} inhibitors."
             )
         whole = isinstance(self.place, (int, np.integer))
         if self.effect is None and not (whole and 0 <= self.place < len(card)):
-            raise ModelError(f"the effect of a noisy_or over {len(card)} variables cannot be at place {self.place!r}")
-        known = IN_SCOPE + self.place if self.effect is None else int(truth(self.effect, "what is known of an effect"))
+            raise ModelError(f"The effect of a noisy_or over {len(card)} variables cannot be at place {self.place!r}.")
+        known = (
+            IN_SCOPE + self.place if self.effect is None else int(truth(self.effect, "The known state of an effect"))
+        )
         with np.errstate(divide="ignore"):
             values = np.concatenate(([np.log1p(-leak)], np.log(inhibitors)))
         return values, np.concatenate(([known], read_signs(self.signs, len(card), self.kind)))
 
     @classmethod
     def of_row(cls, card: tuple[int, ...], log_values: FloatArray, words: IntArray) -> NoisyOr:
-        """Probabilities from their logs."""
+        """Return the object, with probabilities from their logs."""
         known, signs = int(words[0]), words[1:]
         return cls(
             float(-np.expm1(log_values[0])),
@@ -99,25 +101,27 @@ class NoisyOr(StructuredFactor):
 
     @classmethod
     def check(cls, rows: FactorRows) -> tuple[int, str] | None:
-        """Binary variables, a leak and an inhibitor per cause, all of them probabilities."""
+        """Require binary variables, a leak and an inhibitor per cause, all of them probabilities."""
         wrong = not_binary(rows, cls.kind) or number_of_words(rows, rows.arity + 1, "words of a noisy_or")
         if wrong:
             return wrong
         known = rows.words[rows.word_ptr[:-1]]
         bad = (known < OFF) | (known >= IN_SCOPE + rows.arity)
         if bad.any():
-            return int(np.argmax(bad)), "the first word of a noisy_or is 0, 1 or 2 + the place of its effect"
+            return int(np.argmax(bad)), "The first word of a noisy_or must be 0, 1 or 2 + the place of its effect."
         wrong = number_of_values(rows, rows.arity + 1 - (known >= IN_SCOPE), "log values of a noisy_or")
         if wrong:
             return wrong
         above = row_any(rows.log_values > 0, rows.value_ptr)
         if above.any():
-            return int(np.argmax(above)), "the log values of a noisy_or are logs of probabilities, found one above 0"
+            return int(
+                np.argmax(above)
+            ), "The log values of a noisy_or must be logs of probabilities, found one above 0."
         return check_signs(rows, _signs(rows))
 
     @classmethod
     def log_scores(cls, rows: FactorRows, states: IntArray) -> FloatArray:
-        """[n, N] the log probability of the effect, or of its absence, given the causes."""
+        """Return [n, N] the log probability of the effect, or of its absence, given the causes."""
         active = states == _signs(rows)
         is_effect, inhibitor = _effects(rows), _inhibitor_of_edge(rows)
         # A product with 0 would make NaN of an infinite log.
@@ -130,7 +134,7 @@ class NoisyOr(StructuredFactor):
 
     @classmethod
     def log_ranges(cls, rows: FactorRows) -> FloatArray:
-        """From all causes active to none for an absent effect; for a present one, what the weakest way to it costs."""
+        """Return the range over all causes for an absent effect, or the cost of the weakest cause of a present one."""
         values = rows.log_values
         off = row_sums(np.where(np.isneginf(values), 0.0, -values), rows.value_ptr)
         on = -log1mexp(np.where(values < 0, values, -np.inf))  # of each cause or the leak alone
@@ -138,12 +142,12 @@ class NoisyOr(StructuredFactor):
 
     @classmethod
     def keeps_powers(cls, rows: FactorRows) -> BoolArray:
-        """Only the absence of the effect, which is a product, does."""
+        """Return True where the effect is absent: then the factor is a product."""
         return np.asarray(rows.words[rows.word_ptr[:-1]] == OFF)
 
     @classmethod
     def sliced(cls, rows: FactorRows, states: IntArray) -> FactorRows:
-        """Active causes join the leak, absent ones go, an observed effect is remembered."""
+        """Add active causes to the leak, drop inactive ones, and remember an observed effect."""
         free, is_effect, signs = states < 0, _effects(rows), _signs(rows)
         active = ~free & (states == signs)
         leak = rows.log_values[rows.value_ptr[:-1]]
@@ -163,7 +167,7 @@ class NoisyOr(StructuredFactor):
 
     @classmethod
     def unsupported(cls, rows: FactorRows, possible: BoolArray) -> BoolArray:
-        """Presence needs a leak or a cause that can be active, absence an inhibitor above 0 for every active cause."""
+        """Require a leak or a possible cause for presence, and inhibitors above 0 for absence."""
         pairs = possible.reshape(-1, 2)
         edge, row, signs = np.arange(len(pairs)), rows.row_of_edge, _signs(rows)
         is_effect, inhibitor = _effects(rows), _inhibitor_of_edge(rows)
@@ -186,13 +190,13 @@ class NoisyOr(StructuredFactor):
 
     @classmethod
     def with_states(cls, rows: FactorRows, new_state: IntArray, new_card: IntArray) -> FactorRows:
-        """Swapping the states of a variable turns its sign."""
+        """Turn the sign of a variable whose states are swapped."""
         known = rows.words[rows.word_ptr[:-1]]
         return rows.with_words(*_headed(known, _signs(rows) ^ new_state.reshape(-1, 2)[:, 0], rows.arity))
 
     @classmethod
     def with_slots(cls, rows: FactorRows, edge: IntArray) -> FactorRows:
-        """Signs and inhibitors move along with their variables, and the place of the effect is remembered."""
+        """Move signs and inhibitors along with their variables, and remember the place of the effect."""
         moved = replace(rows, scope_vars=rows.scope_vars[edge], card=rows.card[edge])
         known, is_effect = rows.words[rows.word_ptr[:-1]].copy(), _effects(rows)[edge]
         row, is_cause = rows.row_of_edge[is_effect], ~is_effect
@@ -203,19 +207,19 @@ class NoisyOr(StructuredFactor):
 
     @classmethod
     def fits_table(cls, rows: FactorRows, semiring: Semiring) -> BoolArray:
-        """Small ones for sums, all for maxima: causes of a chain fire by chance, which a maximum notices."""
+        """Return small ones for sums, all for maxima: in a chain causes fire at random, which changes a maximum."""
         size = rows.sum_of_edges(np.log2(rows.card))
         direct = small(rows) if semiring == "sum" else np.ones(rows.num_factors, bool)
         if direct.any() and size[direct].max() > np.log2(_MAX_TABLE):
             raise ModelError(
-                f"a noisy_or over {rows.arity.max()} variables has 2^{size.max():.0f} table entries, and MAP by this "
-                "solver needs the table; bp, local-search and others take the factor as it is"
+                f"A noisy_or over {rows.arity.max()} variables has 2^{size.max():.0f} table entries, and MAP by this "
+                "solver needs the table. Use bp, local-search or another solver that takes the factor as it is."
             )
         return direct
 
     @classmethod
     def add_chains(cls, builder: LoweredBuilder, rows: FactorRows) -> None:
-        """Chains of "some cause has fired so far", with the effect, where it is in the scope, as the last link."""
+        """Add chains of "some cause has fired so far"; an effect in the scope is the last link."""
         is_effect = _effects(rows)
         order = np.lexsort((is_effect, rows.row_of_edge))  # stable, so that causes keep their order
         active, inhibitor = _signs(rows)[order], _inhibitor_of_edge(rows)[order]
@@ -235,7 +239,7 @@ class NoisyOr(StructuredFactor):
 
 
 def log1mexp(x: FloatArray) -> FloatArray:
-    """ln(1 - e^x) for x <= 0, to full precision on both ends."""
+    """Return ln(1 - e^x) for x <= 0, to full precision on both ends."""
     with np.errstate(divide="ignore"):
         near = np.log(-np.expm1(x))
         far = np.log1p(-np.exp(x))
@@ -248,24 +252,24 @@ def _probabilities(values: object, what: str) -> FloatArray:
     except (TypeError, ValueError, OverflowError):
         numbers = np.array(np.nan)
     if not np.all((numbers >= 0) & (numbers <= 1)):
-        raise ModelError(f"the {what} of a noisy_or must be from 0 to 1, found {values!r}")
+        raise ModelError(f"The {what} of a noisy_or must be from 0 to 1, found {values!r}.")
     return numbers
 
 
 def causes_of_edges(rows: FactorRows) -> tuple[IntArray, BoolArray, FloatArray]:
-    """[e] of each edge: the active state of its variable, whether that is the effect, and its log inhibitor, or 0."""
+    """Return [e] the active state of each edge's variable, whether it is the effect, and its log inhibitor, or 0."""
     return _signs(rows), _effects(rows), _inhibitor_of_edge(rows)
 
 
 def _signs(rows: FactorRows) -> IntArray:
-    """[e] the state in which the variable of each edge is active."""
+    """Return [e] the state in which the variable of each edge is active."""
     is_head = np.zeros(len(rows.words), bool)
     is_head[rows.word_ptr[:-1]] = True
     return rows.words[~is_head]
 
 
 def _effects(rows: FactorRows) -> BoolArray:
-    """[e] whether the edge's variable is the effect."""
+    """Return [e] whether the edge's variable is the effect."""
     is_effect = np.zeros(len(rows.card), bool)
     known = rows.words[rows.word_ptr[:-1]]
     is_effect[(rows.scope_ptr[:-1] + known - IN_SCOPE)[known >= IN_SCOPE]] = True
@@ -273,7 +277,7 @@ def _effects(rows: FactorRows) -> BoolArray:
 
 
 def _inhibitor_of_edge(rows: FactorRows) -> FloatArray:
-    """[e] the log inhibitor of each cause, 0 for the effect."""
+    """Return [e] the log inhibitor of each cause, 0 for the effect."""
     is_head = np.zeros(len(rows.log_values), bool)
     is_head[rows.value_ptr[:-1]] = True
     values = np.zeros(len(rows.card))
@@ -282,7 +286,7 @@ def _inhibitor_of_edge(rows: FactorRows) -> FloatArray:
 
 
 def _headed(head: np.ndarray, rest: np.ndarray, count: IntArray) -> tuple[IntArray, np.ndarray]:
-    """Rows of one head [N] and then `count` [N] of the rest: their pointer and all elements."""
+    """Return rows of one head [N] and then `count` [N] of the rest: their pointer and all elements."""
     ptr = ptr_of(count + 1)
     values = np.empty(int(ptr[-1]), rest.dtype)
     is_head = np.zeros(len(values), bool)

@@ -23,15 +23,17 @@ from equifactor.graph.layout import ENTRY, SLOT, STATE
 from equifactor.kernels.fastmath import NEG_INF
 from equifactor.kernels.jit import fast_kernel
 
-# The expected sum of the active causes' log inhibitors, the causes that are certain, the expected number of active ones
-# that forbid the effect's absence, and how many may be such.
+# The expected sum of the active causes' log inhibitors, the number of certain causes, the expected number of active
+# causes that forbid the effect's absence, and the number of causes that can forbid it.
 SUM_OF_LOGS, CERTAIN, FORBIDDEN, FORBIDDING, FIRST = 0, 1, 2, 3, 4
-_EXACT, _RATIO, _LAST = 16, 1.25, 2**17  # knots: all numbers up to the first, then so far apart, up to the last
+_EXACT = 16  # Knots are all whole numbers up to this one. With the next two, the error is below 0.01 (see above).
+_RATIO = 1.25  # The ratio of neighbouring knots above `_EXACT`.
+_LAST = 2**17  # The last finite knot.
 
 
 @cache
 def presence_knots() -> tuple[FloatArray, FloatArray]:
-    """The knots [K+1], the last of them infinite, and the weights [K] of the others in sum_n h(n) / n."""
+    """Return the knots [K+1], the last of them infinite, and the weights [K] of the others in sum_n h(n) / n."""
     knots = list(range(1, _EXACT + 1))
     while knots[-1] < _LAST:
         knots.append(min(_LAST, math.ceil(knots[-1] * _RATIO)))
@@ -66,7 +68,7 @@ def join_cause(o, fails, active, rest, knots, sums, sign):
 
 @fast_kernel
 def expected_presence(o, leak, own, knots, weights, sums):
-    """The expected log of the effect, zeros left out, and their probability, exactly 0 where there are none.
+    """Return the expected log of the effect, zeros left out, and the probability of zeros, 0 if none is possible.
 
     Args:
         o: where the sums of the factor begin; without the cause in question.
@@ -90,7 +92,7 @@ def expected_presence(o, leak, own, knots, weights, sums):
 
 @fast_kernel
 def beyond_the_knots(o, leak, least, knots, sums):
-    """At least what the terms behind the last finite knot take from the expected log; `least` strength is certain."""
+    """Return an upper bound on what the terms behind the last finite knot take from the expected log."""
     last = len(knots) - 2
     if sums[o + FIRST + 2 * last + 1] > 0.5 or leak == NEG_INF:
         return 0.0
@@ -100,7 +102,7 @@ def beyond_the_knots(o, leak, least, knots, sums):
 
 @fast_kernel
 def expected_absence(o, leak, own, sums):
-    """The expected log of the absence of the effect, zeros left out, and a price of zeros, 0 where there are none."""
+    """Return the expected log of the effect's absence without zeros, and a price of zeros, 0 without zeros."""
     mean = sums[o + SUM_OF_LOGS] + (leak if leak > NEG_INF else 0.0) + (own if own > NEG_INF else 0.0)
     harm = (1.0 if leak == NEG_INF else 0.0) + (1.0 if own == NEG_INF else 0.0)
     if sums[o + FORBIDDING] > 0.5:
@@ -110,7 +112,7 @@ def expected_absence(o, leak, own, sums):
 
 @fast_kernel
 def inhibitor_of(factors, rows, p, s):
-    """Which log value is the inhibitor of the cause at slot s of a noisy-or."""
+    """Return which log value is the inhibitor of the cause at slot s of a noisy-or."""
     place = rows.words[rows.word_ptr[p]] - IN_SCOPE
     j = s - factors[p, SLOT]
     return factors[p, ENTRY] + 1 + j - (1 if 0 <= place < j else 0)
@@ -118,7 +120,7 @@ def inhibitor_of(factors, rows, p, s):
 
 @fast_kernel
 def expect_noisy_or(factors, slots, finite, zero, rows, field, p, s, q, gain, harm):
-    """The effect is known, or in the scope; a cause is asked about, or the effect."""
+    """Add the expected logs and zeros of a noisy-or at both states of slot s, a cause or the effect."""
     first, start, o = factors[p, SLOT], factors[p, ENTRY], field.ptr[p]
     head, sign = rows.words[rows.word_ptr[p]], rows.words[rows.word_ptr[p] + 1 + s - first]
     place = head - IN_SCOPE
@@ -150,7 +152,7 @@ def expect_noisy_or(factors, slots, finite, zero, rows, field, p, s, q, gain, ha
 
 @fast_kernel
 def expected_log_of_noisy_or(factors, slots, finite, zero, rows, field, p, q):
-    """A lower bound: what `presence_knots` leave out is taken off as well."""
+    """Return a lower bound on the expected log: what `presence_knots` leave out is subtracted as well."""
     first, last, start, o = factors[p, SLOT], factors[p + 1, SLOT], factors[p, ENTRY], field.ptr[p]
     head = rows.words[rows.word_ptr[p]]
     place = head - IN_SCOPE

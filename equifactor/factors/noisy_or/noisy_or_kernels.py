@@ -19,15 +19,17 @@ from equifactor.graph.layout import VAR
 from equifactor.kernels.fastmath import NEG_INF
 from equifactor.kernels.jit import fast_kernel, inlined
 
-MOST_NODES = 5000  # of one search; beyond it the best found so far is taken, and the bound of what is left is a bound
-_NOTHING = 1e-300  # a loss so small that being active is free
-_LN_HALF = -0.6931471805599453
-_CERTAIN = 50.0  # more strength than this changes ln(1 - e^-s) by less than 1e-21
+MOST_NODES = (
+    5000  # Nodes of one search. Beyond it the best found and the bound of the rest are returned. Chosen by hand.
+)
+_NOTHING = 1e-300  # A loss, in nats, below which being active is free.
+_LN_HALF = -0.6931471805599453  # ln(1/2), where the two formulas of ln(1 - e^v) meet.
+_CERTAIN = 50.0  # More strength than this changes ln(1 - e^-s) by less than 1e-21.
 
 
 @fast_kernel
 def log_of_rest(v):
-    """ln(1 - e^v) for v <= 0, to full precision on both ends."""
+    """Return ln(1 - e^v) for v <= 0, to full precision on both ends."""
     if v == NEG_INF:
         return 0.0
     if v >= 0.0:
@@ -37,7 +39,7 @@ def log_of_rest(v):
 
 @fast_kernel
 def noisy_or_sums(m, k, log_phi, start, words, word, q, out):
-    """Log messages, sum semiring. words[word] says what is known of the effect, then come the signs."""
+    """Compute log messages, sum semiring. words[word] says what is known of the effect, then come the signs."""
     head = words[word]
     place = head - IN_SCOPE
     none, some = log_phi[start], log_of_rest(log_phi[start])
@@ -79,7 +81,7 @@ def noisy_or_sums(m, k, log_phi, start, words, word, q, out):
 
 @fast_kernel
 def noisy_or_maxima(m, k, log_phi, start, words, word, q, out):
-    """Log messages, max semiring: the value of the best assignment that the search finds, hardly ever not the best."""
+    """Compute log messages, max semiring, from the best assignments that the search finds."""
     head = words[word]
     place = head - IN_SCOPE
     losses, strengths, item_of_slot, num_items = _items(m, k, log_phi, start, words, word, q)
@@ -115,7 +117,7 @@ def noisy_or_maxima(m, k, log_phi, start, words, word, q, out):
 
 @fast_kernel
 def noisy_or_maximum(m, k, log_phi, start, words, word, q, chosen):
-    """The maximum over all assignments: a bound from above, and the value of the best found, whose states go to chosen.
+    """Return an upper bound on the maximum, and the value of the best assignment found; its states go to chosen.
 
     Both values are the same unless the search was cut short.
     """
@@ -154,9 +156,9 @@ def noisy_or_maximum(m, k, log_phi, start, words, word, q, chosen):
 
 @fast_kernel
 def _others_total(m, k, log_phi, start, words, word, q, left_out):
-    """What all causes but one bring: their logs where the effect is present and absent, and their free strength.
+    """Return what all causes but one bring: their logs where the effect is present and absent, and their free strength.
 
-    For the presence every cause takes its better state, which is active where that loses nothing.
+    For the presence every cause takes its better state: active if that loses nothing.
     """
     place = words[word] - IN_SCOPE
     on, off, strength = 0.0, log_phi[start], -log_phi[start]
@@ -179,7 +181,7 @@ def _others_total(m, k, log_phi, start, words, word, q, left_out):
 
 @fast_kernel
 def _items(m, k, log_phi, start, words, word, q):
-    """Causes that lose by being active: losses and strengths, the most strength per loss first, and slots' numbers."""
+    """Return losses and strengths of causes that lose by being active, most strength per loss first, and slots."""
     place = words[word] - IN_SCOPE
     losses, strengths, slot_of = np.empty(k), np.empty(k), np.empty(k, np.int64)
     item_of_slot = np.full(k, -1)
@@ -203,13 +205,13 @@ def _items(m, k, log_phi, start, words, word, q):
 
 @fast_kernel
 def _best_presence(losses, strengths, n, left_out, strength):
-    """The best ln(1 - e^-s) less the losses, s the free strength and those of the items taken; and a bound on it."""
+    """Return the best ln(1 - e^-s) less losses, s the free strength plus that of the items taken, and a bound on it."""
     return _best_presence_of(losses, strengths, n, left_out, strength, np.zeros(max(1, n), np.bool_))
 
 
 @fast_kernel
 def _best_presence_of(losses, strengths, n, left_out, strength, taken):
-    """As above, and which items were taken.
+    """Return the same as `_best_presence`, and mark the items taken.
 
     Depth first, each item in before out; a branch ends where its bound is not above the best found.
     """
@@ -253,9 +255,9 @@ def _best_presence_of(losses, strengths, n, left_out, strength, taken):
 
 @fast_kernel
 def _bound(losses, strengths, n, left_out, i, s):
-    """The best value from items i on, where the last one may be taken in part; the sum so far is s.
+    """Return the best value from items i on, where the last one may be taken in part; the sum so far is s.
 
-    Of the strength w of an item at loss c, so much is taken that the slope of ln(1 - e^-s), 1/(e^s - 1), falls to c/w.
+    Of the strength w of an item at loss c, the part is taken at which the slope of ln(1 - e^-s), 1/(e^s - 1), is c/w.
     """
     lost = 0.0
     for r in range(i, n):
@@ -279,7 +281,7 @@ def _bound(losses, strengths, n, left_out, i, s):
 
 @fast_kernel
 def noisy_or_values(slots, first, k, s, log_phi, start, words, word, states, values):
-    """The logs of the effect or of its absence, at both states of one variable."""
+    """Fill values [2] with the log values at both states of slot s, the other variables fixed."""
     head = words[word]
     place = head - IN_SCOPE
     fails = log_phi[start]  # ln of the probability that no active cause but that of slot s brings about the effect

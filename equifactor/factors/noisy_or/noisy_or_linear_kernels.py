@@ -18,7 +18,7 @@ from equifactor.kernels.jit import fast_kernel
 
 @fast_kernel
 def or_sums(m, k, log_phi, start, words, word, q, out):
-    """Linear messages of a noisy-or from linear pairs of sum 1."""
+    """Compute linear messages of a noisy-or from linear pairs of sum 1; return the smallest."""
     head = get(words, word)
     place = head - IN_SCOPE
     none, some = math.exp(log_phi[start]), -math.expm1(log_phi[start])
@@ -65,7 +65,7 @@ def or_sums(m, k, log_phi, start, words, word, q, out):
 
 @fast_kernel
 def is_plain_or(k, log_phi, start, words, word):
-    """Whether a noisy-or is an or: without a leak, and no cause ever fails."""
+    """Return whether a noisy-or is an or: without a leak, and no cause ever fails."""
     causes = k if get(words, word) < IN_SCOPE else k - 1
     plain = get(log_phi, start) == 0.0
     for n in range(causes):
@@ -75,7 +75,7 @@ def is_plain_or(k, log_phi, start, words, word):
 
 @fast_kernel
 def or_maxima(m, k, words, word, q, out):
-    """Log messages of an or, max semiring, from pairs of logs whose larger one is 0.
+    """Compute log messages of an or, max semiring, from pairs of logs whose larger one is 0.
 
     With the effect present everyone takes its better state, and where none of these is active, the cause that loses
     least by it becomes so.

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
     from equifactor.factors.noisy_or.noisy_or_tensors import NoisyOrTensors
 
-_MOST_PARTS = 2**21  # states of assignments that are scored at once
+_MOST_PARTS = 2**21  # States of assignments that are scored at once. Chosen by hand.
 
 
 def searched_messages(kind: NoisyOrTensors, values: Tensor, q: Tensor, out: Tensor) -> Tensor:
-    """`out` [s, ..] with the messages of the factors that are too large for a table."""
+    """Return `out` [s, ..] with the messages of the factors that are too large for a table."""
     if q.ndim > 1:
         columns = zip(values.unbind(1), q.unbind(1), out.unbind(1), strict=True)
         return torch.stack([searched_messages(kind, *column) for column in columns], dim=1)
@@ -35,7 +35,7 @@ def searched_messages(kind: NoisyOrTensors, values: Tensor, q: Tensor, out: Tens
 
 
 def _messages_of(kind: NoisyOrTensors, members: IntArray, values: Tensor, q: Tensor, out: Tensor) -> Tensor:
-    """`out` [s] with the messages of some factors."""
+    """Return `out` [s] with the messages of some factors."""
     rows = _SearchedRows(kind, members)
     arity = np.diff(rows.edge_ptr)
     asked = np.repeat(arity, 2 * arity)  # the length of each assignment, one per edge state
@@ -52,7 +52,7 @@ def _messages_of(kind: NoisyOrTensors, members: IntArray, values: Tensor, q: Ten
 
 
 def searched_maxima(kind: NoisyOrTensors, values: Tensor, q: Tensor, out: Tensor) -> Tensor:
-    """`out` [N] with the maxima of the factors that are too large for a table, or with bounds on them."""
+    """Return `out` [N] with the maxima of the factors that are too large for a table, or with upper bounds on them."""
     rows = _SearchedRows(kind, kind.searched)
     chosen, gap = np.empty(len(rows.edges), np.int64), np.empty(len(kind.searched))
     best_of_all(*rows.arrays(values, q), chosen, gap)
@@ -72,7 +72,7 @@ class _SearchedRows:
         self.words = group.words[words]
 
     def arrays(self, values: Tensor, q: Tensor) -> tuple[IntArray | FloatArray, ...]:
-        """The arguments of the kernels, with log values and messages in double precision on the CPU."""
+        """Return the arguments of the kernels, with log values and messages in double precision on the CPU."""
         no_search_while_captured(values)
         log_values = np.minimum(values.detach().double().cpu().numpy()[self.places], 0.0)
         messages = q.detach().double().cpu().numpy().reshape(-1, 2)[self.edges].ravel()
@@ -87,7 +87,7 @@ def _scored(
     factor: IntArray,
     left_out: np.ndarray,
 ) -> Tensor:
-    """[n] the value of each assignment and what its states receive.
+    """Return [n] the value of each assignment and what its states receive.
 
     picks are the assignment, the edge and the state of each of their parts; `factor` [n] is that of each assignment,
     and `left_out` marks the parts whose own message does not count.

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from equifactor.base.typing import IntArray, Semiring
     from equifactor.graph.flat_graph import StructuredGroup
 
-_LARGEST_TABLE = 10  # variables of the largest scope whose maxima are taken over its table
+_LARGEST_TABLE = 10  # Most variables of a factor whose maxima are taken over its table. Chosen by hand.
 
 
 class NoisyOrTensors(SignedTensors):
-    """Where the effect is in the scope, what it says comes to the root, and what the causes say goes to it."""
+    """Noisy-ors of a batch; the message of an effect in the scope goes to the root, and the causes send it theirs."""
 
     def __init__(self, group: StructuredGroup, device: torch.device) -> None:
         super().__init__(group, device)
@@ -59,7 +59,7 @@ class NoisyOrTensors(SignedTensors):
         self.searched: IntArray = np.flatnonzero(~small)
 
     def messages(self, values: Tensor, q: Tensor, semiring: Semiring) -> Tensor:
-        """The messages of either semiring."""
+        """Return the messages of either semiring."""
         if semiring == "sum":
             return self._sums(values, q)
         out = self._maxima_of_tables(values, q)
@@ -70,7 +70,7 @@ class NoisyOrTensors(SignedTensors):
         return searched_messages(self, values, q, out)
 
     def totals(self, values: Tensor, q: Tensor, semiring: Semiring) -> Tensor:
-        """A search that is cut short gives its bound: a maximum is never too low."""
+        """Return a search that is cut short gives its bound: a maximum is never too low."""
         if semiring == "sum" or not len(self.searched):
             return super().totals(values, q, semiring)
         met = (q + self._maxima_of_tables(values, q)).index_select(0, self.state_of_first)
@@ -102,29 +102,29 @@ class NoisyOrTensors(SignedTensors):
         return self.unpaired(torch.cat((to_causes, to_effects)).index_select(0, self.order))
 
     def _maxima_of_tables(self, values: Tensor, q: Tensor) -> Tensor:
-        """Messages [s, ..] of the factors with small scopes, -inf for the others."""
+        """Return messages [s, ..] of the factors with small scopes, -inf for the others."""
         tables = [self._scores(values, digits, members) for digits, members in self.tables.states]
         return self.tables.messages(tables, q, "max")
 
     def log_scores(self, values: Tensor, states: Tensor) -> Tensor:
-        """The log probability of the effect, or of its absence."""
+        """Return the log probability of the effect, or of its absence."""
         active = states == self.signs
         fails = torch.where(active, self.of_edges(values), 0.0)  # a product with 0 would make NaN of an infinite log
         log_off = values[self.first_value] + segment_sum(fails.T, self.factor_of_edge, self.num_factors).T
         return torch.where(self._is_present(active), log1mexp(log_off), log_off)
 
     def of_edges(self, values: Tensor) -> Tensor:
-        """[e, ..] the log inhibitor of each cause, 0 for an effect."""
+        """Return [e, ..] the log inhibitor of each cause, 0 for an effect."""
         padded = torch.cat((values, values.new_zeros(1, *values.shape[1:])))
         return padded.index_select(0, self.inhibitor_of_edge)
 
     def _is_present(self, active: Tensor) -> Tensor:
-        """[A, N] whether the effect is present, where `active` [A, e] says so or it is known."""
+        """Return [A, N] whether the effect is present, where `active` [A, e] says so or it is known."""
         known = (self.heads == ON).expand(len(active), -1)
         return known.index_copy(1, self.with_effect, active[:, self.effects])
 
     def _scores(self, values: Tensor, digits: Tensor, members: Tensor) -> Tensor:
-        """[n, A, ..] log tables of some factors of one arity k, at the assignments [A, k]."""
+        """Return [n, A, ..] log tables of some factors of one arity k, at the assignments [A, k]."""
         first = self.first_edge[members]
         edges = first[:, None] + torch.arange(digits.shape[1], device=self.device)  # [n, k]
         active = digits == self.signs[edges][:, None]  # [n, A, k]
@@ -143,6 +143,6 @@ def no_search_while_captured(values: Tensor) -> None:
     """Raise `ModelError` while a CUDA graph is captured, when nothing can go over the CPU."""
     if values.device.type == "cuda" and torch.cuda.is_current_stream_capturing():
         raise ModelError(
-            f"maxima of a noisy_or over more than {_LARGEST_TABLE} variables are searched for on the CPU, which a "
-            "captured CUDA graph cannot do"
+            f"The maxima of a noisy_or over more than {_LARGEST_TABLE} variables are searched for on the CPU, which a "
+            "captured CUDA graph cannot do."
         )

@@ -48,17 +48,17 @@ class Parity(StructuredFactor):
     tensors = "equifactor.factors.parity.parity_tensors:ParityTensors"
 
     def row(self, card: tuple[int, ...]) -> tuple[FloatArray, IntArray]:
-        """Two log values, of even and odd."""
+        """Return two log values, of even and odd."""
         values = (0.0, -np.inf) if self.log_values is None else self.log_values
         if not isinstance(values, (tuple, list, np.ndarray)) or len(values) != 2:
-            raise ModelError(f"a parity needs two log values, of an even and an odd number of ones; found {values!r}")
-        even, odd = (log_number(v, "the log value of a parity") for v in values)
-        turned = truth(self.odd, "whether a parity is odd")
+            raise ModelError(f"A parity needs two log values, for an even and an odd number of ones, found {values!r}.")
+        even, odd = (log_number(v, "The log value of a parity") for v in values)
+        turned = truth(self.odd, "The option odd of a parity")
         return np.array([odd, even] if turned else [even, odd]), np.zeros(0, np.int64)
 
     @classmethod
     def of_row(cls, card: tuple[int, ...], log_values: FloatArray, words: IntArray) -> Parity:
-        """The hard parity where it is one."""
+        """Return the object; a hard parity has no log values."""
         even, odd = log_values.tolist()
         if (even, odd) in ((0.0, -np.inf), (-np.inf, 0.0)):
             return cls(odd=odd == 0.0)
@@ -66,7 +66,7 @@ class Parity(StructuredFactor):
 
     @classmethod
     def check(cls, rows: FactorRows) -> tuple[int, str] | None:
-        """Binary variables, two values, no words."""
+        """Require binary variables, two values and no words."""
         two, none = np.full(rows.num_factors, 2), np.zeros(rows.num_factors, np.int64)
         return (
             not_binary(rows, cls.kind)
@@ -76,19 +76,19 @@ class Parity(StructuredFactor):
 
     @classmethod
     def log_scores(cls, rows: FactorRows, states: IntArray) -> FloatArray:
-        """[n, N] the value of the parity of each assignment."""
+        """Return [n, N] the value of the parity of each assignment."""
         odd = rows.sum_of_edges(states.T).T % 2
         return rows.log_values[rows.value_ptr[:-1] + odd]
 
     @classmethod
     def sliced(cls, rows: FactorRows, states: IntArray) -> FactorRows:
-        """A parity over the free variables, turned where an odd number of the others are one."""
+        """Return a parity over the free variables, turned where an odd number of the others are one."""
         turned = rows.sum_of_edges(np.where(states < 0, 0, states)) % 2 == 1
         return without_small_scopes(cls, _turned(rows, turned).keep_edges(states < 0))
 
     @classmethod
     def unsupported(cls, rows: FactorRows, possible: BoolArray) -> BoolArray:
-        """With one variable left free the other states decide its own."""
+        """Exclude states where at most one variable is free: the other states decide its own."""
         pairs = possible.reshape(-1, 2)
         free = pairs[:, 0] & pairs[:, 1]
         left = rows.sum_of_edges(free.astype(np.int64))
@@ -102,17 +102,17 @@ class Parity(StructuredFactor):
 
     @classmethod
     def with_states(cls, rows: FactorRows, new_state: IntArray, new_card: IntArray) -> FactorRows:
-        """Swapping the states of one variable turns the parity."""
+        """Turn the parity once for every variable whose states are swapped."""
         return _turned(rows, rows.sum_of_edges(np.asarray(new_state.reshape(-1, 2)[:, 0])) % 2 == 1)
 
     @classmethod
     def with_slots(cls, rows: FactorRows, edge: IntArray) -> FactorRows:
-        """A parity has no order."""
+        """Return the same parity: it has no order."""
         return replace(rows, scope_vars=rows.scope_vars[edge], card=rows.card[edge])
 
     @classmethod
     def add_chains(cls, builder: LoweredBuilder, rows: FactorRows) -> None:
-        """A chain of running parities."""
+        """Add a chain of running parities."""
         step = np.full((2, 2, 2), -np.inf)  # parity so far, state, parity after it
         for before in (0, 1):
             for x in (0, 1):
@@ -123,6 +123,6 @@ class Parity(StructuredFactor):
 
 
 def _turned(rows: FactorRows, turned: BoolArray) -> FactorRows:
-    """The factors with even and odd exchanged where `turned` [N]."""
+    """Return the factors with even and odd exchanged where `turned` [N]."""
     pairs = rows.log_values.reshape(-1, 2)
     return rows.with_values(rows.value_ptr, np.where(turned[:, None], pairs[:, ::-1], pairs).ravel())

@@ -29,7 +29,7 @@ def parity_is_linear(even, odd):
 
 @fast_kernel
 def parity_messages(m, k, even, odd, q, out, is_max):
-    """Log messages of a parity whose number of ones has the log value `even` or `odd`."""
+    """Compute log messages of a parity whose number of ones has the log value `even` or `odd`."""
     if is_max:
         _parity_maxima(m, k, even, odd, q, out)
     else:
@@ -38,7 +38,7 @@ def parity_messages(m, k, even, odd, q, out, is_max):
 
 @fast_kernel
 def _parity_chain(m, k, even, odd, q, out, is_max):
-    """What is before a slot is even or odd; what comes after has a value for each."""
+    """Compute log messages from pairs of even and odd before each slot, and of even and odd behind it."""
     e, o = 0.0, NEG_INF
     for x in range(m, m + 2 * k, 2):
         out[x], out[x + 1] = e, o
@@ -52,7 +52,7 @@ def _parity_chain(m, k, even, odd, q, out, is_max):
 
 @fast_kernel
 def _parity_maxima(m, k, even, odd, q, out):
-    """Everyone takes its better state; where the parity is wrong, the one that loses least changes its mind.
+    """Compute maxima: all take their better state; if the parity is wrong, the one that loses least changes.
 
     The factor's own two values take part like one more variable.
     """
@@ -82,7 +82,7 @@ def _parity_maxima(m, k, even, odd, q, out):
 
 @fast_kernel
 def parity_sums(m, k, even, odd, q, out):
-    """Normalised linear messages from the linear pairs q of `to_linear_pairs`; the sum semiring."""
+    """Compute normalised linear messages from the linear pairs q of `to_linear_pairs`; the sum semiring."""
     e, o = 1.0, 0.0
     for x in range(m, m + 2 * k, 2):
         put(out, x, e)
@@ -113,7 +113,7 @@ def join_parity(sums, o, even, odd, way):
 
 @fast_kernel
 def odds_of_parity(sums, o):
-    """The probabilities that the number of ones of those that joined is even, and odd."""
+    """Return the probabilities that the number of ones of those that joined is even, and odd."""
     is_odd = int(sums[o + NEGATIVE] + 0.5) % 2 == 1
     if sums[o + OPEN] < 0.5:
         return (0.0, 1.0) if is_odd else (1.0, 0.0)

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class ParityTensors(KindTensors):
-    """A pair says how much there is of an even and of an odd number of ones; both ways up and down are the same."""
+    """Parities of a batch; a pair holds the sums of an even and of an odd number of ones."""
 
     def __init__(self, group: StructuredGroup, device: torch.device) -> None:
         super().__init__(group, device)
         self.tree = FactorTree.of(group.edge_ptr, device)
 
     def messages(self, values: Tensor, q: Tensor, semiring: Semiring) -> Tensor:
-        """The even and the odd value of a factor come to its root; what comes to a leaf is its message."""
+        """Return the even and the odd value of a factor come to its root; what comes to a leaf is its message."""
 
         def join(a: Tensor, b: Tensor) -> Tensor:
             return torch.stack((total(a + b, 1, semiring), total(a + b.flip(1), 1, semiring)), dim=1)
@@ -38,6 +38,6 @@ class ParityTensors(KindTensors):
         return self.tree.down(found, roots, identity, join).reshape(q.shape)
 
     def log_scores(self, values: Tensor, states: Tensor) -> Tensor:
-        """The value of even or odd."""
+        """Return the value of even or odd."""
         odd = segment_sum(states.T, self.factor_of_edge, self.num_factors).T % 2
         return values[self.first_value + odd]

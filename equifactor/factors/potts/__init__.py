@@ -24,7 +24,7 @@ class Potts(LabelPair):
     Args:
         weight: above 0 where the states attract, below where they repel; `-inf` forbids equal states.
         otherwise: the log value of different states; `-inf` forbids them.
-        labels: for each of both variables a label per state, where equal numbers do not mean the same.
+        labels: a label per state for each of the two variables, if equal state numbers do not mean the same.
 
     Examples:
         >>> from equifactor import FactorGraph, Potts
@@ -42,25 +42,25 @@ class Potts(LabelPair):
     tensors = "equifactor.factors.potts.potts_tensors:PottsTensors"
 
     def row(self, card: tuple[int, ...]) -> tuple[FloatArray, IntArray]:
-        """The log values of equal and of different states; the labels."""
+        """Return the log values of equal and of different states; the labels."""
         values = [log_number(self.weight, "the weight of a potts factor")]
         values.append(log_number(self.otherwise, "the log value of different states"))
         return np.array(values), self._labels(card)
 
     @classmethod
     def of_row(cls, card: tuple[int, ...], log_values: FloatArray, words: IntArray) -> Potts:
-        """Labels are left out where they are the states."""
+        """Return the object; labels are left out if they are the states."""
         equal, different = log_values.tolist()
         return cls(equal, different, cls.labels_of_row(card, words))
 
     @classmethod
     def values_of_labels(cls, log_values: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
-        """One of two values."""
+        """Return one of two values."""
         return np.where(first == second, log_values[:, 0], log_values[:, 1])
 
     @classmethod
     def unsupported(cls, rows: FactorRows, possible: BoolArray) -> BoolArray:
-        """A state needs its like where different states are forbidden, another one where equal states are."""
+        """Exclude a state without a possible partner: one of its label if others are forbidden, and the reverse."""
         first = edge_state_ptr(rows)
         edge = np.repeat(np.arange(len(rows.card)), rows.card)
         row = rows.row_of_edge[edge]

@@ -2,7 +2,7 @@
 """Messages and expected logs of Potts factors, each O(d) for d states.
 
 What is left out of a sum is never subtracted from it: sums run from both ends up to the gap. `places` holds for every
-state the state of the other variable with the same label, -1 where there is none; see `label_kernels`.
+state the state of the other variable with the same label, -1 if it is missing; see `label_kernels`.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ from equifactor.kernels.jit import fast_kernel, inlined
 
 @fast_kernel
 def potts_messages(slots, first, equal, different, places, word, q, out, is_max):
-    """Log messages of a factor with the log value `equal` where both labels are the same and `different` elsewhere."""
+    """Compute log messages of a factor with the log value `equal` for equal labels and `different` elsewhere."""
     m0, d0 = slots[first, MSG], slots[first, CARD]
     m1, d1 = slots[first + 1, MSG], slots[first + 1, CARD]
     others = np.empty(max(d0, d1))
@@ -25,7 +25,7 @@ def potts_messages(slots, first, equal, different, places, word, q, out, is_max)
 
 @fast_kernel
 def _potts_message(m, d, m_from, d_from, equal, different, places, word, others, q, out, is_max):
-    """The message to one variable; others [d_from] becomes the sum of what is received but for one state."""
+    """Compute the message to one variable; others [d_from] becomes the sum of what is received without one state."""
     after = NEG_INF
     for y in range(d_from - 1, -1, -1):
         others[y] = after

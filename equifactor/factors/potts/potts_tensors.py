@@ -36,7 +36,7 @@ class PottsTensors(LabelTensors):
         self.other_edge = self.index(edge ^ 1)
 
     def messages(self, values: Tensor, q: Tensor, semiring: Semiring) -> Tensor:
-        """No state is subtracted from a sum that it is part of."""
+        """Return messages without subtracting a state from a sum that it is part of."""
         add = partial(plus, semiring=semiring)
         none = q.new_full((1, *q.shape[1:]), -torch.inf)
         found = self.tree.up(q, none, add)
@@ -48,7 +48,7 @@ class PottsTensors(LabelTensors):
         return add(self.values_of(values, 0) + like, self.values_of(values, 1) + rest)
 
     def log_scores(self, values: Tensor, states: Tensor) -> Tensor:
-        """The first value where labels are equal, else the second."""
+        """Return the first value for equal labels, otherwise the second."""
         label = self.both_labels(states)
         equal, different = values.reshape(-1, 2).unbind(1)
         return torch.where(label[:, :, 0] == label[:, :, 1], equal, different)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from equifactor.factors.lowering import LoweredBuilder
     from equifactor.graph.factor_rows import FactorRows
 
-_MAX_PAIR = 20.0  # log2 of the entries of the largest table over a pair that lowering makes
-_BLOCK = 2**22  # words times assignments that are compared at once
+_MAX_PAIR = 20.0  # log2 of the entries of the largest table over two variables that lowering makes: 8 MiB.
+_BLOCK = 2**22  # Words times assignments that are compared at once: 32 MiB of whole numbers.
 
 
 @dataclass(frozen=True)
@@ -50,27 +50,27 @@ class SparseTable(StructuredFactor):
     tensors = "equifactor.factors.sparse.sparse_tensors:SparseTensors"
 
     def row(self, card: tuple[int, ...]) -> tuple[FloatArray, IntArray]:
-        """The default, then the listed values; the configurations one after the other."""
+        """Return the default, then the listed values; the configurations one after the other."""
         try:
             listed = np.asarray(self.configurations)
             values = np.asarray(self.log_values, float)
         except (TypeError, ValueError, OverflowError):
-            raise ModelError("a sparse table needs configurations [n, arity] and n log values") from None
+            raise ModelError("A sparse table needs configurations [n, arity] and n log values.") from None
         if listed.size == 0:
             listed = np.zeros((0, len(card)), np.int64)
         if listed.ndim != 2 or listed.shape[1] != len(card) or not np.issubdtype(listed.dtype, np.integer):
             raise ModelError(
-                f"a sparse table over {len(card)} variables needs configurations of shape [n, {len(card)}] in whole "
-                f"numbers, found {listed.dtype} of shape {listed.shape}"
+                f"A sparse table over {len(card)} variables needs configurations of shape [n, {len(card)}] in whole "
+                f"numbers, found {listed.dtype} of shape {listed.shape}."
             )
         if values.shape != (len(listed),):
-            raise ModelError(f"{len(listed)} configurations need as many log values, found shape {values.shape}")
-        default = log_number(self.default, "the default of a sparse table")
+            raise ModelError(f"{len(listed)} configurations need {len(listed)} log values, found shape {values.shape}.")
+        default = log_number(self.default, "The default of a sparse table")
         return np.concatenate(([default], values)), listed.astype(np.int64).ravel()
 
     @classmethod
     def of_row(cls, card: tuple[int, ...], log_values: FloatArray, words: IntArray) -> SparseTable:
-        """Configurations as rows."""
+        """Return the object, with configurations as rows."""
         listed = words.reshape(len(log_values) - 1, len(card))
         return cls(listed, log_values[1:], float(log_values[0]))
 
@@ -86,7 +86,7 @@ class SparseTable(StructuredFactor):
 
     @classmethod
     def check(cls, rows: FactorRows) -> tuple[int, str] | None:
-        """A value more than configurations, states in range, no configuration twice."""
+        """Require one value more than configurations, states in range, and no configuration twice."""
         listed = np.diff(rows.value_ptr) - 1
         bad = (listed < 0) | (np.diff(rows.word_ptr) != listed * rows.arity)
         if bad.any():
@@ -102,7 +102,7 @@ class SparseTable(StructuredFactor):
 
     @classmethod
     def log_scores(cls, rows: FactorRows, states: IntArray) -> FloatArray:
-        """[n, N] the value of the configuration that is met, or the default."""
+        """Return [n, N] the value of the configuration that is met, or the default."""
         scores = np.tile(rows.log_values[rows.value_ptr[:-1]], (len(states), 1))
         edge, ptr, owner, value = _edge_of_word(rows), _word_ptr(rows), _row_of_listed(rows), _listed_values(rows)
         block = max(1, _BLOCK // max(1, len(rows.words)))
@@ -114,7 +114,7 @@ class SparseTable(StructuredFactor):
 
     @classmethod
     def sliced(cls, rows: FactorRows, states: IntArray) -> FactorRows:
-        """The configurations that agree with what is observed, over the other variables."""
+        """Return the configurations that agree with what is observed, over the other variables."""
         free = states < 0
         seen = np.where(free, -1, states)[_edge_of_word(rows)]
         agree = row_sums(((seen >= 0) & (seen != rows.words)).astype(np.int64), _word_ptr(rows)) == 0
@@ -125,7 +125,7 @@ class SparseTable(StructuredFactor):
 
     @classmethod
     def unsupported(cls, rows: FactorRows, possible: BoolArray) -> BoolArray:
-        """A state needs a listed configuration above zero, or a default above zero and one that is not listed."""
+        """Exclude a state without a listed configuration above zero, unless the default is above zero and applies."""
         first = edge_state_ptr(rows)
         edge = _edge_of_word(rows)
         at = first[edge] + rows.words  # the edge state of each word
@@ -145,7 +145,7 @@ class SparseTable(StructuredFactor):
 
     @classmethod
     def with_states(cls, rows: FactorRows, new_state: IntArray, new_card: IntArray) -> FactorRows:
-        """Renumbered configurations, without those that name a state that is struck out."""
+        """Return renumbered configurations, without those that name a state that is struck out."""
         words = new_state[edge_state_ptr(rows)[_edge_of_word(rows)] + rows.words]
         agree = row_sums((words < 0).astype(np.int64), _word_ptr(rows)) == 0
         kept = np.repeat(agree, np.diff(_word_ptr(rows)))
@@ -154,7 +154,7 @@ class SparseTable(StructuredFactor):
 
     @classmethod
     def with_slots(cls, rows: FactorRows, edge: IntArray) -> FactorRows:
-        """The columns of the configurations move along with the variables."""
+        """Move the columns of the configurations along with the variables."""
         source = np.repeat(_word_ptr(rows)[:-1], np.diff(_word_ptr(rows)))  # where each configuration begins
         old = edge[_edge_of_word(rows)] - rows.scope_ptr[rows.row_of_edge[_edge_of_word(rows)]]
         moved = replace(rows, scope_vars=rows.scope_vars[edge], card=rows.card[edge])
@@ -162,19 +162,19 @@ class SparseTable(StructuredFactor):
 
     @classmethod
     def fits_table(cls, rows: FactorRows, semiring: Semiring) -> BoolArray:
-        """Where the table is small, or smaller than what stands for it otherwise."""
+        """Return whether the table is small, or smaller than its selector's tables."""
         return small(rows) | _better_as_tables(rows)
 
     @classmethod
     def add_chains(cls, builder: LoweredBuilder, rows: FactorRows) -> None:
-        """A selector whose states are the listed configurations and, where the default counts, boxes of the rest."""
+        """Add a selector whose states are the listed configurations and, if the default counts, boxes of the rest."""
         from equifactor.factors.sparse.sparse_boxes import add_selectors
 
         add_selectors(builder, rows)
 
 
 def _better_as_tables(rows: FactorRows) -> BoolArray:
-    """[N] whether the table is no larger than a selector's tables would be, or is one over a pair of variables."""
+    """Return [N] whether the table is at most as large as a selector's tables, or is over two variables."""
     listed = np.diff(rows.value_ptr)  # and one more, for the rest
     bits = rows.sum_of_edges(np.log2(rows.card))
     tables = np.log2(listed * (1.0 + rows.sum_of_edges(rows.card)))
@@ -184,31 +184,31 @@ def _better_as_tables(rows: FactorRows) -> BoolArray:
 
 
 def _listed_values(rows: FactorRows) -> FloatArray:
-    """[listed] the log values of all configurations."""
+    """Return [listed] the log values of all configurations."""
     is_head = np.zeros(len(rows.log_values), bool)
     is_head[rows.value_ptr[:-1]] = True
     return rows.log_values[~is_head]
 
 
 def _row_of_listed(rows: FactorRows) -> IntArray:
-    """[listed] the factor of each configuration."""
+    """Return [listed] the factor of each configuration."""
     return np.repeat(np.arange(rows.num_factors), np.diff(rows.value_ptr) - 1)
 
 
 def _word_ptr(rows: FactorRows) -> IntArray:
-    """[listed+1] the words of each configuration."""
+    """Return [listed+1] the words of each configuration."""
     return ptr_of(rows.arity[_row_of_listed(rows)])
 
 
 def _edge_of_word(rows: FactorRows) -> IntArray:
-    """[w] the edge whose state each word is."""
+    """Return [w] the edge whose state each word is."""
     owner = _row_of_listed(rows)
     ptr = ptr_of(rows.arity[owner])
     return np.repeat(rows.scope_ptr[owner], np.diff(ptr)) + place_in_row(ptr)
 
 
 def _with_listed(rows: FactorRows, kept: BoolArray) -> FactorRows:
-    """The factors with the values of some configurations [listed] only; words are left to the caller."""
+    """Return the factors with the values of some configurations [listed] only; words are left to the caller."""
     is_value = np.ones(len(rows.log_values), bool)
     is_head = np.zeros(len(is_value), bool)
     is_head[rows.value_ptr[:-1]] = True
@@ -218,7 +218,7 @@ def _with_listed(rows: FactorRows, kept: BoolArray) -> FactorRows:
 
 
 def _repeated(rows: FactorRows) -> tuple[int, str] | None:
-    """The first factor that lists a configuration twice."""
+    """Return the first factor that lists a configuration twice."""
     owner, ptr = _row_of_listed(rows), _word_ptr(rows)
     arity = np.diff(ptr)
     bad = np.zeros(rows.num_factors, bool)

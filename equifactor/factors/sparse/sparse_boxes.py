@@ -1,4 +1,4 @@
-"""Sparse tables in small tables: one selector variable that says which listed configuration, or which box of the rest.
+"""Sparse tables as small tables: a selector variable chooses a listed configuration, or a box of the others.
 
 What is not listed is cut into boxes that do not overlap: the first states are those of a listed configuration, the next
 one leaves all of them, the rest is free. An assignment is in exactly one box or on exactly one configuration, so that
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def add_selectors(builder: LoweredBuilder, rows: FactorRows) -> None:
-    """Every factor as a unary table of its selector and one table per variable that ties both."""
+    """Add every factor as a unary table of its selector and one table per variable that ties both."""
     for n in range(rows.num_factors):
         one = rows.take(np.array([n]))
         cards = one.card
@@ -43,7 +43,7 @@ def add_selectors(builder: LoweredBuilder, rows: FactorRows) -> None:
 
 
 def _boxes(builder: LoweredBuilder, listed: IntArray, cards: IntArray) -> list[BoolArray]:
-    """[boxes, d] for each variable the states that each box allows; together all that is not listed."""
+    """Return [boxes, d] for each variable the states that each box allows; together all that is not listed."""
     if not len(listed):
         return [np.ones((1, d), bool) for d in cards.tolist()]
     listed = listed[np.lexsort(listed.T[::-1])]

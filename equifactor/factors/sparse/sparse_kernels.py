@@ -29,7 +29,7 @@ class SparseBoxes(NamedTuple):
 
 @kernel
 def sparse_boxes(factors, slots, which, word_ptr, words):
-    """The fields of the `SparseBoxes` of some factors."""
+    """Return the fields of the `SparseBoxes` of some factors."""
     num_factors = len(factors) - 1
     ptr = np.zeros(num_factors + 1, np.int64)
     box_word, box_place, rest_count, rest = [0], [0], [0], [0]  # typed by their first elements, which go
@@ -77,7 +77,7 @@ def sparse_boxes(factors, slots, which, word_ptr, words):
 
 @fast_kernel
 def sparse_messages(factors, slots, p, log_phi, words, word, boxes, q, out, is_max):
-    """Log messages of a sparse table; cost O(arity) for every listed configuration and every box."""
+    """Compute log messages of a sparse table; cost O(arity) for every listed configuration and every box."""
     first, last = factors[p, SLOT], factors[p + 1, SLOT]
     start, k = factors[p, ENTRY], last - first
     for s in range(first, last):
@@ -129,7 +129,7 @@ def _add_configuration(slots, first, k, words, word, value, after, q, out, is_ma
 
 @fast_kernel
 def _sums_behind(slots, first, k, q, is_max):
-    """The sum over all states of each slot [k], and their products from each slot on [k + 1]."""
+    """Return the sum over all states of each slot [k], and their products from each slot on [k + 1]."""
     any_state, behind = np.full(k, NEG_INF), np.zeros(k + 1)
     for j in range(k - 1, -1, -1):
         for x in range(slots[first + j, MSG], slots[first + j, MSG] + slots[first + j, CARD]):
@@ -140,7 +140,7 @@ def _sums_behind(slots, first, k, q, is_max):
 
 @fast_kernel
 def sparse_maximum(factors, slots, p, log_phi, words, word, boxes, q, chosen):
-    """The largest value over all assignments, and its states in chosen [k]."""
+    """Return the largest value over all assignments, and its states in chosen [k]."""
     first, last = factors[p, SLOT], factors[p + 1, SLOT]
     start, k = factors[p, ENTRY], last - first
     best = NEG_INF
@@ -179,7 +179,7 @@ def sparse_maximum(factors, slots, p, log_phi, words, word, boxes, q, chosen):
 
 @fast_kernel
 def listed_sums(factors, slots, p, phi, words, word, after, q, out):
-    """Linear messages of a sparse table without a default, from linear messages whose largest entries are 1.
+    """Compute linear messages of a sparse table without a default, from messages whose largest entries are 1.
 
     after is scratch for arity + 1 numbers.
     """
@@ -212,7 +212,7 @@ def listed_sums(factors, slots, p, phi, words, word, after, q, out):
 
 @fast_kernel
 def expect_sparse(factors, slots, finite, zero, rows, p, s, q, gain, harm):
-    """Configuration by configuration; the rest has the default value. s is -1 for all slots at once, in gain[0]."""
+    """Add expectations of configurations, and of the rest by the default value; s is -1 for all slots, in gain[0]."""
     first, start, word = factors[p, SLOT], factors[p, ENTRY], rows.word_ptr[p]
     k = factors[p + 1, SLOT] - first
     d = slots[s, CARD] if s >= 0 else 1

@@ -44,7 +44,7 @@ def sparse_moves(rows: FactorRows) -> MoveRows:
 
 
 def _strides(rows: FactorRows, fits: BoolArray) -> IntArray:
-    """[e] the product of the cardinalities of the later edges of the same factor, for the factors that fit [N]."""
+    """Return [e] the product of the cardinalities of later edges of the same factor, if the factor fits [N]."""
     strides = np.ones(len(rows.card), np.int64)
     from_end = np.repeat(rows.scope_ptr[1:], rows.arity) - 1 - np.arange(len(rows.card))
     from_end[~fits[rows.row_of_edge]] = 0

@@ -68,7 +68,7 @@ class SparseTensors(KindTensors):
         self.kept: dict[bool, tuple[BoolArray, SparseTensors]] = {}  # what `given` made last, and for which defaults
 
     def given(self, values: FloatArray | None, fixed: bool) -> SparseTensors:
-        """Boxes where the default is above zero, or for all where nobody may look."""
+        """Lay out boxes for defaults above zero, or for all factors if the values may not be looked at."""
         wanted = np.ones(self.num_factors, bool) if values is None else values[self.group.value_ptr[:-1]] > -np.inf
         key = values is None
         if key not in self.kept or not np.array_equal(self.kept[key][0], wanted):
@@ -78,7 +78,7 @@ class SparseTensors(KindTensors):
         return self.kept[key][1]
 
     def messages(self, values: Tensor, q: Tensor, semiring: Semiring) -> Tensor:
-        """What a configuration or a box says to a state is its value and what its other states receive."""
+        """Add up configurations and boxes: each sends a state its value and what its other states receive."""
         listed = values.index_select(0, self.value_of_listed)
         said = [self.tree.sum_of_others(q.index_select(0, self.state_of_word), listed)]
         to = [self.state_of_word]
@@ -113,7 +113,7 @@ class SparseTensors(KindTensors):
             to.append(state)
 
     def _before(self, values: Tensor, semiring: Semiring) -> Tensor:
-        """[e, ..] the sum over the earlier slots of the same factor, by doubling."""
+        """Return [e, ..] the sum over the earlier slots of the same factor, by doubling."""
         add, step = partial(plus, semiring=semiring), 1
         lowest = torch.full_like(values[:1], -torch.inf)
         found = torch.where(per_row(self.place >= 1, values), torch.cat((lowest, values[:-1])), -torch.inf)
@@ -124,7 +124,7 @@ class SparseTensors(KindTensors):
         return found
 
     def log_scores(self, values: Tensor, states: Tensor) -> Tensor:
-        """The value of the configuration that is met, or the default."""
+        """Return the value of the configuration that is met, or the default."""
         differing = (states[:, self.edge_of_word] != self.words).long().T  # [w, A]
         met = segment_sum(differing, self.listed_of_word, len(self.factor_of_listed)) == 0  # [listed, A]
         listed = per_row(values[self.value_of_listed], met).expand(met.shape)

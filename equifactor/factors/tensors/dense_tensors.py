@@ -1,4 +1,4 @@
-"""Factors of any kind through their dense tables, grouped by shape: for small scopes, and for kinds without more."""
+"""Factors of any kind as dense tables in torch, grouped by shape: for small scopes, and for kinds without tensors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray, Semiring
     from equifactor.graph.flat_graph import StructuredGroup
 
-_LARGEST = 2**16  # entries of the largest table that a kind without messages of its own gets
+_LARGEST = 2**16  # Largest number of table entries of a factor whose kind has no tensors. Chosen by hand.
 
 
 class DenseBlocks:
@@ -54,7 +54,7 @@ class DenseBlocks:
         self.order = torch.tensor(np.concatenate(order), device=device)  # [s'] edge states, slot after slot
 
     def messages(self, tables: Sequence[Tensor], q: Tensor, semiring: Semiring) -> Tensor:
-        """Messages [s, ..] through tables [n, A, ..] of every block; -inf at the edge states of other factors."""
+        """Return messages [s, ..] through tables [n, A, ..] of all blocks; -inf at the edge states of other factors."""
         if not self.groups:
             return torch.full_like(q, -torch.inf)
         flat = torch.cat([t.reshape(-1, *t.shape[2:]) for t in tables])
@@ -63,9 +63,9 @@ class DenseBlocks:
 
 
 class TableTensors(KindTensors):
-    """What a kind gets that states no messages in torch: its tables, where they are small.
+    """Small dense tables for a kind that has no messages of its own in torch.
 
-    They are made on the CPU from the log values, so that a gradient reaches the messages but not the values.
+    The tables are made on the CPU from the log values, so that gradients reach messages but not log values.
     """
 
     def __init__(self, group: StructuredGroup, device: torch.device) -> None:
@@ -74,20 +74,21 @@ class TableTensors(KindTensors):
         largest = float(rows.sum_of_edges(np.log2(group.card)).max())
         if largest > math.log2(_LARGEST):
             raise ModelError(
-                f"{kind_name(group.kind)} states no messages in torch, and one with 2^{largest:.0f} table entries is "
-                "too large for its table; equifactor.solvers.lower(graph).graph is an equal graph of small tables"
+                f"The kind {kind_name(group.kind)} has no messages of its own in torch, and a factor with "
+                f"2^{largest:.0f} table entries is too large for a dense table. Use "
+                "equifactor.solvers.lower(graph).graph, an equal graph of small tables."
             )
         self.blocks = DenseBlocks(group, np.arange(group.num_factors), device)
 
     def messages(self, values: Tensor, q: Tensor, semiring: Semiring) -> Tensor:
-        """The messages through the tables of all factors, channel by channel where there are some."""
+        """Return the messages through the tables of all factors, channel by channel if there are channels."""
         if values.ndim == 1:
             return self.blocks.messages(self._tables(values), q, semiring)
         columns = zip(values.unbind(1), q.unbind(1), strict=True)
         return torch.stack([self.messages(v, column, semiring) for v, column in columns], dim=1)
 
     def log_scores(self, values: Tensor, states: Tensor) -> Tensor:
-        """By the class of the kind."""
+        """Return the log values that the class of the kind computes."""
         rows = self.group.rows(_numpy(values))
         scores = kind_class(self.group.kind).log_scores(rows, states.cpu().numpy())
         return torch.tensor(scores, dtype=values.dtype, device=values.device)

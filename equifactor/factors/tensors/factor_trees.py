@@ -1,8 +1,8 @@
-"""Ragged binary trees: what all others of a row say to each of its members, in as many steps as a tree has levels.
+"""Ragged binary trees: the joint value of all other members of a row, for each member, in O(log k) steps.
 
-A factor of k variables that are alike (a parity, a clause, a count, a product) joins what they say two by two, up to
-its root, and gives back to each child what comes from above joined with what its sibling says. So every member gets all
-others without a subtraction, for O(k) work in O(log k) operations, whatever the lengths of the rows of a batch.
+A factor of k exchangeable variables (a parity, a clause, a count, a product) joins their values two by two, up to its
+root. On the way down each child gets the value from above joined with that of its sibling. So every member gets all
+others without a subtraction, for O(k) work in O(log k) operations, for rows of any lengths.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class FactorTree:
 
     @staticmethod
     def of(ptr: IntArray, device: torch.device) -> FactorTree:
-        """Trees over rows [N+1] of a flat array, none of them empty."""
+        """Return trees over the rows [N+1] of a flat array, of which none is empty."""
         levels = []
         while np.any(np.diff(ptr) > 1):
             count, size = int(ptr[-1]), np.diff(ptr)
@@ -58,7 +58,7 @@ class FactorTree:
         return FactorTree(tuple(levels))
 
     def up(self, leaves: Tensor, identity: Tensor, join: Join) -> list[Tensor]:
-        """What the nodes of each level say, from the leaves [n, ..] to the roots [N, ..].
+        """Return the values of the nodes of each level, from the leaves [n, ..] to the roots [N, ..].
 
         `identity` [1, ..] joined with anything changes nothing. Where nodes above are wider than those below, along
         the second axis, it is padded with -inf.
@@ -70,20 +70,20 @@ class FactorTree:
         return found
 
     def down(self, found: list[Tensor], roots: Tensor, identity: Tensor, give: Join) -> Tensor:
-        """What all others say to each leaf [n, ..], from what comes to the roots [N, ..] and what `up` found."""
+        """Return the joint value of all other leaves at each leaf [n, ..], from the roots [N, ..] and `up`."""
         for level, inside in zip(reversed(self.levels), reversed(found[:-1]), strict=True):
             siblings = _with_missing(inside, identity).index_select(0, level.sibling)
             roots = give(roots.index_select(0, level.above), siblings)
         return roots
 
     def sum_of_others(self, leaves: Tensor, roots: Tensor) -> Tensor:
-        """[n, ..] the sum of all other leaves of the row, and of what comes to the root; -inf stays -inf."""
+        """Return [n, ..] the sum of all other leaves of the row, and of what comes to the root; -inf stays -inf."""
         zero = leaves.new_zeros(1, *leaves.shape[1:])
         return self.down(self.up(leaves, zero, torch.add), roots, zero, torch.add)
 
 
 def _with_missing(nodes: Tensor, identity: Tensor) -> Tensor:
-    """Nodes [n, ..] and after them the one that stands for a missing node."""
+    """Return nodes [n, ..] and behind them the one that stands for a missing node."""
     wider = nodes.shape[1] - identity.shape[1] if nodes.ndim > 1 else 0
     if wider > 0:
         identity = torch.cat((identity, identity.new_full((1, wider, *identity.shape[2:]), -torch.inf)), dim=1)

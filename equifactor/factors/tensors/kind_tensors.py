@@ -1,4 +1,4 @@
-"""What a kind of factor adds to be native in torch, and what a kind that adds nothing gets."""
+"""The base class of the tensors of a kind, by which its factors have messages of their own in torch."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ class KindTensors(ABC):
         self.num_factors, self.num_edges = group.num_factors, len(group.card)
         self.num_states = int(group.card.sum())
         cards = set(group.card.tolist())
-        self.card = cards.pop() if len(cards) == 1 else None  # the number of states of every edge, where that is one
+        self.card = (
+            cards.pop() if len(cards) == 1 else None
+        )  # The number of states of every edge, if it is the same for all.
         self.first_value = self.index(group.value_ptr[:-1])  # [N]
         self.factor_of_edge = self.index(row_of(group.edge_ptr))  # [e]
         state_ptr = ptr_of(group.card)
@@ -46,26 +48,26 @@ class KindTensors(ABC):
         self.factor_of_first = self.index(np.repeat(np.arange(self.num_factors), count))
 
     def index(self, values: np.ndarray) -> Tensor:
-        """An array as a tensor on the device of this object."""
+        """Return an array as a tensor on the device of this object."""
         return torch.tensor(values, device=self.device)
 
     @abstractmethod
     def messages(
         self, values: Float[Tensor, " t *H"], q: Float[Tensor, " s *H"], semiring: Semiring
     ) -> Float[Tensor, " s *H"]:
-        """Outgoing log messages from incoming ones, which are best given scaled: sums of large logs lose digits."""
+        """Return outgoing log messages from incoming ones; give these scaled, as sums of large logs lose digits."""
 
     @abstractmethod
     def log_scores(self, values: Float[Tensor, " t"], states: Int[Tensor, "A e"]) -> Float[Tensor, "A N"]:
-        """Log values of the factors at A assignments of states to their edges."""
+        """Return log values of the factors at A assignments of states to their edges."""
 
     def totals(self, values: Float[Tensor, " t"], q: Float[Tensor, " s"], semiring: Semiring) -> Float[Tensor, " N"]:
-        """The sum (or the maximum, never too low) over all assignments of each factor, messages taken in."""
+        """Return the sum (or the maximum, never too low) over all assignments of each factor, messages taken in."""
         met = (q + self.messages(values, q, semiring)).index_select(0, self.state_of_first)
         return segment_total(met, self.factor_of_first, self.num_factors, semiring)
 
     def given(self, values: FloatArray | None, fixed: bool) -> KindTensors:
-        """The same factors, for some log values [t] at which nobody may look where they are None.
+        """Return the same factors, for these log values [t]; None if they may not be read.
 
         A kind whose messages are cheaper for some values, such as a count that is level from some number on, returns an
         object that relies on them. With `fixed` no gradient in the log values is asked for.
@@ -75,11 +77,11 @@ class KindTensors(ABC):
     # ---- for all kinds ----------------------------------------------------------------------------------
 
     def over_states(self, values: Float[Tensor, " s *H"], semiring: Semiring) -> Float[Tensor, " e *H"]:
-        """The sum of the semiring over the states of each edge."""
+        """Return the sum of the semiring over the states of each edge."""
         if self.card is not None:
             return total(values.reshape(self.num_edges, self.card, *values.shape[1:]), 1, semiring)
         return segment_total(values, self.edge_of_state, self.num_edges, semiring)
 
     def normalized(self, values: Float[Tensor, " s *H"], semiring: Semiring) -> Float[Tensor, " s *H"]:
-        """Messages whose states add up to 1 (sum) or have largest 1 (max); one without any support stays -inf."""
+        """Return messages whose states sum to 1 (sum) or have maximum 1 (max); one without any support stays -inf."""
         return values - finite(self.over_states(values, semiring)).index_select(0, self.edge_of_state)

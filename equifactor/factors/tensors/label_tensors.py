@@ -24,10 +24,10 @@ class LabelTensors(KindTensors):
         self.factor_of_state = self.index(row_of(self.state_ptr) // 2)
 
     def values_of(self, values: Tensor, which: int) -> Tensor:
-        """[s, ..] one of both log values of the factor of each edge state."""
+        """Return [s, ..] one of the two log values of the factor of each edge state."""
         pairs = values.reshape(self.num_factors, 2, *values.shape[1:])
         return pairs[:, which].index_select(0, self.factor_of_state)
 
     def both_labels(self, states: Tensor) -> Tensor:
-        """[A, N, 2] the labels of the states [A, e]."""
+        """Return [A, N, 2] the labels of the states [A, e]."""
         return self.labels[self.first_state + states].reshape(len(states), -1, 2)

@@ -1,4 +1,4 @@
-"""What clauses, counts and noisy-ors share in torch: pairs of the state that fails and the one that holds."""
+"""What kinds over signed binary variables share in torch: pairs of the state that fails and the one that holds."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ class SignedTensors(KindTensors):
     signs: Tensor  # [e]
 
     def pairs(self, q: Tensor) -> Tensor:
-        """Messages [s, ..] as pairs [e, 2, ..] of the state that fails and the one that holds."""
+        """Return messages [s, ..] as pairs [e, 2, ..] of the state that fails and the one that holds."""
         return self._turned(q.reshape(self.num_edges, 2, *q.shape[1:]))
 
     def unpaired(self, pairs: Tensor) -> Tensor:
-        """Pairs [e, 2, ..] as messages [s, ..]."""
+        """Return pairs [e, 2, ..] as messages [s, ..]."""
         return self._turned(pairs).reshape(self.num_states, *pairs.shape[2:])
 
     def _turned(self, pairs: Tensor) -> Tensor:
         return torch.where(per_row(self.signs, pairs) == 1, pairs, pairs.flip(1))
 
     def number_held(self, states: Tensor) -> Tensor:
-        """[A, N] how many literals hold at the states [A, e]."""
+        """Return [A, N] how many literals hold at the states [A, e]."""
         return segment_sum((states == self.signs).long().T, self.factor_of_edge, self.num_factors).T
 
 
 def some_of_two(semiring: Semiring) -> Join:
-    """How two pairs (none, some) [n, 2, ..] make one: none of both, or some of either."""
+    """Return how two pairs (none, some) [n, 2, ..] are joined: none of either, or some of one."""
 
     def join(a: Tensor, b: Tensor) -> Tensor:
         some = plus(a[:, 1] + total(b, 1, semiring), a[:, 0] + b[:, 1], semiring)
@@ -48,7 +48,7 @@ def some_of_two(semiring: Semiring) -> Join:
 
 
 def none_or_some(semiring: Semiring) -> Join:
-    """What comes to one of two pairs (none, some), from what comes to both and what the other one says."""
+    """Return what is sent to one of two pairs (none, some), from what both receive and what the other one holds."""
 
     def give(out: Tensor, b: Tensor) -> Tensor:
         return torch.stack((total(out + b, 1, semiring), out[:, 1] + total(b, 1, semiring)), dim=1)
@@ -57,6 +57,6 @@ def none_or_some(semiring: Semiring) -> Join:
 
 
 def first_only(nodes: Tensor) -> Tensor:
-    """[1, 2, ..] what a node says that has nothing below it: the first of both, surely."""
+    """Return [1, 2, ..] the value of a node with nothing below it: certainly the first of the two."""
     shape = (1, 1, *nodes.shape[2:])
     return torch.cat((nodes.new_zeros(shape), nodes.new_full(shape, -torch.inf)), dim=1)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from equifactor.graph.flat_graph import StructuredGroup
 
 Flat = FlatGraph[Tensor]
-LARGEST_PAIR = 256  # entries of the largest table that `PairTables` has
+LARGEST_PAIR = 256  # Largest number of entries of a table in `PairTables`. Chosen by hand.
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class StructuredTensors:
         first: int = 0,
         scaled_by: Semiring | None = None,
     ) -> Float[Tensor, " s *H"]:
-        """Log messages of the group, right up to a constant per edge.
+        """Return log messages of the group, right up to a constant per edge.
 
         What is received is scaled edge by edge to a sum (or a largest entry) of 1: sums of a thousand large logs would
         lose digits, and a constant does not matter to a message.
@@ -64,17 +64,17 @@ class StructuredTensors:
     def log_totals(
         self, log_phi: Float[Tensor, " T"], messages: Float[Tensor, " S"], semiring: Semiring
     ) -> Float[Tensor, " N"]:
-        """The sum (or the maximum, never too low) over all assignments of each factor, with messages taken in."""
+        """Return the sum (or an upper bound on the maximum) over all assignments of each factor, messages included."""
         q, top = self._shifted(messages, 0, semiring)
         found = self.kind.totals(log_phi[self.group.entries], q, semiring)
         return found + segment_sum(finite(top), self.kind.factor_of_edge, self.kind.num_factors)
 
     def normalized(self, values: Float[Tensor, " s"], semiring: Semiring) -> Float[Tensor, " s"]:
-        """Messages of the group, scaled edge by edge."""
+        """Return messages of the group, scaled edge by edge."""
         return self.kind.normalized(values, semiring)
 
     def _shifted(self, messages: Tensor, first: int, semiring: Semiring) -> tuple[Tensor, Tensor]:
-        """[s, ..] what the group receives, less the sum or the largest entry [e, ..] of each edge, and these."""
+        """Return [s, ..] what the group receives, less the sum or the largest entry [e, ..] of each edge, and these."""
         states = self.group.states
         q = messages[states.start - first : states.stop - first]
         top = self.kind.over_states(q.detach(), semiring)
@@ -82,15 +82,15 @@ class StructuredTensors:
 
 
 def structured_of(g: Flat, fixed: bool | None = None) -> tuple[StructuredTensors, ...]:
-    """The groups of a batch that are no tables, with index tensors, which are laid out once for a structure.
+    """Return the structured groups of a batch with index tensors, which are laid out once for a structure.
 
-    Some kinds look at the log values, which waits for the device; while a CUDA graph is captured nobody can. With
-    `fixed` nobody will ask for a gradient in the log values; unless it is stated, this follows from the log values.
+    Some kinds read the log values, which waits for the device and is impossible while a CUDA graph is captured. With
+    `fixed` no gradient in the log values will be asked for; by default this follows from the log values.
     """
     if not g.structured:
         return ()
     if "kinds" not in g.cache:
-        with torch.inference_mode(False):  # The next to ask may want gradients.
+        with torch.inference_mode(False):  # A later caller may want gradients.
             kinds = [_kind_tensors(group, g.log_phi.device) for group in g.structured]
             if g.log_phi.device.type == "cuda":  # While a CUDA graph is captured no index can be laid out.
                 for kind in kinds:
@@ -108,7 +108,7 @@ def structured_of(g: Flat, fixed: bool | None = None) -> tuple[StructuredTensors
 
 
 def structured_scores(g: Flat, states: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """For each group that is no tables its factors [N] and their log values [N] at the states [V] of the variables."""
+    """Return for each structured group its factors [N] and their log values [N] at the states [V] of the variables."""
     found = []
     for group, own in zip(g.structured, structured_of(g), strict=True):
         picked = states[g.var_of_edge[group.edges]][None]
@@ -117,7 +117,7 @@ def structured_scores(g: Flat, states: Tensor) -> list[tuple[Tensor, Tensor]]:
 
 
 class PairTables:
-    """The tables of the factors of two variables that are no tables themselves, where they are small: P of them.
+    """The small dense tables of structured factors over two variables: P of them.
 
     Index tensors are laid out once for a structure. The tables of a group are rows of one length, those of all groups
     follow each other.
@@ -150,7 +150,7 @@ class PairTables:
         self.start = np.concatenate(start)  # [P] the first entry of each table
 
     def values(self, kinds: Sequence[StructuredTensors], log_phi: Float[Tensor, " T"]) -> Float[Tensor, " n"]:
-        """The entries of all tables."""
+        """Return the entries of all tables."""
         found = [log_phi[:0]]
         for own, factors, states in zip(kinds, self.factors, self.states, strict=True):
             if states is not None:

@@ -15,7 +15,7 @@ Flat = FlatGraph[Tensor]
 
 
 def variable_log_beliefs(g: Flat, msg_fv: Float[Tensor, " S"]) -> Float[Tensor, " X"]:
-    """log b_i(x) = sum over the factors a of i of m_{a->i}(x), not normalised."""
+    """Return log b_i(x) = sum over the factors a of i of m_{a->i}(x), not normalised."""
     return segment_sum(msg_fv, g.state_of_edge_state, g.num_states)  # -inf plus a number is -inf: no NaN here
 
 
@@ -31,7 +31,7 @@ def probabilities(g: Flat, log_b_v: Float[Tensor, " X"]) -> Float[Tensor, " X"]:
 
 
 def max_states(g: Flat, log_b_v: Float[Tensor, " X"]) -> Int[Tensor, " V"]:
-    """State of highest belief of each variable, the first on ties."""
+    """Return the state of highest belief of each variable, the first on ties."""
     best = segment_max(log_b_v, g.var_of_state, g.num_vars)
     position = torch.arange(g.num_states, device=log_b_v.device)
     candidate = torch.where(log_b_v >= best[g.var_of_state], position, g.num_states)
@@ -41,7 +41,7 @@ def max_states(g: Flat, log_b_v: Float[Tensor, " X"]) -> Int[Tensor, " V"]:
 
 
 def log_scores(g: Flat, states: Int[Tensor, " V"]) -> Float[Tensor, " G"]:
-    """Log score of one assignment per graph: the table entries it picks, added up; cost O(E)."""
+    """Return the log score of one assignment per graph: the table entries it picks, added up; cost O(E)."""
     score = g.log_phi.new_zeros(g.num_graphs)
     for group in g.groups:
         picked = torch.zeros(group.num_factors, dtype=torch.int64, device=score.device)
@@ -56,7 +56,7 @@ def log_scores(g: Flat, states: Int[Tensor, " V"]) -> Float[Tensor, " G"]:
 
 
 def bethe_log_z(g: Flat, msg_fv: Float[Tensor, " S"]) -> Float[Tensor, " G"]:
-    """Bethe estimate ln Z = sum_a ln Z_a + sum_i (1 - d_i) ln Z_i for each graph; exact on forests.
+    """Return the Bethe estimate ln Z = sum_a ln Z_a + sum_i (1 - d_i) ln Z_i for each graph; exact on forests.
 
     Z_a = sum_{x_a} f_a prod_i m_{i->a} and Z_i = sum_x prod_a m_{a->i}, d_i the number of factors of i. This
     form is stationary in the messages at a fixed point, so small message errors enter squared, and its gradient
@@ -84,5 +84,5 @@ def bethe_log_z(g: Flat, msg_fv: Float[Tensor, " S"]) -> Float[Tensor, " G"]:
 
 
 def count_empty(log_total: Float[Tensor, " N"], index: Int[Tensor, " N"], count: int) -> Float[Tensor, " G"]:
-    """How many of the normalisers [N] of each graph are zero: nothing is left of their variable or factor."""
+    """Return how many of the normalisers [N] of each graph are zero: nothing is left of their variable or factor."""
     return segment_sum(torch.isneginf(log_total).to(log_total.dtype), index, count)

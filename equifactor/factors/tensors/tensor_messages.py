@@ -18,7 +18,7 @@ Flat = FlatGraph[Tensor]
 
 
 def first_messages(g: Flat, semiring: Semiring = "sum") -> Float[Tensor, " S"]:
-    """Messages before the first iteration: unary factors send their normalised table, the others are uniform."""
+    """Return messages before the first iteration: unary factors send their normalised table, the others are uniform."""
     blocks = []
     for group in g.groups:
         for d in group.shape:
@@ -30,7 +30,7 @@ def first_messages(g: Flat, semiring: Semiring = "sum") -> Float[Tensor, " S"]:
 
 
 def sum_of_other_factors(g: Flat, msg_fv: Float[Tensor, " S"]) -> Float[Tensor, " S"]:
-    """Variable-to-factor messages, m_{i->a}(x) = sum over the other factors c of i of m_{c->i}(x).
+    """Return variable-to-factor messages, m_{i->a}(x) = sum over the other factors c of i of m_{c->i}(x).
 
     Not normalised: together with `bethe_log_z` the constants matter. Cost O(S).
     """
@@ -69,9 +69,9 @@ def reduce_tables(
     *,
     zeros: bool = True,
 ) -> Float[Tensor, " S *H"]:
-    """`marginalize_tables` before normalisation, for some of the groups, and for any number of channels at once.
+    """Return `marginalize_tables` before normalisation, for some of the groups and any number of channels.
 
-    Where there are no true zeros (`zeros=False`) fewer and faster operations do.
+    Without true zeros (`zeros=False`) it takes fewer and faster operations.
     """
     blocks = [b.reshape(-1, *msg_vf.shape[1:]) for b in _reduced(groups, log_phi, msg_vf, semiring, zeros)]
     return torch.cat(blocks) if blocks else torch.zeros_like(msg_vf)
@@ -80,7 +80,7 @@ def reduce_tables(
 def _reduced(
     groups: Sequence[FactorGroup], log_phi: Tensor, msg_vf: Tensor, semiring: Semiring, zeros: bool = True
 ) -> Iterator[Float[Tensor, " F D *H"]]:
-    """One block per group and slot.
+    """Yield one block per group and slot.
 
     Slot after slot is absorbed into the table and reduced, so the first reduction touches T entries, the next
     T/d: about 2T work for all k messages of a factor instead of k T, and nothing is ever subtracted.
@@ -106,7 +106,7 @@ def _absorb(table: Tensor, message: Tensor, axis: int, semiring: Semiring, zeros
 def with_messages(
     group: FactorGroup, log_phi: Float[Tensor, " T"], messages: Float[Tensor, " S"]
 ) -> Float[Tensor, " F *D"]:
-    """Tables [F, d1, .., dk] of a group plus the messages of all its slots."""
+    """Return the tables [F, d1, .., dk] of a group plus the messages of all its slots."""
     table: Tensor = group.table(log_phi)
     for j in range(len(group.shape)):
         table = _plus(table, group.message(messages, j), j + 1)
@@ -114,33 +114,33 @@ def with_messages(
 
 
 def _plus(table: Tensor, message: Tensor, axis: int) -> Tensor:
-    """Tables [F, .., d, .., *H] plus messages [F, d, *H] along one axis."""
+    """Return tables [F, .., d, .., *H] plus messages [F, d, *H] along one axis."""
     channels = message.ndim - 2
     before, after = axis - 1, table.ndim - channels - axis - 1
     return table + message.reshape(message.shape[0], *[1] * before, message.shape[1], *[1] * after, *message.shape[2:])
 
 
 def hold_above(msg: Float[Tensor, " S"], floor: float | Tensor) -> Float[Tensor, " S"]:
-    """Messages no lower than a floor, true zeros aside; see `table_ranges.message_floor`."""
+    """Return messages no lower than a floor, true zeros aside; see `table_ranges.message_floor`."""
     return torch.where(torch.isneginf(msg), msg, msg.clamp_min(floor))
 
 
 def damp(new: Float[Tensor, " S"], old: Float[Tensor, " S"], damping: float) -> Float[Tensor, " S"]:
-    """`new + damping (old - new)` in the log domain; safe at -inf, where a zero wins over any number."""
+    """Return `new + damping (old - new)` in the log domain; safe at -inf, where a zero wins over any number."""
     if damping == 0.0:
         return new
     return (1.0 - damping) * new + damping * old
 
 
 def change_per_graph(g: Flat, new: Float[Tensor, " S"], old: Float[Tensor, " S"]) -> Float[Tensor, " G"]:
-    """Largest change of a message entry in probability, for each graph; well defined at -inf."""
+    """Return the largest change of a message entry in probability, for each graph; well defined at -inf."""
     change = (new.exp() - old.exp()).abs()
     graph = g.graph_of_var[g.var_of_edge[g.edge_of_edge_state]]
     return segment_max(change, graph, g.num_graphs, empty=0.0)
 
 
 def _reduce(values: Tensor, axis: int, semiring: Semiring, zeros: bool = True) -> Tensor:
-    """The largest value along an axis, or ln sum exp; with `zeros` an axis of -inf has a gradient of 0, not NaN."""
+    """Return the maximum along an axis, or ln sum exp; with `zeros`, an axis of -inf has gradient 0 and not NaN."""
     if semiring == "max":
         return values.amax(axis)
     if zeros:
@@ -151,6 +151,6 @@ def _reduce(values: Tensor, axis: int, semiring: Semiring, zeros: bool = True) -
 
 
 def _normalized(message: Tensor, semiring: Semiring) -> Tensor:
-    """Messages [.., d] whose total (sum) or largest entry (max) is 1; one without any support stays -inf, not NaN."""
+    """Return messages [.., d] with total (sum) or maximum (max) 1; one without any support stays -inf, not NaN."""
     scale = _reduce(message, -1, semiring).unsqueeze(-1)
     return message - torch.where(torch.isneginf(scale), 0.0, scale)

@@ -25,7 +25,7 @@ class TruncatedLinear(LabelPair):
     Args:
         slope: what a step of one state costs, 0 or more.
         limit: what no distance exceeds, 0 or more; infinite for no limit.
-        labels: for each of both variables the place of each state, where it is not its number.
+        labels: the position of each state for each of the two variables, if it is not the state number.
 
     Examples:
         >>> from equifactor import FactorGraph, TruncatedLinear
@@ -43,7 +43,7 @@ class TruncatedLinear(LabelPair):
     tensors = "equifactor.factors.truncated_linear.truncated_linear_tensors:TruncatedLinearTensors"
 
     def row(self, card: tuple[int, ...]) -> tuple[FloatArray, IntArray]:
-        """Minus slope and minus limit; the labels."""
+        """Return minus slope and minus limit; the words are the labels."""
         try:
             values = [log_number(-v, "minus a cost") for v in (self.slope, self.limit)]  # -inf is no limit
             fits = max(values) <= 0 and values[0] > -np.inf
@@ -51,20 +51,20 @@ class TruncatedLinear(LabelPair):
             fits = False
         if not fits:
             raise ModelError(
-                f"a truncated_linear factor needs a finite slope >= 0 and a limit >= 0, found {self.slope!r} and "
-                f"{self.limit!r}"
+                f"A truncated_linear factor needs a finite slope >= 0 and a limit >= 0, found {self.slope!r} and "
+                f"{self.limit!r}."
             )
         return np.array(values), self._labels(card)
 
     @classmethod
     def of_row(cls, card: tuple[int, ...], log_values: FloatArray, words: IntArray) -> TruncatedLinear:
-        """Labels are left out where they are the states."""
+        """Return the object; labels are left out if they are the states."""
         slope, limit = (-log_values + 0.0).tolist()
         return cls(slope, limit, cls.labels_of_row(card, words))
 
     @classmethod
     def check(cls, rows: FactorRows) -> tuple[int, str] | None:
-        """No value above 0, a finite slope."""
+        """Require values of at most 0 and a finite slope."""
         wrong = super().check(rows)
         if wrong:
             return wrong
@@ -73,17 +73,17 @@ class TruncatedLinear(LabelPair):
 
     @classmethod
     def values_of_labels(cls, log_values: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
-        """The cost of the distance, at most the limit, negative."""
+        """Return the cost of the distance, at most the limit, negative."""
         return np.maximum(log_values[:, 0] * np.abs(first - second), log_values[:, 1])
 
     @classmethod
     def log_ranges(cls, rows: FactorRows) -> FloatArray:
-        """The cost of the two labels furthest apart."""
+        """Return the cost of the two labels furthest apart."""
         ends = rows.word_ptr[:-1]
         furthest = np.maximum.reduceat(rows.words, ends) - np.minimum.reduceat(rows.words, ends)
         return -np.maximum(rows.log_values[::2] * furthest, rows.log_values[1::2])
 
     @classmethod
     def unsupported(cls, rows: FactorRows, possible: BoolArray) -> BoolArray:
-        """It is never zero."""
+        """Exclude no state: the factor is never zero."""
         return np.zeros(len(possible), bool)

@@ -17,7 +17,7 @@ from equifactor.kernels.jit import fast_kernel, inlined
 
 @fast_kernel
 def truncated_linear_messages(slots, first, slope, limit, labels, places, word, q, out, is_max):
-    """Log messages of a factor with the log value max(slope * distance of the labels, limit); both are at most 0."""
+    """Compute log messages of a factor with the log value max(slope * label distance, limit), both at most 0."""
     m0, d0 = slots[first, MSG], slots[first, CARD]
     m1, d1 = slots[first + 1, MSG], slots[first + 1, CARD]
     scratch = np.empty(max(d0, d1) + 1)
@@ -28,7 +28,7 @@ def truncated_linear_messages(slots, first, slope, limit, labels, places, word, 
 
 @fast_kernel
 def _linear_message(m, d, m_from, d_from, slope, limit, labels, places, word, w_from, scratch, q, out, is_max):
-    """The message to one variable, from both sides; what is far away has the limit."""
+    """Compute the message to one variable from both sides; labels that are far away have the limit."""
     for x in range(d):
         out[m + x] = NEG_INF
     _from_one_side(m, d, m_from, d_from, slope, limit, labels, places, word, w_from, 1, scratch, q, out, is_max)
@@ -77,7 +77,7 @@ def _from_one_side(
 
 @fast_kernel
 def expect_truncated_linear(d, n, state, own, others, words, places, start, finite, zero, q, gain):
-    """sum_y q(y) max(slope |x - y|, limit): the labels within reach of x form a window that moves along with it."""
+    """Add sum_y q(y) max(slope |x - y|, limit): the labels within reach of x form a window that moves with x."""
     slope = finite[start]
     reach = math.inf
     if zero[start + 1] == 0.0 and slope < 0.0:

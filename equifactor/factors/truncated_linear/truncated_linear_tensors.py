@@ -36,7 +36,7 @@ class TruncatedLinearTensors(LabelTensors):
         self.levels = int(group.card.max()).bit_length()
 
     def messages(self, values: Tensor, q: Tensor, semiring: Semiring) -> Tensor:
-        """What is near has slope times distance, what is far the limit."""
+        """Return messages: labels in reach have slope times distance, the others the limit."""
         slope, limit = self.values_of(values, 0), self.values_of(values, 1)
         low, middle, high = self._stretches(slope, limit)
         label = per_row(self.labels - self.width // 2, q).to(q.dtype)
@@ -48,13 +48,13 @@ class TruncatedLinearTensors(LabelTensors):
         return plus(plus(near_below, near_above, semiring), far, semiring)
 
     def log_scores(self, values: Tensor, states: Tensor) -> Tensor:
-        """The cost of the distance, at most the limit, negative."""
+        """Return the cost of the distance, at most the limit, negative."""
         label = self.both_labels(states)
         slope, limit = values.reshape(-1, 2).unbind(1)
         return torch.maximum(slope * (label[:, :, 0] - label[:, :, 1]).abs().to(values.dtype), limit)
 
     def _stretches(self, slope: Tensor, limit: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """[s] where labels in reach of each state begin, pass it and end, among the other variable's sorted states.
+        """Return [s] where the labels in reach of each state begin, pass it and end, in the other variable's order.
 
         At the border of reach both values are the same, so that rounding there does not matter. Channels scale slope
         and limit alike, and the first one that is not 0 tells.
@@ -72,11 +72,11 @@ class TruncatedLinearTensors(LabelTensors):
         return low, middle, torch.searchsorted(self.keys, end, right=True)
 
     def _between(self, terms: Tensor, start: Tensor, stop: Tensor, semiring: Semiring) -> Tensor:
-        """[s, ..] the sums of terms [s, ..] over stretches of sorted states."""
+        """Return [s, ..] the sums of terms [s, ..] over stretches of sorted states."""
         return self._sum(self._blocks(terms, semiring), start, stop, semiring)
 
     def _blocks(self, terms: Tensor, semiring: Semiring) -> list[Tensor]:
-        """Sums of terms [s, ..] over 1, 2, 4, .. sorted states from each one on; blocks may run into the next edge."""
+        """Return sums of terms [s, ..] over 1, 2, 4, .. sorted states from each on; some reach into the next edge."""
         found = [terms.index_select(0, self.order)]
         for level in range(self.levels - 1):
             now, step = found[-1], min(2**level, len(terms))
@@ -85,7 +85,7 @@ class TruncatedLinearTensors(LabelTensors):
         return found
 
     def _sum(self, blocks: list[Tensor], start: Tensor, stop: Tensor, semiring: Semiring) -> Tensor:
-        """[s, ..] over stretches [s] of sorted states, each of them within one edge; -inf for an empty one."""
+        """Return [s, ..] over stretches [s] of sorted states, each of them within one edge; -inf for an empty one."""
         left = stop - start
         found = torch.full_like(blocks[0], -torch.inf)
         for level, block in enumerate(blocks):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def read_rows(old: FactorRows, card: IntArray, scopes: list[list[int]], tables: list[Any], log: bool) -> FactorRows:
-    """The rows `old` and behind them new factors: numbers of variables, and tables or structured factors.
+    """Return the rows `old` followed by new factors, which are tables or structured factors over these scopes.
 
     Tables hold natural logarithms where `log` is set. A factor over one variable or none becomes a table.
     """
@@ -35,7 +35,7 @@ def read_rows(old: FactorRows, card: IntArray, scopes: list[list[int]], tables: 
             if table.number < 0:
                 raise ModelError(
                     f"factor {first + n} is of the kind {table.kind!r}, which is not registered. Call "
-                    f"equifactor.factors.register_kind({type(table).__name__}) before building the graph",
+                    f"equifactor.factors.register_kind({type(table).__name__}) before building the graph.",
                     factor=first + n,
                 )
             try:
@@ -44,7 +44,7 @@ def read_rows(old: FactorRows, card: IntArray, scopes: list[list[int]], tables: 
                 raise ModelError(f"factor {first + n}: {error}", factor=first + n) from None
             bad = np.isnan(own) | (own == np.inf)
             if bad.any():
-                raise ModelError(f"factor {first + n}: a log value must be a number below infinity", factor=first + n)
+                raise ModelError(f"factor {first + n}: A log value must be a number below infinity.", factor=first + n)
         else:
             flat = inputs.read_table(first + n, shape, table).ravel()
             own = inputs.read_potentials(np.array([0, flat.size]), flat, log, first + n)
@@ -72,7 +72,7 @@ def read_rows(old: FactorRows, card: IntArray, scopes: list[list[int]], tables: 
 
 
 def structure_of(variables: Variables, scopes: ArrayLike, scope_ptr: ArrayLike | None) -> Structure:
-    """The structure of `FactorGraph.from_arrays`, which says what the arguments may be."""
+    """Return the structure of `FactorGraph.from_arrays`, whose docstring says which arguments are allowed."""
     card, names, states = inputs.read_variables(variables)
     scope_vars = _array(scopes, "scopes")
     if scope_ptr is None:
@@ -80,37 +80,39 @@ def structure_of(variables: Variables, scopes: ArrayLike, scope_ptr: ArrayLike |
             scope_vars = scope_vars.reshape(0, 1)
         if scope_vars.ndim != 2:
             raise ModelError(
-                "scopes are an array [F, k] of variable numbers, or flat [E] with scope_ptr [F + 1], which says where "
-                f"each begins; found shape {scope_vars.shape} and no scope_ptr"
+                "The scopes must be an array [F, k] of variable numbers, or flat [E] with scope_ptr [F + 1], which "
+                f"says where each begins. Found shape {scope_vars.shape} and no scope_ptr."
             )
         count, arity = scope_vars.shape
         scope_ptr, scope_vars = arity * np.arange(count + 1), scope_vars.ravel()
     elif scope_vars.ndim != 1:
-        raise ModelError(f"with scope_ptr, scopes are flat [E]; found shape {scope_vars.shape}, so give its .ravel()")
+        raise ModelError(
+            f"With scope_ptr the scopes must be flat [E], found shape {scope_vars.shape}. Pass its .ravel()."
+        )
     return Structure.build(card, _array(scope_ptr, "scope_ptr"), scope_vars, variable_names=names, state_names=states)
 
 
 def flat_tables(structure: Structure, phi: ArrayLike) -> FloatArray:
-    """All tables [T] one after the other, from these or from an array [F, d1, .., dk] of tables of one shape."""
+    """Return all tables [T] one after the other; they are given so, or as [F, d1, .., dk] if they have one shape."""
     try:
         values = inputs.as_numbers(phi)
     except ValueError as error:
-        raise ModelError(f"the tables are not an array of numbers: {error}") from None
+        raise ModelError(f"The tables are not an array of numbers: {error}.") from None
     if values.ndim <= 1:
         return values
     shape = (structure.num_factors, *(structure.shape(0) if structure.num_factors else ()))
     if values.shape != shape or not _equal_rows(structure):
         found = f"found shape {values.shape}"
         if structure.num_factors and _equal_rows(structure):
-            raise ModelError(f"the tables are flat [{structure.num_entries}] or of shape {shape}; {found}")
+            raise ModelError(f"The tables must be flat [{structure.num_entries}] or of shape {shape}, {found}.")
         raise ModelError(
-            f"tables of several shapes are given flat [{structure.num_entries}], one after the other; {found}"
+            f"Tables of several shapes must be flat [{structure.num_entries}], one after the other, {found}."
         )
     return values.ravel()
 
 
 def _equal_rows(structure: Structure) -> bool:
-    """Whether all tables have one shape."""
+    """Return whether all tables have one shape."""
     arity = structure.arity
     if not len(arity) or np.any(arity != arity[0]):
         return False
@@ -123,6 +125,6 @@ def _array(values: ArrayLike, name: str) -> IntArray:
         return np.asarray(values)
     except Exception:  # rows of different lengths, or whatever a foreign object raises when it is asked for numbers
         raise ModelError(
-            f"{name} must be an array of whole numbers, found {brief(values)}; scopes of several lengths are given "
-            "flat, with scope_ptr"
+            f"{name} must be an array of whole numbers, found {brief(values)}. Pass scopes of several lengths flat, "
+            "with scope_ptr."
         ) from None

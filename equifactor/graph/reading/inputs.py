@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     Names = list[str] | None
     StateNames = list[Sequence[str] | None] | None
 
-_SHOWN_NAMES = 8  # how many valid names an error lists
+_SHOWN_NAMES = 8  # Up to this many valid names are listed by an error. Chosen by hand.
 _OTHER_KINDS = {"U": "text", "S": "text", "T": "text", "c": "complex numbers", "M": "dates", "m": "time spans"}
 
 
 def read_variables(variables: Variables) -> tuple[ArrayLike, Names, StateNames]:
-    """The cardinalities [V], the names of the variables and those of their states; None where there are no names."""
+    """Return the cardinalities [V], the variables' names and the states' names; None for names not given."""
     if isinstance(variables, Mapping):
         return _read_named(variables)
     try:
@@ -44,8 +44,8 @@ def read_variables(variables: Variables) -> tuple[ArrayLike, Names, StateNames]:
         card = np.zeros((0, 0))
     if card.ndim != 1:
         raise ModelError(
-            "variables are a list of cardinalities such as [2, 3], or a mapping such as {'rain': 2, 'grass': "
-            f"['dry', 'wet']}}; found {brief(variables)}"
+            "The variables must be a list of cardinalities such as [2, 3], or a mapping such as {'rain': 2, 'grass': "
+            f"['dry', 'wet']}}; found {brief(variables)}."
         )
     return card, None, None
 
@@ -61,7 +61,7 @@ def _read_named(variables: Mapping[str, int | Sequence[str]]) -> tuple[list[int]
         given = None if isinstance(value, bool) else as_list(value)
         if given is None:
             raise ModelError(
-                f"variable {name!r} needs its number of states or a list of their names, found {brief(value)}"
+                f"variable {name!r} needs its number of states or a list of their names, found {brief(value)}."
             )
         states.append(given)
         card.append(len(given))
@@ -69,29 +69,29 @@ def _read_named(variables: Mapping[str, int | Sequence[str]]) -> tuple[list[int]
 
 
 def read_name(name: str | None) -> str | None:
-    """The name of a graph, which is text or None."""
+    """Return the name of a graph, which is text or None."""
     if name is not None and not isinstance(name, str):
-        raise ModelError(f"the name of a graph is text, found {brief(name)}")
+        raise ModelError(f"The name of a graph must be text, found {brief(name)}.")
     return name
 
 
 def read_factors(factors: Factors) -> list[tuple[Any, Any]]:
-    """The factors as a list, in which every element is known to be a pair (scope, table)."""
+    """Return the factors as a list, in which every element is known to be a pair (scope, table)."""
     pairs = list(factors) if isinstance(factors, str) else as_list(factors)
     if pairs is None:
-        raise ModelError(f"factors are a list of pairs (scope, table), found {brief(factors)}")
+        raise ModelError(f"The factors must be a list of pairs (scope, table), found {brief(factors)}.")
     for a, pair in enumerate(pairs):
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise ModelError(f"factor {a} must be a pair (scope, table), found {brief(pair)}", factor=a)
+            raise ModelError(f"factor {a} must be a pair (scope, table), found {brief(pair)}.", factor=a)
     return pairs
 
 
 def read_scope(factor: int, scope: Iterable[Variable], index: Mapping[str, int], num_vars: int) -> list[int]:
-    """The numbers of the variables of one factor."""
+    """Return the numbers of the variables of one factor."""
     variables = as_list(scope)
     if variables is None:
         raise ModelError(
-            f"the scope of factor {factor} must be a list of variables, such as [{brief(scope)}]; found {brief(scope)}",
+            f"The scope of factor {factor} must be a list of variables such as [{brief(scope)}], found {brief(scope)}.",
             factor=factor,
         )
     try:
@@ -101,54 +101,54 @@ def read_scope(factor: int, scope: Iterable[Variable], index: Mapping[str, int],
 
 
 def variable_number(variable: Variable, index: Mapping[str, int], num_vars: int) -> int:
-    """The number of a variable given by number, or by a name in `index`."""
+    """Return the number of a variable given by number, or by a name in `index`."""
     if isinstance(variable, str):
         if variable not in index:
             have = (
-                f"{did_you_mean(variable, index)}the names are: {listed(index)}"
+                f"{did_you_mean(variable, index)}the names are {listed(index)}"
                 if index
                 else "the variables have no names"
             )
-            raise ModelError(f"there is no variable {variable!r}; {have}")
+            raise ModelError(f"The model has no variable {variable!r}; {have}.")
         return index[variable]
     if not _is_whole(variable):
-        raise ModelError(f"a variable is given by number or name, found {brief(variable)}")
+        raise ModelError(f"A variable must be given by number or name, found {brief(variable)}.")
     if not 0 <= variable < num_vars:
         have = numbered(num_vars, "variable")
-        raise ModelError(f"there is no variable {variable}; the model has {have}", variable=int(variable))
+        raise ModelError(f"The model has no variable {variable}. It has {have}.", variable=int(variable))
     return int(variable)
 
 
 def listed(names: Iterable[str]) -> str:
-    """The first names, as errors show them: `dry, wet`."""
+    """Return the first names, as errors show them: `dry, wet`."""
     shown = list(islice(names, _SHOWN_NAMES + 1))
     return ", ".join(shown if len(shown) <= _SHOWN_NAMES else [*shown[:_SHOWN_NAMES], "..."])
 
 
 def factor_number(factor: int, num_factors: int) -> int:
-    """The number of a factor as an int; it must be in range."""
+    """Return the number of a factor as an int; it must be in range."""
     try:
         a = operator.index(factor)
     except TypeError:
-        raise ModelError(f"a factor is given by its number, found {brief(factor)}") from None
+        raise ModelError(f"A factor must be given by its number, found {brief(factor)}.") from None
     if not 0 <= a < num_factors:
-        raise ModelError(f"there is no factor {a}; the model has {numbered(num_factors, 'factor')}", factor=a)
+        raise ModelError(f"The model has no factor {a}. It has {numbered(num_factors, 'factor')}.", factor=a)
     return a
 
 
 def read_table(factor: int, shape: tuple[int, ...], table: ArrayLike) -> FloatArray:
-    """The numbers of one table, which is given flat or in its `shape`."""
+    """Return the numbers of one table, which is given flat or in its `shape`."""
     try:
         values = as_numbers(table)
     except ValueError as error:
-        raise ModelError(f"the table of factor {factor} is not an array of numbers: {error}", factor=factor) from None
+        raise ModelError(f"The table of factor {factor} is not an array of numbers: {error}.", factor=factor) from None
     if values.shape == shape or (values.ndim == 1 and values.size == np.prod(shape, dtype=np.int64)):
         return values
-    raise ModelError(f"factor {factor} needs a table of shape {shape}, found shape {values.shape}", factor=factor)
+    raise ModelError(f"factor {factor} needs a table of shape {shape}, found shape {values.shape}.", factor=factor)
 
 
 def as_list(value: object) -> list[Any] | None:
-    """The elements of anything that has some; None for text, and for what cannot be gone through."""
+    """Return the elements of a value as a list; None for text, and for values that are not iterable."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         return None
     try:
@@ -158,7 +158,7 @@ def as_list(value: object) -> list[Any] | None:
 
 
 def as_numbers(value: object) -> FloatArray:
-    """The real numbers in anything that numpy reads as an array, as 64-bit floats.
+    """Return the real numbers in anything that numpy reads as an array, as 64-bit floats.
 
     Nothing is dropped or guessed on the way: text, complex numbers, masks, labels and gradients are refused by a
     `ValueError` that says what was found.
@@ -191,15 +191,15 @@ def _check_kind(value: object) -> None:
     kind = type(value).__name__
     if getattr(value, "requires_grad", False) is True:
         raise ValueError(
-            "it is a tensor that requires a gradient, and a FactorGraph holds fixed numbers; give its .detach(), or "
+            "it is a tensor that requires a gradient, and a FactorGraph holds fixed numbers. Pass its .detach(), or "
             "let the gradient flow through equifactor.beliefs(flat, log_phi), which takes potentials as tensors"
         )
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        raise ValueError("some of its entries are masked; give them a number by .filled(..)")
+        raise ValueError("some of its entries are masked. Give them a number with .filled(..)")
     if hasattr(value, "toarray"):
-        raise ValueError(f"it is a sparse {kind}; give its .toarray()")
+        raise ValueError(f"it is a sparse {kind}. Pass its .toarray()")
     if hasattr(value, "to_numpy") and hasattr(value, "index"):
-        raise ValueError(f"it is a {kind}, whose labels would be lost; give its .to_numpy() in the order of the states")
+        raise ValueError(f"it is a {kind}, whose labels would be lost. Pass its .to_numpy() in the order of the states")
 
 
 def _first_line(error: Exception) -> str:
@@ -207,18 +207,18 @@ def _first_line(error: Exception) -> str:
 
 
 def read_potentials(table_ptr: IntArray, phi: ArrayLike, log: bool, first: int = 0) -> FloatArray:
-    """The logs of all tables [T] in a new array; refuses NaN, +inf and (in the linear domain) negative entries.
+    """Return the logs of all tables [T] in a new array; refuses NaN, +inf and (in the linear domain) negative entries.
 
     Table n is entries `table_ptr[n]:table_ptr[n + 1]` of `phi` and belongs to factor `first + n`.
     """
     if not isinstance(log, (bool, np.bool_)):
-        raise ModelError(f"log says whether the tables hold logarithms, True or False; found {brief(log)}")
+        raise ModelError(f"log must be True or False: it says whether the tables hold logarithms. Found {brief(log)}.")
     try:
         given = as_numbers(phi)
     except ValueError as error:
-        raise ModelError(f"the tables are not an array of numbers: {error}") from None
+        raise ModelError(f"The tables are not an array of numbers: {error}.") from None
     if given.shape != (table_ptr[-1],):
-        raise ModelError(f"the tables need {table_ptr[-1]} entries in all, found shape {given.shape}")
+        raise ModelError(f"The tables need {table_ptr[-1]} entries in total, found shape {given.shape}.")
     values = np.array(given)  # a copy: the caller's array stays writeable and its own
     bad = np.isnan(values) | (values == np.inf)
     if not log:
@@ -226,9 +226,9 @@ def read_potentials(table_ptr: IntArray, phi: ArrayLike, log: bool, first: int =
     if bad.any():
         t = int(np.argmax(bad))
         n = int(np.searchsorted(table_ptr, t, side="right")) - 1
-        kind = "a log potential must be a number below infinity" if log else "a potential must be a number >= 0"
+        kind = "A log potential must be a number below infinity" if log else "A potential must be a number >= 0"
         entry = t - int(table_ptr[n])
-        raise ModelError(f"factor {first + n}, entry {entry} is {values[t]:g}; {kind}", factor=first + n)
+        raise ModelError(f"factor {first + n}, entry {entry} is {values[t]:g}. {kind}.", factor=first + n)
     if not log:
         with np.errstate(divide="ignore"):
             np.log(values, out=values)

@@ -1,4 +1,4 @@
-"""Observed states as a user gives them, by number or name, checked: never is one of two meanings chosen.
+"""Readers of observed states by number or name; a value with two meanings is refused, never guessed.
 
 Text is a name, and a whole number counts the states (or variables) from 0. Where names are numbers themselves, such as
 the states "1" and "2", or words for true and false, as in TRUE and FALSE, a whole number could be meant either way and
@@ -27,8 +27,21 @@ if TYPE_CHECKING:
     from equifactor.graph.reading.inputs import Evidence, Variable
 
 
-_TRUTH = {"true": 1, "false": 0, "yes": 1, "no": 0, "on": 1, "off": 0, "t": 1, "f": 0, "y": 1, "n": 0}  # in any case
-_MISSING_TYPES = frozenset(("NAType", "NaTType"))  # of pandas, which is not imported for them
+_TRUTH = {
+    "true": 1,
+    "false": 0,
+    "yes": 1,
+    "no": 0,
+    "on": 1,
+    "off": 0,
+    "t": 1,
+    "f": 0,
+    "y": 1,
+    "n": 0,
+}  # Words for 1 and 0, in any case.
+_MISSING_TYPES = frozenset(
+    ("NAType", "NaTType")
+)  # The types of missing values in pandas, by name, so that pandas is not imported.
 
 
 class StateNumbers(dict[int, int]):
@@ -39,7 +52,7 @@ class StateNumbers(dict[int, int]):
 
 
 def by_variable(structure: Structure, given: object, what: str) -> dict[int, Any]:
-    """The values of a mapping from variable to value, or of a pandas Series, by variable number.
+    """Return the values of a mapping from variable to value, or of a pandas Series, by variable number.
 
     Args:
         structure: of the graph, for the names and the number of variables.
@@ -48,11 +61,11 @@ def by_variable(structure: Structure, given: object, what: str) -> dict[int, Any
     """
     if hasattr(given, "iloc") and getattr(given, "ndim", 1) == 2:
         raise ModelError(
-            f"{what} on one graph is one row, such as frame.iloc[0], found a data frame of {len(given)}; "  # type: ignore[arg-type]
-            "`solve(graph, evidence=frame)` answers all rows"
+            f"{what} on one graph must be one row such as frame.iloc[0], found a data frame of {len(given)} rows. "  # type: ignore[arg-type]
+            "Use `solve(graph, evidence=frame)` to ask about all rows."
         )
     if not is_mapping(given):
-        raise ModelError(f"{what} is a mapping from variable to state, such as {{0: 1}}; found {brief(given)}")
+        raise ModelError(f"{what} must be a mapping from variable to state such as {{0: 1}}, found {brief(given)}.")
     found: dict[int, Any] = {}
     keys: dict[int, object] = {}
     for key, value in cast("Mapping[Any, Any]", given).items():
@@ -60,8 +73,8 @@ def by_variable(structure: Structure, given: object, what: str) -> dict[int, Any
         i = variable_number(key, structure.index_of_name, structure.num_vars) if known else named(structure, key)
         if i in found:
             raise ModelError(
-                f"{what} names variable {structure.variable_name(i)} twice, as {keys[i]!r} and as {key!r}; "
-                "give it once",
+                f"{what} names variable {structure.variable_name(i)} twice, as {keys[i]!r} and as {key!r}. "
+                "Give it once.",
                 variable=i,
             )
         keys[i], found[i] = key, value
@@ -69,30 +82,30 @@ def by_variable(structure: Structure, given: object, what: str) -> dict[int, Any
 
 
 def named(structure: Structure, variable: Variable) -> int:
-    """The number of a variable as a user gives it; a whole number is refused where it could be a name as well."""
+    """Return the number of a variable as a user gives it; refuses a whole number that could also be a name."""
     i = variable_number(variable, structure.index_of_name, structure.num_vars)
     _check_variable_key(structure, variable, i)
     return i
 
 
 def is_state(value: object) -> bool:
-    """Whether a value stands for one state; anything else is weights."""
+    """Return whether a value stands for one state; anything else is weights."""
     return isinstance(value, (int, str, np.integer, np.bool_)) and not isinstance(value, np.timedelta64)
 
 
 def is_missing(value: object) -> bool:
-    """Whether a value is what Python, numpy or pandas writes where there is none."""
+    """Return whether a value is how Python, numpy or pandas writes a missing one."""
     if isinstance(value, (float, np.floating)):
         return bool(np.isnan(value))
     return value is None or type(value).__name__ in _MISSING_TYPES
 
 
 def state_number(structure: Structure, variable: int, state: object) -> int:
-    """The number of a variable's state, given as the user types it.
+    """Return the number of a variable's state, given as the user types it.
 
     Text is the exact name of a state. A whole number counts from 0; it is refused where a state name is a number other
-    than its own place, or a word for true (1) or false (0) at another place. True and False are the states of just
-    these names, as pandas reads them from a file; 1 and 0 of a variable with two states that have no names; and else
+    than its own place, or a word for true (1) or false (0) at another place. True and False are the states with exactly
+    these names, as pandas reads them from a file. For two states without names they are 1 and 0. Otherwise they are
     refused.
     """
     label, names = structure.variable_name(variable), _state_names(structure, variable)
@@ -100,49 +113,49 @@ def state_number(structure: Structure, variable: int, state: object) -> int:
     if isinstance(state, str):
         if not names:
             raise ModelError(
-                f"variable {label} has no state {state!r}; its states have no names, and {have}", variable=variable
+                f"variable {label} has no state {state!r}; its states have no names, and {have}.", variable=variable
             )
         if state not in names:
             near = did_you_mean(state, names)
-            raise ModelError(f"variable {label} has no state {state!r}; {near}{have}", variable=variable)
+            raise ModelError(f"variable {label} has no state {state!r}; {near}{have}.", variable=variable)
         return names.index(state)
     if isinstance(state, (bool, np.bool_)):
         if names and str(bool(state)) in names:
             return names.index(str(bool(state)))
         if names or structure.card[variable] != 2:
             raise ModelError(
-                f"variable {label} has no state {bool(state)}; {have}, give one of these", variable=variable
+                f"variable {label} has no state {bool(state)}; {have}. Give one of these.", variable=variable
             )
         return int(state)
     if not isinstance(state, (int, np.integer)):
         raise ModelError(
-            f"the state of variable {label} must be a whole number or a name, found {brief(state)}",
+            f"The state of variable {label} must be a whole number or a name, found {brief(state)}.",
             variable=variable,
         )
     if names and not _names_agree(names):
         raise ModelError(
-            f"state {state} of variable {label} can be read as a name or as a place counted from 0; {have}, give one "
-            "of these as text",
+            f"state {state} of variable {label} can be read as a name or as a place counted from 0; {have}. Give one "
+            "of these as text.",
             variable=variable,
         )
     return checked_number(structure, variable, int(state))
 
 
 def checked_number(structure: Structure, variable: int, state: int) -> int:
-    """A state that is known to be a number, not a name; it must be in range."""
+    """Return a state that is known to be a number and not a name; it must be in range."""
     if not 0 <= state < structure.card[variable]:
         raise out_of_range(structure, variable, state)
     return state
 
 
 def out_of_range(structure: Structure, variable: int, state: int | np.integer) -> ModelError:
-    """The error for a state that a variable does not have."""
+    """Return the error for a state that a variable does not have."""
     name, have = structure.variable_name(variable), _numbered_states(structure, variable)
-    return ModelError(f"state {state} of variable {name} is out of range; it has {have}", variable=variable)
+    return ModelError(f"state {state} of variable {name} is out of range. The variable has {have}.", variable=variable)
 
 
 def read_weights(structure: Structure, variable: int, value: object) -> FloatArray:
-    """The weights [card] that are soft evidence on one variable: in the order of its states, or by state."""
+    """Return the weights [card] that are soft evidence on one variable: in the order of its states, or by state."""
     card = int(structure.card[variable])
     try:
         given = _weights_by_state(structure, variable, value) if is_mapping(value) else value
@@ -151,31 +164,31 @@ def read_weights(structure: Structure, variable: int, value: object) -> FloatArr
         weights = np.zeros(0)
     if is_missing(value):
         raise ModelError(
-            f"evidence on variable {structure.variable_name(variable)} must be a state, and {brief(value)} is none; "
-            "leave out the variables that are not observed",
+            f"evidence on variable {structure.variable_name(variable)} must be a state, and {brief(value)} is not a "
+            "state. Leave out variables that are not observed.",
             variable=variable,
         )
     if weights.shape != (card,) or not np.all((weights >= 0) & (weights < np.inf)):
         raise ModelError(
             f"evidence on variable {structure.variable_name(variable)} must be a state or one weight >= 0 "
-            f"for each of its {card} states, found {brief(value)}",
+            f"for each of its {card} states, found {brief(value)}.",
             variable=variable,
         )
     return weights
 
 
 def read_assignments(structure: Structure, assignments: ArrayLike) -> IntArray:
-    """One assignment [V] or many [N, V] as integers; every state must be in range."""
-    wanted = f"an assignment has one state for each of the {structure.num_vars} variables"
+    """Return one assignment [V] or many [N, V] as integers; every state must be in range."""
+    wanted = f"An assignment must have one state for each of the {structure.num_vars} variables"
     try:
         x = np.asarray(assignments)
     except Exception as error:  # whatever a foreign object raises when numpy asks it for its numbers
         ragged = isinstance(error, ValueError)
-        raise ModelError(f"{wanted}; found {'rows of different lengths' if ragged else brief(assignments)}") from None
+        raise ModelError(f"{wanted}, found {'rows of different lengths' if ragged else brief(assignments)}.") from None
     if x.ndim not in (1, 2) or x.shape[-1] != structure.num_vars:
-        raise ModelError(f"{wanted}; found shape {x.shape}")
+        raise ModelError(f"{wanted}, found shape {x.shape}.")
     if x.size and not np.issubdtype(x.dtype, np.integer):
-        raise ModelError(f"an assignment holds whole numbers, found dtype {x.dtype}")
+        raise ModelError(f"An assignment must hold whole numbers, found dtype {x.dtype}.")
     bad = (x < 0) | (x >= structure.card)
     if bad.any():
         place = tuple(np.argwhere(bad)[0].tolist())
@@ -191,7 +204,7 @@ def _weights_by_state(structure: Structure, variable: int, value: object) -> lis
 
 
 def is_mapping(value: object) -> bool:
-    """Whether a value is a mapping or a pandas Series, but not a data frame, whose columns are not one value each."""
+    """Return whether a value is a mapping or a pandas Series; a data frame is not, as its columns hold many values."""
     return isinstance(value, Mapping) or (
         hasattr(value, "keys") and hasattr(value, "items") and getattr(value, "ndim", 1) == 1
     )
@@ -205,8 +218,8 @@ def _check_variable_key(structure: Structure, key: object, variable: int) -> Non
     other = structure.index_of_name.get(str(key), variable)
     if other != variable or _number(name) not in (None, variable):
         raise ModelError(
-            f"variable {key} can be read as a name or as a place counted from 0, where variable {name!r} is; "
-            "give the name as text",
+            f"variable {key} can be read as a name or as a place counted from 0, where variable {name!r} is. "
+            "Give the name as text.",
             variable=variable,
         )
 
@@ -221,12 +234,12 @@ def _numbered_states(structure: Structure, variable: int) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _names_agree(names: tuple[str, ...]) -> bool:
-    """Whether every name that is a number, or stands for 1 or 0, is its own place: a whole number has one meaning."""
+    """Return whether every name that is a number, or a word for 1 or 0, is at its own place."""
     return all(_TRUTH.get(name.lower(), _number(name)) in (None, x) for x, name in enumerate(names))
 
 
 def _number(name: str) -> float | None:
-    """The number that a name can be read as, or None; `nan` and `inf` are words."""
+    """Return the number that a name can be read as, or None; `nan` and `inf` are words."""
     try:
         value = float(name)
     except ValueError:
@@ -235,7 +248,7 @@ def _number(name: str) -> float | None:
 
 
 def conditioned(given: FactorGraph, evidence: Evidence) -> FactorGraph:
-    """What `FactorGraph.condition` returns; it says what evidence may be."""
+    """Return what `FactorGraph.condition` returns; its docstring says which forms of evidence are allowed."""
     observed = np.full(given.num_vars, -1) if given.observed is None else given.observed.copy()
     read = checked_number if isinstance(evidence, StateNumbers) else state_number
     any_hard = False
@@ -245,7 +258,9 @@ def conditioned(given: FactorGraph, evidence: Evidence) -> FactorGraph:
             state = read(given.structure, i, value)
             if observed[i] not in (-1, state):
                 name = given.structure.variable_name(i)
-                raise ModelError(f"variable {name} is already observed in state {observed[i]}, not {state}", variable=i)
+                raise ModelError(
+                    f"variable {name} is already observed in state {observed[i]}, not {state}.", variable=i
+                )
             observed[i] = state
             any_hard = True
             continue

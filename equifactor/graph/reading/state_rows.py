@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from equifactor.base.typing import IntArray
     from equifactor.graph.structure import Structure
 
-_MISSING_TEXT = frozenset(("", "NaN", "nan", "NA", "N/A", "None", "null", "?"))  # in files, unless a state is so called
-_SMALL_RANGE = 2**16  # whole numbers in a range below this are told apart by counting
-_WANTED = "evidence sets are a list of mappings from variable to state, a data frame with a column per variable, or"
+_MISSING_TEXT = frozenset(
+    ("", "NaN", "nan", "NA", "N/A", "None", "null", "?")
+)  # Missing values in files, unless a state has this name.
+_SMALL_RANGE = 2**16  # Whole numbers in a range below this are counted instead of sorted. Chosen by hand.
+_WANTED = "Evidence sets must be a list of mappings from variable to state, a data frame with a column per variable, or"
 
 
 # ---- one column -------------------------------------------------------------------------------------------
@@ -40,14 +42,14 @@ class Column:
     texts: Sequence[str] | None = None  # of a file: its values are places in this list
 
     def where(self, row: int) -> str:
-        """The place of a value in errors."""
+        """Return the place of a value in errors."""
         if self.lines is not None:
             return f"{self.source}:{self.lines[row]}: column {self.name}"
         return f"{self.source}, row {row}, column {self.name}"
 
 
 def encoded(s: Structure, variable: int, column: Column) -> IntArray:
-    """[N] the numbers of the states in a column, -1 where a value is missing."""
+    """Return [N] the numbers of the states in a column, -1 where a value is missing."""
     codes, values = _factorised(column)
     read: Callable[[Structure, int, Any], int] = _state_in_file if column.lines is not None else _state
     numbers = np.full(len(values) + 1, -1, np.int64)  # the last one is for values that are missing already
@@ -62,7 +64,7 @@ def encoded(s: Structure, variable: int, column: Column) -> IntArray:
 
 
 def _factorised(column: Column) -> tuple[IntArray, list[Any]]:
-    """The different values of a column, and for each row which it is, -1 where pandas knows that it is missing."""
+    """Return the different values of a column and the place of each row's value, -1 if pandas marks it as missing."""
     values = column.values
     if column.texts is not None:
         return values, list(column.texts)
@@ -84,12 +86,12 @@ def _factorised(column: Column) -> tuple[IntArray, list[Any]]:
         place = {value: k for k, value in enumerate(dict.fromkeys(rows))}
     except TypeError:
         row = next(n for n, v in enumerate(rows) if type(v).__hash__ is None)
-        raise ModelError(f"{column.where(row)}: expected a state, found {brief(rows[row])}") from None
+        raise ModelError(f"{column.where(row)}: expected a state, found {brief(rows[row])}.") from None
     return np.fromiter(map(place.__getitem__, rows), np.int64, len(rows)), list(place)
 
 
 def _factorised_numbers(array: np.ndarray) -> tuple[IntArray, list[Any]]:
-    """The same for numbers; small whole ones need no sorting."""
+    """Return what `_factorised` does, for numbers; small whole numbers need no sorting."""
     if array.dtype.kind in "iu" and len(array):
         low, high = int(array.min()), int(array.max())
         if high - low < _SMALL_RANGE:
@@ -105,12 +107,12 @@ def _check_types(column: Column, values: Sequence[Any]) -> None:
     types = set(map(type, values))
     if bool in types and types & {int, float}:
         raise ModelError(
-            f"{column.source}: column {column.name} mixes True and False with numbers; give one or the other"
+            f"{column.source}: column {column.name} mixes True and False with numbers. Give one or the other."
         )
 
 
 def _state(s: Structure, variable: int, value: Any) -> int:
-    """The state of a value in memory, -1 where it is missing; read as evidence is."""
+    """Return the state of a value in memory, -1 where it is missing; read as evidence is."""
     if is_missing(value) or (isinstance(value, str) and value == ""):
         return -1
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
@@ -119,7 +121,7 @@ def _state(s: Structure, variable: int, value: Any) -> int:
 
 
 def _state_in_file(s: Structure, variable: int, text: str) -> int:
-    """The state of a cell of a file, -1 where it is missing: the name of a state, or its number where it has none."""
+    """Return the state in a cell of a file by its name, or its number if states have no names; -1 if it is missing."""
     names, text = s.state_names[variable] if s.state_names else None, text.strip()
     if names and text in names:
         return names.index(text)
@@ -133,13 +135,13 @@ def _state_in_file(s: Structure, variable: int, text: str) -> int:
         return equal[0]
     near = did_you_mean(text, names)
     raise ModelError(
-        f"variable {s.variable_name(variable)} has no state {text!r}; {near}its states are {listed(names)}",
+        f"variable {s.variable_name(variable)} has no state {text!r}; {near}its states are {listed(names)}.",
         variable=variable,
     )
 
 
 def _whole(text: str) -> int | None:
-    """The whole number that a text is, as `1` or `1.0`; None where it is none."""
+    """Return the whole number that a text such as `1` or `1.0` stands for; None for any other text."""
     try:
         value = float(text)
     except ValueError:
@@ -151,34 +153,34 @@ def _whole(text: str) -> int | None:
 
 
 def is_frame(data: object) -> bool:
-    """Whether data are a frame, of pandas or another library."""
+    """Return whether data are a frame, of pandas or another library."""
     return hasattr(data, "columns") and hasattr(data, "__getitem__")
 
 
 def columns_of(frame: Any, source: str) -> list[Column]:
-    """The columns of a frame; each name must be there once."""
+    """Return the columns of a frame; each name must be there once."""
     names = list(frame.columns)
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise ModelError(f"{source}: two columns are called {twice!r}; keep one of them")
+        raise ModelError(f"{source}: two columns are called {twice!r}. Keep one of them.")
     return [Column(name, frame[name], source) for name in names]
 
 
 def read_columns(s: Structure, columns: list[Column], count: int = 0) -> IntArray:
-    """[N, V] the numbers of the states, -1 where there is no value or no column; `count` rows without any column."""
+    """Return [N, V] the state numbers, -1 for a missing value or column; `count` rows if there are no columns."""
     column_of: dict[int, Column] = {}
     for column in columns:
         i = _variable(s, column)
         if i in column_of:
             raise ModelError(
                 f"{column.source}: two columns, {column_of[i].name!r} and {column.name!r}, are of variable "
-                f"{s.variable_name(i)}; keep one of them"
+                f"{s.variable_name(i)}. Keep one of them."
             )
         column_of[i] = column
     lengths = {len(column.values) for column in columns}
     if len(lengths) > 1:
         source = columns[0].source
-        raise ModelError(f"{source}: the columns have different lengths, from {min(lengths)} to {max(lengths)} rows")
+        raise ModelError(f"{source}: the columns have different lengths, from {min(lengths)} to {max(lengths)} rows.")
     states = np.full((lengths.pop() if lengths else count, s.num_vars), -1, np.int64, order="F")
     for i, column in column_of.items():
         states[:, i] = encoded(s, i, column)
@@ -186,27 +188,27 @@ def read_columns(s: Structure, columns: list[Column], count: int = 0) -> IntArra
 
 
 def _variable(s: Structure, column: Column) -> int:
-    """The variable of a column, named as evidence is; in files numbers are text as well."""
+    """Return the variable of a column, named as evidence is; in files numbers are text as well."""
     name = column.name
     if isinstance(name, str) and s.variable_names is None and name.isascii() and name.isdigit() and len(name) < 18:
         name = int(name)
     try:
         return named(s, name)
     except ModelError as error:
-        index = " (an index, which pandas leaves out by to_csv(.., index=False))" if name in ("", "Unnamed: 0") else ""
+        index = " (an index, which to_csv(.., index=False) of pandas leaves out)" if name in ("", "Unnamed: 0") else ""
         raise ModelError(
-            f"{column.source}: column {column.name!r}{index}: {error}; rename it or leave it out"
+            f"{column.source}: column {column.name!r}{index}: {error} Rename it or leave it out."
         ) from None
 
 
 def read_numbers(s: Structure, array: np.ndarray, source: str) -> IntArray:
-    """[N, V] the states in an array of their numbers, -1 or NaN where there is none."""
+    """Return [N, V] the states from an array of their numbers, in which -1 or NaN marks a missing state."""
     if isinstance(array, np.ma.MaskedArray):
         array = np.where(np.ma.getmaskarray(array), -1, array.data)
     if array.ndim != 2 or array.shape[1] != s.num_vars:
         raise ModelError(
-            f"{source}: an array of states has a row per case and a column per variable, in their order: expected "
-            f"shape [N, {s.num_vars}], found {array.shape}; give a frame, or mappings by name, to leave variables out"
+            f"{source}: an array of states needs a row per case and a column per variable, in their order: expected "
+            f"shape [N, {s.num_vars}], found {array.shape}. Pass a frame, or mappings by name, to leave variables out."
         )
     if array.dtype.kind in "bOUS":
         columns = [Column(s.variable_name(i), array[:, i].tolist(), source) for i in range(s.num_vars)]
@@ -215,20 +217,24 @@ def read_numbers(s: Structure, array: np.ndarray, source: str) -> IntArray:
             states[:, i] = encoded(s, i, column)
         return states
     if array.dtype.kind not in "iuf":
-        raise ModelError(f"{source}: an array holds numbers or names of states, found values of type {array.dtype}")
+        raise ModelError(
+            f"{source}: an array must hold numbers or names of states, found values of type {array.dtype}."
+        )
     if array.dtype.kind == "f":
         missing = np.isnan(array)
         odd = ~missing & (array != np.round(array))
         if odd.any():
             n, i = (int(k) for k in np.argwhere(odd)[0])
-            raise ModelError(f"{source}, row {n}, column {s.variable_name(i)}: expected a state, found {array[n, i]:g}")
+            raise ModelError(
+                f"{source}, row {n}, column {s.variable_name(i)}: expected a state, found {array[n, i]:g}."
+            )
         array = np.where(missing, -1, array)
     low = array.min(axis=0) if len(array) else s.card * 0
     if (low < -1).any() or (len(array) and (array.max(axis=0) >= s.card).any()):
         n, i = (int(k) for k in np.argwhere((array < -1) | (array >= s.card))[0])
         raise ModelError(
-            f"{source}, row {n}, column {s.variable_name(i)}: expected a state from 0 to {s.card[i] - 1}, or -1 where "
-            f"there is none, found {array[n, i]:g}",
+            f"{source}, row {n}, column {s.variable_name(i)}: expected a state from 0 to {s.card[i] - 1}, or -1 for a "
+            f"missing one, found {array[n, i]:g}.",
             variable=i,
         )
     return array.astype(np.int64, copy=False)
@@ -238,13 +244,13 @@ def read_numbers(s: Structure, array: np.ndarray, source: str) -> IntArray:
 
 
 def sets_of(given: Any) -> Any:
-    """Sets of evidence of any form, as something that can be gone through twice: a list, unless a frame or an array."""
+    """Return sets of evidence as something that can be read twice: a list, unless it is a frame or an array."""
     whole = isinstance(given, (str, bytes, np.ndarray)) or is_frame(given) or observations.is_mapping(given)
     return list(given) if isinstance(given, Iterable) and not whole else given
 
 
 def states_of_sets(structure: Structure, given: Any) -> IntArray | None:
-    """[B, V] the observed states of every set, -1 where free; None where some set holds weights.
+    """Return [B, V] the observed states of every set, -1 where free; None where some set holds weights.
 
     Args:
         structure: of the graph.
@@ -256,7 +262,7 @@ def states_of_sets(structure: Structure, given: Any) -> IntArray | None:
     if isinstance(given, np.ndarray):
         return np.ascontiguousarray(read_numbers(structure, given, "evidence"))
     if not isinstance(given, list):
-        raise ModelError(f"{_WANTED} whole numbers [B, {structure.num_vars}]; found {brief(given)}")
+        raise ModelError(f"{_WANTED} whole numbers [B, {structure.num_vars}], found {brief(given)}.")
     states = np.full((len(given), structure.num_vars), -1)
     known: dict[Any, tuple[int, int]] = {}
     only_states = True
@@ -274,7 +280,7 @@ def _read_set(structure: Structure, given: Any, row: IntArray, known: dict[Any, 
     Pairs of variable and state that have been read before are in `known` and not read again: most sets repeat them.
     """
     if not observations.is_mapping(given):
-        raise ModelError(f"{_WANTED} an array [B, {structure.num_vars}]; this one is {brief(given)}")
+        raise ModelError(f"{_WANTED} an array [B, {structure.num_vars}]. This one is {brief(given)}.")
     only_states, trusted = True, isinstance(given, StateNumbers)
     for key, value in given.items():
         pair = key, value.__class__, value, trusted  # True and 1 are equal, and are read differently
@@ -292,6 +298,6 @@ def _read_set(structure: Structure, given: Any, row: IntArray, known: dict[Any, 
             read = observations.checked_number if trusted else state_number
             found = known[pair] = i, read(structure, i, x)
         if row[found[0]] >= 0:
-            by_variable(structure, given, "evidence")  # says that the variable is there twice
+            by_variable(structure, given, "evidence")  # It raises: the variable is given twice.
         row[found[0]] = found[1]
     return only_states

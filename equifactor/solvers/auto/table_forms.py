@@ -34,7 +34,7 @@ def table_forms(graphs: Sequence[FactorGraph], task: Task) -> list[LoweredGraph 
         return [*lower_all(graphs, semiring)]
     except ModelError as error:
         if len(graphs) == 1:
-            return [Refusal(str(error))]
+            return [Refusal(str(error).rstrip("."))]  # It becomes the first half of a sentence.
     return [form for graph in graphs for form in table_forms([graph], task)]
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def applies_to(flat: FlatGraph[np.ndarray]) -> bool:
-    """Whether all variables are binary and all factors hard parities, clauses, or tables of one variable at most.
+    """Return whether all variables are binary and all factors hard parities, clauses or unary tables.
 
     A clause that gains so much by being violated that the gain is no linear number is left to the general engine.
     """
@@ -46,7 +46,7 @@ def applies_to(flat: FlatGraph[np.ndarray]) -> bool:
 
 
 def _is_hard(flat: FlatGraph[np.ndarray], group: StructuredGroup) -> bool:
-    """Whether these are parities, each of which excludes either even or odd."""
+    """Return whether these are parities, each of which excludes either even or odd."""
     if group.kind != PARITY:
         return False
     zeros = np.isneginf(flat.log_phi[group.entries].reshape(-1, 2))
@@ -81,7 +81,7 @@ class LiteralEngine:
         self.general: NumbaEngine | None = None
 
     def _numbers(self) -> FloatArray:
-        """[F] what the kernels need to know of each factor."""
+        """Return [F] what the kernels need to know of each factor."""
         number = np.zeros(len(self.blocks.factor))
         for group, place in zip(self.flat.structured, self.blocks.places, strict=True):
             values = self.flat.log_phi[group.entries]
@@ -114,11 +114,11 @@ class LiteralEngine:
         self._pairs(self.general.state.msg)[:] = pairs - np.logaddexp(pairs[:, :1], pairs[:, 1:])
 
     def _pairs(self, msg: FloatArray) -> FloatArray:
-        """View [e, 2] of the messages [S] of all factors but unary ones."""
+        """Return a view [e, 2] of the messages [S] of all factors but unary ones."""
         return msg[min(group.states.start for group in self.flat.structured) :].reshape(-1, 2)
 
     def messages(self) -> FloatArray:
-        """[S] log ratios as log messages `(0, lam)`; unary factors send their tables."""
+        """Return [S] log ratios as log messages `(0, lam)`; unary factors send their tables."""
         if self.general is not None:
             return self.general.messages()
         msg = np.zeros(self.flat.num_edge_states)
@@ -129,7 +129,7 @@ class LiteralEngine:
         return msg
 
     def take(self, graphs: IntArray) -> BpPart:
-        """A copy of what it holds of some graphs."""
+        """Return a copy of the state of some graphs."""
         return BpPart(self.messages()[self.flat.edge_states_of(graphs)], 0)
 
     def put(self, graphs: IntArray, part: BpPart) -> None:
@@ -146,7 +146,7 @@ class LiteralEngine:
             self._go_general(msg)
 
     def rest(self, graphs: IntArray) -> None:
-        """Take back what is known of the variables, or the messages of words that are decoded would grow for ever."""
+        """Remove what is known of the variables, so that the messages of decoded words do not grow indefinitely."""
         chosen = np.zeros(self.flat.num_graphs, bool)
         chosen[graphs] = True
         literals = self.literals
@@ -155,13 +155,13 @@ class LiteralEngine:
         self._add_up()
 
     def _add_up(self) -> None:
-        """Renew the sums, in the order of the kernels."""
+        """Compute the sums again, in the order of the kernels."""
         self.total = np.repeat(self.literals.unary, 2)
         np.add.at(self.total, self.literals.place_of_edge, self.literals.lam)
         self.side = 0
 
     def answers(self) -> BpAnswers:
-        """Beliefs, ln Z, states and bound."""
+        """Return beliefs, ln Z, states and bound."""
         return answers_of(self.flat, self.messages(), self.is_max)
 
 
@@ -199,7 +199,7 @@ class _Blocks:
 
 
 def _in_strips(first: IntArray, arity: int) -> IntArray:
-    """[N * k] the edges of N factors, `LANES` factors at a time and slot by slot within them."""
+    """Return [N * k] the edges of N factors, `LANES` factors at a time and slot by slot within them."""
     whole = len(first) // LANES * LANES
     slots = np.arange(arity)[:, None]
     strips = first[:whole].reshape(-1, 1, LANES) + slots  # [N / LANES, k, LANES]

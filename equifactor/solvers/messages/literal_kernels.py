@@ -19,14 +19,14 @@ from equifactor.factors.kind_numbers import CLAUSE
 from equifactor.kernels.fastmath import TINY, bits_of, exp_, from_bits, get, log_, log_ratio_, put
 from equifactor.kernels.jit import fast_kernel, inlined, reordering_kernel
 
-LIMIT = 600.0  # a probability of e^-600 times a few others is still a normal number
+LIMIT = 600.0  # The largest log ratio, in nats: e^-600 times a few other probabilities is a normal number.
 KIND, ARITY, COUNT, EDGE, FACTOR = 0, 1, 2, 3, 4  # columns of Literals.blocks
-PART = 32768  # edges in order whose variables are numbered together: their sums fill half a megabyte
-LANES = 16  # factors that are updated together: four vectors of four numbers
+PART = 32768  # Edges whose variables are numbered together: their sums fill half a megabyte.
+LANES = 16  # Factors that are updated together: four vectors of four numbers.
 ROWS = 4  # rows of scratch per slot
-SHORT = 500  # up to this arity a product of sums between 1 and 2 is a normal number
-SIGN = np.int64(-(1 << 63))  # the bit of a number that says that it is negative
-SMALLEST = 1e-300  # what a weight that has vanished is taken for
+SHORT = 500  # Up to this arity a product of sums between 1 and 2 is a normal number.
+SIGN = np.int64(-(1 << 63))  # The sign bit of a number.
+SMALLEST = 1e-300  # It replaces a weight that has vanished.
 
 
 class Literals(NamedTuple):
@@ -85,7 +85,7 @@ def sweep_literals(count, literals, total, side, damping, is_max, change, check)
 
 @reordering_kernel
 def _largest(values):
-    """The largest absolute value."""
+    """Return the largest absolute value."""
     top = 0.0
     for n in range(len(values)):
         top = max(top, abs(values[n]))
@@ -94,7 +94,7 @@ def _largest(values):
 
 @fast_kernel
 def _update_block(literals, block, before, after, filled, work, damping, is_max, change, want, top):
-    """Messages of a block, LANES factors at a time: read, updated, written and added to the next sums."""
+    """Update the messages of a block, LANES factors at a time: read, update, write and add them to the next sums."""
     lam, place_of_edge, sign_of_edge = literals.lam, literals.place_of_edge, literals.sign_of_edge
     unary, begun = literals.unary, literals.begun
     number, graph_of_factor = literals.number, literals.graph_of_factor
@@ -155,14 +155,14 @@ def _update_block(literals, block, before, after, filled, work, damping, is_max,
 
 @inlined
 def _read(work, at, before, lam, place_of_edge, first, lanes):
-    """What arrives at one slot of some factors."""
+    """Read what arrives at one slot of some factors."""
     for f in range(lanes):
         put(work, at + f, get(before, get(place_of_edge, first + f)) - get(lam, first + f))
 
 
 @inlined
 def _write(work, at, after, lam, place_of_edge, first, lanes):
-    """What one slot of some factors sends, kept and added up."""
+    """Store what one slot of some factors sends, and add it to the sums."""
     for f in range(lanes):
         put(lam, first + f, get(work, at + f))
     for f in range(lanes):
@@ -172,7 +172,7 @@ def _write(work, at, after, lam, place_of_edge, first, lanes):
 
 @fast_kernel
 def _turn(work, arity, sign_of_edge, base, lanes):
-    """From ratios of variables to those of literals, or back."""
+    """Turn ratios of variables into those of literals, or back."""
     for s in range(arity):
         first, at = base + s * lanes, s * ROWS * LANES
         for f in range(lanes):
@@ -181,7 +181,7 @@ def _turn(work, arity, sign_of_edge, base, lanes):
 
 @fast_kernel
 def signatures(var_of_edge, num_parts, key):
-    """In which parts of the order of edges each variable occurs first, as one number.
+    """Number the parts of the order of edges in which each variable occurs first, as one number.
 
     Args:
         var_of_edge: [E].
@@ -200,7 +200,7 @@ def signatures(var_of_edge, num_parts, key):
 
 @inlined
 def _probability(ratio):
-    """The probability of state 1, from a log ratio."""
+    """Return the probability of state 1, from a log ratio."""
     small = exp_(max(-abs(ratio), -LIMIT))
     return (1.0 if ratio > 0.0 else small) / (1.0 + small)
 
@@ -212,7 +212,7 @@ def _probability(ratio):
 
 @fast_kernel
 def _sum_parities(work, arity):
-    """The rows of a slot: ratio or weight of state 0, weight of state 1, weight of even and odd before it.
+    """Update parities; rows of a slot: ratio or weight of state 0, weight of state 1, of even and of odd before it.
 
     The larger weight of a variable is 1 and not their sum: only the ratio of even to odd counts, and so they are
     divided by their sum only where a product of many could overflow.
@@ -266,7 +266,7 @@ def _normalise(work, at):
 
 @fast_kernel
 def _sum_clauses(work, arity):
-    """The rows of a slot: ratio or probability of false, probability of true, weight of none and of some before it."""
+    """Update clauses; rows of a slot: ratio or probability of false, of true, weight of none and some before it."""
     for f in range(LANES):
         put(work, 2 * LANES + f, 1.0)
         put(work, 3 * LANES + f, 0.0)
@@ -305,7 +305,7 @@ def _sum_clauses(work, arity):
 
 @fast_kernel
 def _max_parities(work, arity):
-    """The rows of a slot: ratio, the two smallest sizes before it, a number whose sign is that of what is before it.
+    """Update parities; the rows of a slot: ratio, the two smallest sizes before it, a number with the sign before it.
 
     What is known of all slots then goes back from slot to slot: reading it at the end would hide from the compiler that
     lanes do not touch each other.
@@ -338,7 +338,7 @@ def _max_parities(work, arity):
 
 @fast_kernel
 def _max_clauses(work, arity):
-    """Kept behind the last slot: the two largest ratios of literals and the sum of the positive ones."""
+    """Update clauses; kept behind the last slot: the two largest ratios and the sum of the positive ones."""
     end = arity * ROWS * LANES
     for f in range(LANES):
         put(work, end + LANES + f, -np.inf)

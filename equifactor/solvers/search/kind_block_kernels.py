@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Block moves and regions through factors that are no tables; see `tree_blocks` and `tree_regions`.
+"""Block moves and regions through structured factors; see `tree_blocks` and `tree_regions`.
 
 A forest may hold two variables of such a factor, parent and child, and no third one: then the factor, the others held
 fixed, is a table over both. Their variables are not listed as arcs, so that memory is linear in the edges; `work.held`
@@ -17,24 +17,23 @@ from equifactor.factors.kind_moves import FACTOR, FIRST_WEIGHT, SECOND_WEIGHT, T
 from equifactor.factors.move_kinds import KindMoves
 from equifactor.kernels.jit import FAST_OPTIONS, inlined
 
-FREE, FULL, SEEN = (
-    -1,
-    -2,
-    -3,
-)  # A factor holds none or two variables of the block, or was met before; else it holds one.
+# A factor holds no variable of the block, or two, or was met before; otherwise it holds the one variable stored.
+FREE, FULL, SEEN = -1, -2, -3
 _QUEUED = 1 << 32  # This mark in `links` says that a variable waits although no arc leads to it.
-_WIDEST = 64  # Forests and regions do not grow through factors of more variables: all would be neighbours.
+_WIDEST = (
+    64  # Forests and regions do not grow through factors of more variables: all would be neighbours. Chosen by hand.
+)
 
 
 @inlined
 def factors_around(kinds, i):
-    """How many clauses and other factors are around variable i; `factor_around` numbers them."""
+    """Return how many clauses and other factors are around variable i; `factor_around` numbers them."""
     return kinds.clause_ptr[i + 1] - kinds.clause_ptr[i], kinds.own_ptr[i + 1] - kinds.own_ptr[i]
 
 
 @inlined
 def factor_around(clauses, own, first_clause, first_own, num_clauses, total, n):
-    """The number in `held` of the n-th factor around a variable, of whose factors `num_clauses` are clauses."""
+    """Return the number in `held` of the n-th factor around a variable, of whose factors `num_clauses` are clauses."""
     if n < num_clauses:
         return np.int64(clauses[first_clause + n]) >> 1
     return total + own[first_own + n - num_clauses, FACTOR]
@@ -42,7 +41,7 @@ def factor_around(clauses, own, first_clause, first_own, num_clauses, total, n):
 
 @inlined
 def width_of(literal_ptr, member_ptr, total, f):
-    """How many variables factor f has; `total` clauses come first."""
+    """Return how many variables factor f has; `total` clauses come first."""
     if f < total:
         return literal_ptr[f + 1] - literal_ptr[f]
     return member_ptr[f - total + 1] - member_ptr[f - total]
@@ -50,7 +49,7 @@ def width_of(literal_ptr, member_ptr, total, f):
 
 @inlined
 def variable_of(literal_ptr, literals, var_of_state, member_ptr, members, total, f, m):
-    """The m-th variable of factor f."""
+    """Return the m-th variable of factor f."""
     if f < total:
         return np.int64(var_of_state[literals[literal_ptr[f] + m]])
     return members[member_ptr[f - total] + m, VARIABLE]
@@ -79,7 +78,7 @@ def join_slots(kinds, x, at, c, q, p, card_c, card_q, theta):
 
 
 def slot_link(kinds, var_ptr, x, at, parent, partner, theta, c):
-    """Fill theta with the link of variable c to its parent where that is no arc; the parent, or -1."""
+    """Fill theta with the link of variable c to its parent if that is not an arc; return the parent, or -1."""
 
 
 @overload(slot_link, jit_options=FAST_OPTIONS)
@@ -103,7 +102,7 @@ def _slot_link(kinds, var_ptr, x, at, parent, partner, theta, c):
 
 
 def links_to_block(kinds, links, held_by, i):
-    """How many variables of the block share a factor with variable i, one for each factor."""
+    """Return how many variables of the block share a factor with variable i, one for each factor."""
 
 
 @overload(links_to_block, jit_options=FAST_OPTIONS)

@@ -53,20 +53,23 @@ def test_arrays_stay_the_callers_own() -> None:
 @pytest.mark.parametrize(
     ("arguments", "fragment"),
     [
-        ({"scopes": [0, 1], "phi": np.ones(4)}, "found shape (2,) and no scope_ptr"),
-        ({"scopes": [[0, 1]], "phi": np.ones(4), "scope_ptr": [0, 2]}, "give its .ravel()"),
-        ({"scopes": [[0], [0, 1]], "phi": np.ones(6)}, "scopes of several lengths are given flat"),
+        ({"scopes": [0, 1], "phi": np.ones(4)}, "Found shape (2,) and no scope_ptr"),
+        ({"scopes": [[0, 1]], "phi": np.ones(4), "scope_ptr": [0, 2]}, "Pass its .ravel()"),
+        ({"scopes": [[0], [0, 1]], "phi": np.ones(6)}, "Pass scopes of several lengths flat"),
         ({"scopes": [0, 1], "phi": np.ones(4), "scope_ptr": [0, 3]}, "scope_ptr must rise from 0 to 2"),
-        ({"scopes": [[0, 2]], "phi": np.ones(4)}, "factor 0 names variable 2; the model has 2 variables (0-1)"),
+        ({"scopes": [[0, 2]], "phi": np.ones(4)}, "factor 0 names variable 2. The model has 2 variables (0-1)"),
         ({"scopes": [[1, 1]], "phi": np.ones(4)}, "factor 0 names variable 1 twice"),
         ({"scopes": [[0, 0.5]], "phi": np.ones(4)}, "must be whole numbers"),
-        ({"scopes": [[0, 1]], "phi": np.ones(5)}, "the tables need 4 entries in all, found shape (5,)"),
-        ({"scopes": [[0, 1]], "phi": np.ones((1, 4))}, "flat [4] or of shape (1, 2, 2); found shape (1, 4)"),
-        ({"scopes": [0, 0, 1], "phi": np.ones((2, 3)), "scope_ptr": [0, 1, 3]}, "tables of several shapes are given"),
+        ({"scopes": [[0, 1]], "phi": np.ones(5)}, "The tables need 4 entries in total, found shape (5,)"),
+        ({"scopes": [[0, 1]], "phi": np.ones((1, 4))}, "flat [4] or of shape (1, 2, 2), found shape (1, 4)"),
+        (
+            {"scopes": [0, 0, 1], "phi": np.ones((2, 3)), "scope_ptr": [0, 1, 3]},
+            "Tables of several shapes must be flat",
+        ),
         ({"scopes": [0, 0, 1], "phi": [1, 1, 1, 1, 1, -1], "scope_ptr": [0, 1, 3]}, "factor 1, entry 3 is -1"),
         ({"scopes": [[0, 1]], "phi": ["a"] * 4}, "it holds text"),
         ({"scopes": [[0, 1]], "phi": [np.nan] * 4, "log": True}, "entry 0 is nan"),
-        ({"scopes": [[0, 1]], "phi": np.ones(4), "name": 3}, "the name of a graph is text"),
+        ({"scopes": [[0, 1]], "phi": np.ones(4), "name": 3}, "The name of a graph must be text"),
     ],
 )
 def test_refuses(arguments: dict, fragment: str) -> None:

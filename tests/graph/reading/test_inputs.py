@@ -43,7 +43,7 @@ def test_variables_in_many_forms(variables: Any) -> None:
 
 @pytest.mark.parametrize("variables", [5, 3.5, None, "ab", np.array(3), [[2, 2]], [2, [3]], {2, 3}, object()])
 def test_variables_that_are_no_list(variables: Any) -> None:
-    with pytest.raises(ModelError, match="variables are a list of cardinalities such as"):
+    with pytest.raises(ModelError, match="The variables must be a list of cardinalities such as"):
         FactorGraph(variables)
 
 
@@ -61,27 +61,27 @@ def test_state_names_are_text(states: Any) -> None:
 
 
 def test_name_is_text() -> None:
-    with pytest.raises(ModelError, match="the name of a graph is text, found 5"):
+    with pytest.raises(ModelError, match="The name of a graph must be text, found 5"):
         FactorGraph([2], name=5)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("factors", "fragment"),
     [
-        (None, "factors are a list of pairs (scope, table), found None"),
-        (5, "factors are a list of pairs (scope, table), found 5"),
+        (None, "The factors must be a list of pairs (scope, table), found None"),
+        (5, "The factors must be a list of pairs (scope, table), found 5"),
         ("ab", "factor 0 must be a pair (scope, table), found 'a'"),
         ([([0], [1, 2]), 5], "factor 1 must be a pair (scope, table), found 5"),
         ([([0],)], "factor 0 must be a pair"),
         ([([0], [1, 2], 3)], "factor 0 must be a pair"),
         ({"a": ([0], [1, 2])}, "factor 0 must be a pair (scope, table), found 'a'"),
-        ([(0, [1, 2])], "the scope of factor 0 must be a list of variables, such as [0]; found 0"),
-        ([("rain", [1, 2])], "the scope of factor 0 must be a list of variables, such as ['rain']; found 'rain'"),
-        ([([0], [1, 2]), ([7], [1, 2])], "factor 1: there is no variable 7; the model has 2 variables (0-1)"),
-        ([([0], [10**400, 1])], "the table of factor 0 is not an array of numbers"),
-        ([([0], (x for x in (1, 2)))], "the table of factor 0 is not an array of numbers"),
-        ([([0], [1 + 2j, 1])], "the table of factor 0 is not an array of numbers"),
-        ([([0], None)], "the table of factor 0 is not an array of numbers: it holds None"),
+        ([(0, [1, 2])], "The scope of factor 0 must be a list of variables such as [0], found 0"),
+        ([("rain", [1, 2])], "The scope of factor 0 must be a list of variables such as ['rain'], found 'rain'"),
+        ([([0], [1, 2]), ([7], [1, 2])], "factor 1: The model has no variable 7. It has 2 variables (0-1)"),
+        ([([0], [10**400, 1])], "The table of factor 0 is not an array of numbers"),
+        ([([0], (x for x in (1, 2)))], "The table of factor 0 is not an array of numbers"),
+        ([([0], [1 + 2j, 1])], "The table of factor 0 is not an array of numbers"),
+        ([([0], None)], "The table of factor 0 is not an array of numbers: it holds None"),
     ],
 )
 def test_factors(factors: Any, fragment: str) -> None:
@@ -93,9 +93,9 @@ def test_factors(factors: Any, fragment: str) -> None:
 @pytest.mark.parametrize(
     ("assignment", "fragment"),
     [
-        ([[0], [0, 1]], "one state for each of the 2 variables; found rows of different lengths"),
-        ([0, 3], "state 3 of variable 1 is out of range; it has 3 states (0-2)"),
-        ([[0, 0], [-1, 0]], "state -1 of variable 0 is out of range; it has 2 states (0-1)"),
+        ([[0], [0, 1]], "one state for each of the 2 variables, found rows of different lengths"),
+        ([0, 3], "state 3 of variable 1 is out of range. The variable has 3 states (0-2)"),
+        ([[0, 0], [-1, 0]], "state -1 of variable 0 is out of range. The variable has 2 states (0-1)"),
         ("01", "found shape ()"),
         (None, "found shape ()"),
         ([None, None], "whole numbers, found dtype object"),
@@ -110,11 +110,11 @@ def test_assignments(graph: FactorGraph, assignment: Any, fragment: str) -> None
 @pytest.mark.parametrize(
     ("factor", "fragment"),
     [
-        (-1, "there is no factor -1; the model has 2 factors (0-1)"),
-        (2, "there is no factor 2"),
-        ("a", "a factor is given by its number, found 'a'"),
-        (1.0, "a factor is given by its number, found 1.0"),
-        (None, "a factor is given by its number, found None"),
+        (-1, "The model has no factor -1. It has 2 factors (0-1)"),
+        (2, "The model has no factor 2"),
+        ("a", "A factor must be given by its number, found 'a'"),
+        (1.0, "A factor must be given by its number, found 1.0"),
+        (None, "A factor must be given by its number, found None"),
     ],
 )
 def test_factor_numbers(graph: FactorGraph, factor: Any, fragment: str) -> None:
@@ -125,7 +125,7 @@ def test_factor_numbers(graph: FactorGraph, factor: Any, fragment: str) -> None:
 
 @pytest.mark.parametrize("evidence", [None, 5, "x", [0], [(0, 1)]])
 def test_evidence_is_a_mapping(graph: FactorGraph, evidence: Any) -> None:
-    with pytest.raises(ModelError, match="evidence is a mapping from variable to state"):
+    with pytest.raises(ModelError, match="evidence must be a mapping from variable to state"):
         graph.condition(evidence)
 
 
@@ -137,7 +137,7 @@ def test_long_values_are_shortened_in_errors(graph: FactorGraph) -> None:
 
 @pytest.mark.parametrize("graphs", [5, None, "model.uai", ["model.uai"], [5]])
 def test_graphs(graphs: Any) -> None:
-    with pytest.raises(ModelError, match="expected a FactorGraph or several"):
+    with pytest.raises(ModelError, match="Expected a FactorGraph or several"):
         compile(graphs)
 
 
@@ -190,9 +190,9 @@ class Stubborn:
 @pytest.mark.parametrize(
     ("table", "reason"),
     [
-        (Gradient([1.0, 2.0]), "requires a gradient.*give its .detach().*equifactor.beliefs(flat, log_phi)"),
-        (Labelled([1.0, 2.0]), "it is a Labelled, whose labels would be lost; give its .to_numpy()"),
-        (Sparse(), "it is a sparse Sparse; give its .toarray()"),
+        (Gradient([1.0, 2.0]), "requires a gradient.*Pass its .detach().*equifactor.beliefs(flat, log_phi)"),
+        (Labelled([1.0, 2.0]), "it is a Labelled, whose labels would be lost. Pass its .to_numpy()"),
+        (Sparse(), "it is a sparse Sparse. Pass its .toarray()"),
         (Stubborn(), "not now"),
         ([1, [2, 3]], "its rows have different lengths"),
         (["1", "2"], "it holds text"),
@@ -206,9 +206,9 @@ class Stubborn:
 )
 def test_tables_of_other_kinds(table: Any, reason: str) -> None:
     pattern = ".*".join(re.escape(part) for part in reason.split(".*"))
-    with pytest.raises(ModelError, match=f"the table of factor 0 is not an array of numbers: .*{pattern}"):
+    with pytest.raises(ModelError, match=f"The table of factor 0 is not an array of numbers: .*{pattern}"):
         FactorGraph([2], [([0], table)])
-    with pytest.raises(ModelError, match=f"the tables are not an array of numbers: .*{pattern}"):
+    with pytest.raises(ModelError, match=f"The tables are not an array of numbers: .*{pattern}"):
         FactorGraph([2], [([0], [1, 1])]).with_potentials(table)
 
 
@@ -227,12 +227,12 @@ def test_tables_of_other_numbers(table: Any) -> None:
 
 
 def test_more_variables_than_an_array_has_axes(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="factor 0 has 89 variables and 2\\^89 table entries; at most 2\\^40"):
+    with pytest.raises(ModelError, match=r"factor 0 has 89 variables and 2\^89 table entries. At most 2\^40"):
         FactorGraph([2] * 89, [(range(89), [1.0])])
     nested: Any = 1.0
     for _ in range(89):
         nested = [nested]
-    with pytest.raises(ModelError, match="the table of factor 0 is not an array of numbers"):
+    with pytest.raises(ModelError, match="The table of factor 0 is not an array of numbers"):
         FactorGraph([1] * 89, [(range(89), nested)])
     graph = FactorGraph([1] * 88 + [2], [(range(89), [1.0, 2.0])])
     with pytest.raises(ModelError, match="factor 0 has 89 variables, and an array has at most 64 axes"):
@@ -250,7 +250,7 @@ def test_more_than_the_memory_holds() -> None:
         result = ef.solve(huge, "MAR", solver)
         assert result.status is ef.Status.TOO_LARGE
         assert "memory" in result.message
-    with pytest.raises(ModelError, match="tables of 549,755,813,888 entries in all do not fit in memory"):
+    with pytest.raises(ModelError, match="Tables with 549,755,813,888 entries in total do not fit in memory"):
         FactorGraph([2**19, 2**20], [([0, 1], np.broadcast_to(1.0, (2**19, 2**20)))])
 
 

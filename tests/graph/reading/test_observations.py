@@ -74,16 +74,16 @@ def test_one_meaning(graph: FactorGraph, variable: str, state: Any, number: int)
 @pytest.mark.parametrize(
     ("variable", "state", "sentence"),
     [
-        ("history", True, "variable history has no state True; its states are TRUE, FALSE, give one of these"),
+        ("history", True, "variable history has no state True; its states are TRUE, FALSE. Give one of these."),
         ("history", np.False_, "variable history has no state False; its states are TRUE, FALSE"),
         ("history", "true", "variable history has no state 'true'; did you mean TRUE. its states are TRUE, FALSE"),
         ("history", 1, "state 1 of variable history can be read as a name or as a place counted from 0; its states"),
-        ("history", np.int64(0), "its states are TRUE, FALSE, give one of these as text"),
+        ("history", np.int64(0), "its states are TRUE, FALSE. Give one of these as text"),
         ("bit", True, "variable bit has no state True; its states are 0, 1"),
         ("day", True, r"variable day has no state True; it has 3 states \(0-2\)"),
         ("die", 1, "state 1 of variable die can be read as a name or as a place counted from 0; its states are 1, 2"),
         ("die", np.int64(0), "state 0 of variable die can be read as a name or as a place"),
-        ("swapped", 0, "its states are 1, 0, give one of these as text"),
+        ("swapped", 0, "its states are 1, 0. Give one of these as text"),
         ("bins", 1, "its states are 0.5, 1.5"),
         ("die", "3", "variable die has no state '3'; its states are 1, 2"),
         ("rain", "1", r"its states have no names, and it has 2 states \(0-1\)"),
@@ -108,7 +108,7 @@ def test_no_meaning_or_two(graph: FactorGraph, variable: str, state: Any, senten
 @pytest.mark.parametrize("second", [0, 1, [0.5, 0.5]])
 @pytest.mark.parametrize("keys", [("rain", 0), (0, "rain")])
 def test_a_variable_is_given_once(graph: FactorGraph, keys: tuple, second: Any) -> None:
-    with pytest.raises(ModelError, match=r"evidence names variable rain twice, as .* and as .*; give it once"):
+    with pytest.raises(ModelError, match=r"evidence names variable rain twice, as .* and as .*. Give it once"):
         graph.condition({keys[0]: 0, keys[1]: second})
     with pytest.raises(ModelError, match="an assignment names variable rain twice"):
         graph.log_score({keys[0]: 0, keys[1]: 0})
@@ -138,9 +138,9 @@ def test_one_evidence_per_graph_of_a_batch(graph: FactorGraph) -> None:
             ef.solve([graph, graph], evidence=given)
     with pytest.raises(ModelError, match=r"evidence on one graph is a mapping .* solve\(\[graph\] \* 2, evidence="):
         ef.solve(graph, evidence=each)  # type: ignore[call-overload]
-    with pytest.raises(ModelError, match="evidence is a mapping from variable to state"):
+    with pytest.raises(ModelError, match="evidence must be a mapping from variable to state"):
         graph.condition(each)  # type: ignore[arg-type]
-    with pytest.raises(ModelError, match="evidence is a mapping from variable to state"):
+    with pytest.raises(ModelError, match="evidence must be a mapping from variable to state"):
         ef.solve([graph], evidence=[[0, 1]])  # type: ignore[list-item]
 
 
@@ -150,7 +150,7 @@ def test_series_and_scalars_of_numpy(graph: FactorGraph) -> None:
         graph.condition(Series(["rain", "rain"], [0, 0]))  # type: ignore[arg-type]
     frame = Series(["rain"], [1])
     frame.ndim = 2
-    with pytest.raises(ModelError, match="evidence is a mapping"):
+    with pytest.raises(ModelError, match="evidence must be a mapping"):
         graph.condition(frame)  # type: ignore[arg-type]
 
 
@@ -160,7 +160,7 @@ def test_pandas(graph: FactorGraph) -> None:
     assert graph.condition(pd.Series({"rain": 1, "history": "FALSE"})).evidence == {0: 1, 2: 1}
     weights = graph.condition({"history": pd.Series({"FALSE": 0.25, "TRUE": 0.75})}).log_table(10)
     np.testing.assert_allclose(np.exp(weights), [0.75, 0.25])
-    with pytest.raises(ModelError, match=r"evidence on one graph is one row, such as .* found a data frame of 2"):
+    with pytest.raises(ModelError, match=r"evidence on one graph must be one row such as .* found a data frame of 2"):
         graph.condition(pd.DataFrame({"rain": [0, 1]}))
     with pytest.raises(ModelError, match="it is a DataFrame, whose labels would be lost"):
         FactorGraph([2, 2], [([0, 1], pd.DataFrame([[1, 2], [3, 4]]))])

@@ -228,7 +228,7 @@ def test_long_factors_in_networks() -> None:
 
 def test_networks_of_tables_refuse_other_factors() -> None:
     flat = compile(possible(0)).to()
-    with pytest.raises(ModelError, match="bpnn takes tables only"):
+    with pytest.raises(ModelError, match="bpnn takes dense tables only"):
         build("bpnn", seed=0)(flat)
 
 
