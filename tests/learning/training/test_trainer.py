@@ -189,7 +189,7 @@ def test_a_checkpoint_that_cannot_be_written_is_a_sentence(tmp_path, monkeypatch
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(files, "_write_atomically", full)
-    with pytest.raises(FormatError, match="cannot write it"):
+    with pytest.raises(FormatError, match="cannot write this file"):
         train("fe-nbp", DATA, out=tmp_path / "m.safetensors", **SMALL)
 
 
