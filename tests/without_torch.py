@@ -39,6 +39,7 @@ sample grid.uai -n 20 -o grid.csv
 fit grid.uai grid.csv -o fitted.uai
 fit grid.uai grid.csv --method max-margin --set iterations=2 -o margin.uai
 decode bb72 --prior 0.02 --sample 20 --seed 1
+decode bb72 --prior 0.02 --sample 20 --seed 1 --method learned-memory
 isomorphic grid.uai grid.fg.gz --tolerance 1e-9
 dedupe trees
 audit --solver exact grid.uai --trials 1 --task PR

@@ -1,6 +1,6 @@
 """The exceptions of this package.
 
-Wrong input raises; a run that fails numerically is a `Status` value instead (see `equifactor.questions.result`).
+Wrong input raises an exception. A run that fails numerically ends with a `Status` instead (`equifactor.base.status`).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ class EquifactorError(Exception):
 
 
 class ModelError(EquifactorError):
-    """A factor graph that cannot be: bad cardinality, scope, table or evidence.
+    """An invalid factor graph: a bad cardinality, scope, table or evidence.
 
-    `factor` and `variable` name the culprit, so that a reader can add the line of the file.
+    `factor` and `variable` are the numbers of the invalid part, so that a file reader can add its line.
     """
 
     def __init__(self, message: str, *, factor: int | None = None, variable: int | None = None) -> None:
@@ -25,7 +25,7 @@ class ModelError(EquifactorError):
 
 
 class FormatError(EquifactorError):
-    """A file that cannot be read or written; the text says where, what was expected and what was found."""
+    """A file that cannot be read or written; the text names the place, what was expected and what was found."""
 
 
 class OptionError(EquifactorError):
@@ -37,17 +37,17 @@ class MissingPackageError(OptionError):
 
 
 class SolveError(EquifactorError):
-    """There is no answer: `solve(.., strict=True)` did not end solved, or a `Result` lacks what it is asked for."""
+    """A missing answer: `solve(.., strict=True)` did not end solved, or a `Result` lacks what was asked for."""
 
 
 class ClusterError(EquifactorError):
-    """A cluster that does not answer, is gone, or runs other code; what was finished before is kept."""
+    """A cluster that does not respond, has stopped, or runs other code; finished work is kept."""
 
 
 class LostWorkError(ClusterError):
-    """Work whose workers died again and again; the rest goes on."""
+    """A job whose workers died repeatedly; the other jobs go on."""
 
 
 def brief(value: object) -> str:
-    """A value as the sentences of errors show it: short and on one line, whatever it is."""
+    """Return any value as error messages show it: short and on one line."""
     return " ".join(reprlib.repr(value).split())

@@ -12,7 +12,7 @@ class Task(StrEnum):
 
 
 class Status(StrEnum):
-    """How a run ended. `solved` says whether the answer is what the method promises."""
+    """How a run ended. `solved` tells whether the answer is what the method promises."""
 
     EXACT = "exact"
     OPTIMAL = "optimal"
@@ -26,12 +26,12 @@ class Status(StrEnum):
 
     @property
     def solved(self) -> bool:
-        """Whether the method finished as it should: exact, proven optimal, or converged."""
+        """Whether the run ended exact, proven optimal or converged."""
         return self in (Status.EXACT, Status.OPTIMAL, Status.CONVERGED)
 
     @property
     def advice(self) -> str:
-        """One sentence that says what the status means and what to try."""
+        """What the status means and what to try, in a sentence or two."""
         return _ADVICE[self]
 
 
@@ -39,10 +39,10 @@ _ADVICE = {
     Status.EXACT: "The answer is exact up to rounding.",
     Status.OPTIMAL: "The assignment is proven to have the highest score.",
     Status.CONVERGED: "The iteration settled within its tolerance.",
-    Status.ITERATION_LIMIT: "It had not settled at the iteration limit: raise iterations or damping.",
-    Status.TIME_LIMIT: "Time ran out: this is the best answer so far; raise the time limit.",
-    Status.INTERRUPTED: "It was interrupted: this is the best answer so far.",
-    Status.TOO_LARGE: "The model is too large for this solver: use another one, such as bp.",
-    Status.ZERO_PROBABILITY: "Every assignment has probability zero: check the evidence and the zeros in the tables.",
-    Status.NON_FINITE: "The numbers left the range of floating point: raise damping or use dtype float64.",
+    Status.ITERATION_LIMIT: "The iteration had not settled at its limit. Raise iterations or damping.",
+    Status.TIME_LIMIT: "Time ran out. This is the best answer so far. Raise the time limit.",
+    Status.INTERRUPTED: "The run was interrupted. This is the best answer so far.",
+    Status.TOO_LARGE: "The model is too large for this solver. Use another one, such as bp.",
+    Status.ZERO_PROBABILITY: "Every assignment has probability zero. Check the evidence and the zeros in the tables.",
+    Status.NON_FINITE: "The numbers left the range of floating point. Raise damping or use dtype float64.",
 }

@@ -1,4 +1,4 @@
-"""Names of types that annotations share; shapes of arrays stand in comments and docstrings."""
+"""Types that annotations share; the shapes of arrays are in comments and docstrings."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def convert(
     except TimeIsUp:
         if _identity(target) != before:  # The time ran out after the file had been written.
             return
-        say(f"{target} was not written within the time limit of {time_limit:g} s. Raise --time-limit or leave it out")
+        say(f"{target} was not written within the time limit of {time_limit:g} s; raise --time-limit or leave it out")
         raise typer.Exit(Exit.UNSOLVED) from None
 
 

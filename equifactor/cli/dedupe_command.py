@@ -69,5 +69,5 @@ def _model_files(folder: Path) -> list[str]:
     suffixes = {suffix for f in FORMATS.values() for suffix in f.suffixes} - {".xml"}  # an .xml file may be anything
     files = sorted(str(p) for p in folder.rglob("*") if split_name(p)[1] in suffixes and p.is_file())
     if not files:
-        raise FormatError(f"{folder}: this folder has no model files. Known suffixes: {' '.join(sorted(suffixes))}")
+        raise FormatError(f"{folder}: this folder has no model files; known suffixes: {' '.join(sorted(suffixes))}")
     return files

@@ -167,7 +167,7 @@ def _weights(found: Checkup) -> None:
         try:
             card = read_card(path)
         except (EquifactorError, OSError) as error:
-            found.notes.append(f"{error}: reinstall equifactor")
+            found.notes.append(f"{str(error).rstrip('.')}: reinstall equifactor")
         else:
             section[path.stem] = {"kind": card.kind, "task": str(card.task), "parameters": card.parameters}
 

@@ -95,7 +95,7 @@ def given_evidence(graph: FactorGraph, evidence: str, sample: int | None = None)
 
         return parse_evidence(evidence, graph)
     if evidence != "-" and not _exists(evidence):
-        raise FormatError(f"{evidence}: this file does not exist. Write observations by name as HR=HIGH,CO=LOW")
+        raise FormatError(f"{evidence}: this file does not exist; write observations by name as HR=HIGH,CO=LOW")
     return read_evidence(evidence, graph, sample=sample)
 
 

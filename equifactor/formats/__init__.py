@@ -85,7 +85,7 @@ def read_graph(path: PathLike, *, format: str | None = None) -> FactorGraph:
     if chosen is None:
         from equifactor.formats.uai import read_unknown
 
-        return read_unknown(path, f"Pass format=NAME (--format NAME) with one of: {_known()}")
+        return read_unknown(path, f"Pass format=NAME (--format NAME, in convert --from NAME) with one of: {_known()}")
     return chosen.read(path)
 
 
@@ -115,8 +115,8 @@ def _format_to_write(path: PathLike, name: str | None) -> Format:
     chosen = _format_of(path, name or ("uai" if str(path) == "-" else None))
     if chosen is None:
         raise FormatError(
-            f"{path}: the suffix does not belong to a known format. Use one of these suffixes, or pass "
-            f"format=NAME (--format NAME): {_known()}"
+            f"{path}: the suffix does not belong to a known format. Use another suffix, or pass format=NAME "
+            f"(--to NAME) with one of: {_known()}"
         )
     return chosen
 

@@ -59,7 +59,9 @@ def _own_names(data: bytes, where: str) -> dict[str, tuple[str, list[str] | None
             texts = [None]
         if not all(isinstance(text, str) for text in texts):
             line = data.count(b"\n", 0, comment.start()) + 1
-            raise FormatError(f"{where}:{line}: expected the names of a variable and its states after {MARK.strip()}")
+            raise FormatError(
+                f"{where}:{line}: expected the names of a variable and its states after {MARK.strip()}, as JSON"
+            )
         found[variable] = name, states
     return found
 

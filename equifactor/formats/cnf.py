@@ -206,7 +206,9 @@ class _CnfReader:
                 raise self.last.error("expected clauses, found the end of the file")
             self.num_vars = max(self.clauses.largest, self.weights.largest)
         elif self.clauses.num_clauses != self.num_clauses:
-            raise self.last.error(f"expected {self.num_clauses} clauses, found {self.clauses.num_clauses}")
+            raise self.last.error(
+                f"the header announces {self.num_clauses} clauses, but the file has {self.clauses.num_clauses}."
+            )
         self._check_shown(self.num_vars)
         clauses, weights = self.clauses.rows(), self.weights.rows(self.num_vars)
         if one_sided := self.weights.one_sided:

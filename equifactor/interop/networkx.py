@@ -57,7 +57,7 @@ def from_networkx(graph: Any) -> FactorGraph:
     Raises `ModelError` for anything that is missing or ambiguous.
     """
     if type(graph).__module__.startswith("pgmpy."):  # its models are networkx graphs without these attributes
-        raise ModelError(f"A {type(graph).__name__} is a model of pgmpy. Use from_pgmpy to read it.")
+        raise ModelError(f"A {type(graph).__name__} is a model of pgmpy. Use equifactor.interop.from_pgmpy to read it.")
     if not all(hasattr(graph, name) for name in ("nodes", "edges", "is_directed", "is_multigraph")):
         raise ModelError(f"Expected a networkx graph, found {brief(graph)}.")
     sides = dict(graph.nodes(data="bipartite"))

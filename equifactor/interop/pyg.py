@@ -87,8 +87,8 @@ def _padded(structure: Structure, values: FloatArray, width: int | None) -> Floa
         )
     if width * len(size) > _MAX_PADDED:
         raise ModelError(
-            f"{len(size)} padded rows of {width} entries, the size of the largest table, do not fit into memory. Pass "
-            'tables="ragged".'
+            f"{len(size)} padded rows of {width} entries exceed the limit of 2^28 entries. The largest table sets the "
+            'length of all rows. Pass tables="ragged", which does not pad.'
         )
     rows = np.zeros((len(size), width))
     rows[row_of(structure.table_ptr), place_in_row(structure.table_ptr)] = values

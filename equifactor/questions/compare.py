@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from equifactor.graph.reading.inputs import Evidence
     from equifactor.solving.solver import Progress
 
-_SOON = 5.0  # seconds: a run that took less is made again, so that neither imports nor compilation count
+_REPEAT_BELOW = 5.0  # A run of fewer seconds is repeated, so that imports and compilation do not count. Chosen by hand.
 
 
 def compare(
@@ -46,9 +46,9 @@ def compare(
         seed: for solvers that draw random numbers.
         progress: True for a bar on stderr, or a callable `(done, total, note)`.
 
-    A solver that cannot do it is a row that says why; it does not end the comparison. A run of less than 5 s is made a
-    second time, and the time of the second one is shown: imports and compilation are not what is compared. Ctrl-C
-    keeps the answer so far and leaves the other solvers out.
+    A solver that fails has a row that says why, and the comparison goes on. A run of less than 5 s is repeated, and
+    the table shows the time of the second run, without imports and compilation. Ctrl-C keeps the answers so far and
+    leaves the other solvers out.
 
     Examples:
         >>> import equifactor as ef
@@ -59,7 +59,9 @@ def compare(
     from equifactor.base.progress import bar
 
     if not isinstance(graph, FactorGraph):
-        raise ModelError(f"compare takes one FactorGraph, found {brief(graph)}; `evaluate` compares on many models")
+        raise ModelError(
+            f"compare takes one FactorGraph, found {brief(graph)}. Use evaluate to compare on many models."
+        )
     wanted = parse_task(task)
     check_run(time_limit, seed, progress)
     given = graph if evidence is None else graph.condition(evidence)
@@ -72,7 +74,7 @@ def compare(
                 report(len(rows), len(chosen), title)
             stopped = any(r.result is not None and r.result.status is Status.INTERRUPTED for r in rows)
             rows.append(
-                ComparedSolver(title, None, "It was not run: the comparison was interrupted.")
+                ComparedSolver(title, None, "The solver was not run because the comparison was interrupted.")
                 if stopped
                 else _run(given, wanted, title, solver, settings)
             )
@@ -80,7 +82,7 @@ def compare(
 
 
 def _titled(solvers: Any) -> dict[str, Any]:
-    """Solvers by title; the title is their text where none is given."""
+    """Return the solvers by title; without a title it is the text of the solver."""
     if isinstance(solvers, Mapping):
         found = {str(title): solver for title, solver in solvers.items()}
     elif isinstance(solvers, (str, Solver)):
@@ -89,36 +91,36 @@ def _titled(solvers: Any) -> dict[str, Any]:
         try:
             listed = list(solvers)
         except TypeError:
-            raise OptionError(f"expected solvers such as ['exact', 'bp'], found {brief(solvers)}") from None
+            raise OptionError(f"Expected a list of solvers such as ['exact', 'bp'], found {brief(solvers)}.") from None
         found = {str(solver): solver for solver in listed}
         if len(found) < len(listed):
-            raise OptionError("a solver is given twice; a mapping from titles to solvers tells equal ones apart")
+            raise OptionError("A solver is given twice. Use a mapping from titles to solvers to tell them apart.")
     if not found:
-        raise OptionError("expected at least one solver, such as ['exact', 'bp']; found none")
+        raise OptionError("Expected at least one solver, such as ['exact', 'bp'], found an empty list.")
     return found
 
 
 def _with_reference(
     solvers: dict[str, Any], reference: str | Solver | Result | None
 ) -> tuple[dict[str, Any], str | Result]:
-    """All solvers to run, and the title of the reference, or the answer that it is."""
+    """Return all solvers to run, and the title of the reference or the reference itself."""
     if reference is None:
         return solvers, next(iter(solvers))
     if isinstance(reference, Result):
         return solvers, reference
     if not isinstance(reference, (str, Solver)):
-        raise OptionError(f"the reference must be a solver or a Result, found {brief(reference)}")
+        raise OptionError(f"The reference must be a solver or a Result, found {brief(reference)}.")
     if str(reference) in solvers:
         return solvers, str(reference)
-    parse_solver(reference)  # a misspelt reference is an error: without it there is nothing to compare with
+    parse_solver(reference)  # Raise for a misspelt reference: without it there is nothing to compare with.
     return {str(reference): reference, **solvers}, str(reference)
 
 
 def _run(graph: FactorGraph, task: Task, title: str, solver: Any, settings: dict[str, Any]) -> ComparedSolver:
-    """One row, whatever happens: also a solver of the user's own that raises must not hide the others."""
+    """Return the row of one solver, also if the solver raises: the other rows must still be shown."""
     try:
         result = solve(graph, task, solver, **settings)
-        if result.seconds < _SOON and result.status is not Status.INTERRUPTED:
+        if result.seconds < _REPEAT_BELOW and result.status is not Status.INTERRUPTED:
             result = solve(graph, task, solver, **settings)
     except EquifactorError as error:
         return ComparedSolver(title, None, str(error))

@@ -34,7 +34,7 @@ _COLUMNS: dict[Task, dict[str, str]] = {
 
 @dataclass(frozen=True, eq=False)
 class ComparedSolver:
-    """One solver of a comparison: its title, its result where it has one, and a sentence about either."""
+    """One solver of a comparison: its title, its result if it has one, and a message."""
 
     title: str
     result: Result | None
@@ -42,7 +42,7 @@ class ComparedSolver:
 
     @property
     def status(self) -> str:
-        """How the run ended; `failed` where there is no result."""
+        """How the run ended; `failed` without a result."""
         return _FAILED if self.result is None else str(self.result.status)
 
 
@@ -51,24 +51,24 @@ class Comparison:
     """The answers of several solvers to one question; `comparison["bp"]` is the result of one of them.
 
     Marginals are compared entry by entry over the variables that are not observed: `max difference` is the largest
-    absolute difference to the reference, `mean difference` the mean one. For PR `difference` is ln Z minus that of the
-    reference, for MAP the log score minus that of the reference, and `other states` counts the variables whose state
-    is another one. A solver that failed has a row with the status `failed`, and its sentence is below the table.
+    absolute difference to the reference, `mean difference` the mean one. `difference` is ln Z (PR) or the log score
+    (MAP) minus that of the reference. `other states` counts the variables whose state differs from the reference. A
+    solver that failed has a row with the status `failed`, and its message is below the table.
     """
 
     graph: FactorGraph  # with the evidence
     task: Task
     rows: tuple[ComparedSolver, ...]  # in the order in which they were given
-    reference: Result | None = field(repr=False)  # None where the reference gave no answer
+    reference: Result | None = field(repr=False)  # None if the reference has no answer
     reference_title: str
 
     def __getitem__(self, title: str) -> Result:
         for row in self.rows:
             if row.title == title:
                 if row.result is None:
-                    raise SolveError(f"{title} gave no result: {row.message}")
+                    raise SolveError(f"{title} has no result: {row.message}")
                 return row.result
-        raise OptionError(f"there is no solver {title!r} in this comparison; {choices(title, list(self))}")
+        raise OptionError(f"This comparison has no solver {title!r}; {choices(title, list(self))}")
 
     def __iter__(self) -> Iterator[str]:
         return (row.title for row in self.rows)
@@ -78,28 +78,28 @@ class Comparison:
 
     @property
     def results(self) -> dict[str, Result]:
-        """The results there are by title; solvers that failed have none."""
+        """The results by title, without the solvers that failed."""
         return {row.title: row.result for row in self.rows if row.result is not None}
 
     def measures(self, title: str) -> dict[str, float | None]:
-        """The numbers of one row by the titles of their columns; None where there is none."""
+        """Return the numbers of one row by the titles of their columns; None for a missing number."""
         result = self.results.get(title)
         found = {} if result is None else _measures(result, self.reference)
         return {name: found.get(name) for name in _COLUMNS[self.task]}
 
     @property
     def notes(self) -> list[str]:
-        """A sentence for each solver that did not end as it should."""
+        """A message for each solver that failed or did not solve the task."""
         return [
             f"{row.title}: {row.message}" for row in self.rows if row.result is None or not row.result.status.solved
         ]
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """The rows as plain values for JSON, None in place of what is missing or not finite."""
+        """Return the rows as plain values for JSON, with None for missing and infinite numbers."""
         return [{name: None if _is_infinite(x) else x for name, x in row.items()} for row in self._table()]
 
     def to_frame(self) -> DataFrame:
-        """A pandas data frame with a row per solver: the columns of the table, and `message`."""
+        """Return a pandas data frame with a row per solver: the columns of the table, and `message`."""
         from equifactor.questions.frames import data_frame
 
         rows = self._table()
@@ -115,16 +115,16 @@ class Comparison:
         ]  # fmt: skip
 
     def plot(self, *, ax: Axes | None = None) -> Axes:
-        """Draw it: marginals against those of the reference, ln Z with its bounds, or scores with theirs.
+        """Draw marginals against those of the reference, ln Z with its bounds, or scores with their bounds.
 
-        `ax` are axes to draw into, those of a new figure by default. Needs matplotlib.
+        `ax` are the axes to draw into, by default those of a new figure. Needs matplotlib.
         """
         from equifactor.show.comparison_picture import draw_comparison
 
         return draw_comparison(self, ax)
 
     def cells(self) -> list[list[str]]:
-        """The table as text, titles first."""
+        """Return the cells of the table as text; the first row holds the titles."""
         form = _COLUMNS[self.task]
         rows = [["solver", "status", *form, "time"]]
         for row in self.rows:
@@ -134,7 +134,7 @@ class Comparison:
         return rows
 
     def heading(self) -> str:
-        """What is compared, in words."""
+        """Return what is compared, in words."""
         against = "" if list(self) == [self.reference_title] else f", compared with {self.reference_title}"
         return f"{self.task} of {short(self.graph.name or f'{self.graph.num_vars:,} variables')}{against}"
 
@@ -154,7 +154,7 @@ class Comparison:
 
 
 def _measures(result: Result, reference: Result | None) -> dict[str, float]:
-    """All numbers that can be had of one result, by title."""
+    """Return all numbers of one result, by title."""
     found = {
         "ln Z": result.log_z,
         "log score": result.log_score,

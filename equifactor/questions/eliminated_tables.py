@@ -30,7 +30,7 @@ def eliminated(
         memory_limit: GiB of tables.
         time_limit: seconds, by an estimate.
     """
-    from equifactor.solvers.elimination.orders import Hopeless
+    from equifactor.solvers.elimination.orders import NoOrder
     from equifactor.solvers.elimination.scope_sums import MAX_BITS, plan_scopes, too_large
 
     bits = max((float(np.log2(graph.card[list(scope)]).sum()) for scope in scopes), default=0.0)
@@ -40,7 +40,7 @@ def eliminated(
     steps = plan_scopes(lower(graph).graph, scopes, memory_limit=memory_limit, most_work=most_work)
     if steps is None:
         raise SolveError(Status.ZERO_PROBABILITY.advice)
-    if isinstance(steps.steps.found, Hopeless) and steps.steps.found.out_of_work:
+    if isinstance(steps.steps.found, NoOrder) and steps.steps.found.out_of_work:
         return Refusal(f"more than {time_limit:g} s to plan")
     cost = too_large(steps, memory_limit)
     if cost:

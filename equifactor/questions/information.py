@@ -33,7 +33,7 @@ class Information(Mapping[Any, float]):
     """The mutual information in nats between a target and every other variable, largest first.
 
     `info["rain"]` is at most `info.entropy`, the entropy of the target, and 0 for a variable that is independent of it.
-    A mapping from name, or number if there are no names, to nats.
+    A mapping from name, or number without names, to nats.
     """
 
     target: int | str

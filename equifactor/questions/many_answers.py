@@ -130,20 +130,20 @@ class _Answers:
 
 
 def _numbers(graph: FactorGraph, targets: Sequence[Variable] | None) -> IntArray:
-    """The variables asked for, by number."""
+    """Return the numbers of the variables that are asked for."""
     if targets is None:
         return np.arange(graph.num_vars)
     if isinstance(targets, str) or not isinstance(targets, Iterable):
-        raise ModelError(f'targets are a list of variables, such as ["{targets}"]; found {brief(targets)}')
+        raise ModelError(f'Targets must be a list of variables, such as ["{targets}"]; found {brief(targets)}.')
     found = [graph.variable(target) for target in targets]
     if len(set(found)) < len(found):
         twice = next(i for i in found if found.count(i) > 1)
-        raise ModelError(f"targets name variable {graph.structure.variable_name(twice)} twice; give it once")
+        raise ModelError(f"Targets name variable {graph.structure.variable_name(twice)} twice. Give it once.")
     return np.array(found, np.int64)
 
 
 def _check_agreement(graph: FactorGraph, states: IntArray) -> None:
-    """Refuse evidence against what the graph itself has observed, as `FactorGraph.condition` does."""
+    """Raise `ModelError` for evidence that contradicts the evidence of the graph, as `FactorGraph.condition` does."""
     if graph.observed is None:
         return
     against = (graph.observed >= 0) & (states >= 0) & (states != graph.observed)
@@ -157,7 +157,7 @@ def _check_agreement(graph: FactorGraph, states: IntArray) -> None:
 
 
 def _one_plan(graph: FactorGraph, states: IntArray, method: Solver) -> EvidenceRows | None:
-    """The model made ready for all sets along one plan; None where that does not fit, or each by itself is cheaper."""
+    """Return the graph prepared for all sets along one plan; None if it does not fit or single sets are cheaper."""
     from equifactor.solvers.auto.chooser import Auto
     from equifactor.solvers.elimination.evidence_rows import EvidenceRows
     from equifactor.solvers.elimination.exact import Exact
@@ -176,12 +176,12 @@ def _one_plan(graph: FactorGraph, states: IntArray, method: Solver) -> EvidenceR
 
 
 def _numbered(row: IntArray) -> StateNumbers:
-    """One row of states as evidence."""
+    """Return one row of states as evidence."""
     seen = np.flatnonzero(row >= 0)
     return StateNumbers(zip(seen.tolist(), row[seen].tolist(), strict=True))
 
 
 def _message(statuses: Sequence[Status]) -> str:
-    """A sentence about the sets without an answer of the promised quality; empty where there are none."""
+    """Return how many sets were not solved and why; empty if all were solved."""
     counts = Counter(status for status in statuses if not status.solved)
     return " ".join(f"{count:,} of {len(statuses):,} sets: {status.advice}" for status, count in counts.items())

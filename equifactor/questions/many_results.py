@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class MarginalColumns(Mapping["int | str", "FloatArray"]):
     """The distributions of some variables in every row: `m["BP"]` is [B, states], by name or number.
 
-    `table [B, columns]` holds them side by side, and `ptr` says where the columns of each variable begin.
+    `table [B, columns]` holds them side by side; `ptr` gives the first column of each variable.
     """
 
     def __init__(self, graph: FactorGraph, variables: IntArray, table: FloatArray, ptr: IntArray) -> None:
@@ -33,7 +33,7 @@ class MarginalColumns(Mapping["int | str", "FloatArray"]):
         i = self._graph.variable(variable)
         if i not in self._place:
             name = self._graph.structure.variable_name(i)
-            raise KeyError(f"variable {name} is not among the targets: name it in targets=")
+            raise KeyError(f"variable {name} is not among the targets; add it to targets=")
         n = self._place[i]
         return self.table[:, self.ptr[n] : self.ptr[n + 1]]
 
@@ -85,7 +85,7 @@ class ManyResults:
 
     def __getitem__(self, row: int) -> RowAnswer:
         if not -len(self) <= row < len(self):
-            raise IndexError(f"there is no row {row}; there are {len(self)}")
+            raise IndexError(f"row {row} does not exist; the number of rows is {len(self)}")
         return RowAnswer(
             self.statuses[row],
             None if self.log_z is None else float(self.log_z[row]),

@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Result(Estimate):
-    """Answers over the original variables, how good they are, what ran and how long.
+    """Answers over the original variables, their quality, what ran and how long it took.
 
-    Logarithms are natural. A field is `None` where the solver does not provide it. Bounds are on ln Z for MAR
-    and PR, on the best log score for MAP. `marginals["rain"]` is the distribution of one variable, by number or name;
-    solvers that sample give the `standard_errors` of its entries, in the same form, and that of ln Z in `log_z_error`.
+    Logarithms are natural. A field is `None` if the solver does not provide it. Bounds are on ln Z for MAR and PR, and
+    on the best log score for MAP. `marginals["rain"]` is the distribution of one variable, by number or name. Solvers
+    that sample give the `standard_errors` of its entries in the same form, and that of ln Z in `log_z_error`.
 
-    More can be asked, by number or name: `joint`, `factor_marginals`, `entropy` and `mutual_information`
-    (docs/questions.md). Nothing of it is computed before it is asked for; then the same solver is asked again.
+    `joint`, `factor_marginals`, `entropy` and `mutual_information` (docs/questions.md) are computed when they are
+    first used, by the same solver.
     """
 
     graph: FactorGraph = field(repr=False)
@@ -47,11 +47,11 @@ class Result(Estimate):
     log_score: float | None = None
     seconds: float = 0.0
     version: str = __version__
-    settings: SolveSettings | None = field(default=None, repr=False)  # how `solve` was called, to ask for more
+    settings: SolveSettings | None = field(default=None, repr=False)  # the arguments of `solve`, for further questions
 
     @property
     def answered(self) -> bool:
-        """Whether the task has an answer, of whatever quality."""
+        """Whether the task has an answer, of any quality."""
         answer = {Task.MAR: self.marginals, Task.PR: self.log_z, Task.MAP: self.assignment}[self.task]
         return answer is not None
 
@@ -63,42 +63,42 @@ class Result(Estimate):
         return self.upper_bound - self.lower_bound
 
     def marginal(self, variable: int | str) -> FloatArray:
-        """The distribution of one variable, given by number or name."""
+        """Return the distribution of one variable, given by number or name."""
         if self.marginals is None:
-            raise SolveError(f"this {self.task} result has no marginals ({self.status})")
+            raise SolveError(f"This {self.task} result has no marginals ({self.status}).")
         return self.marginals[self.graph.variable(variable)]
 
     def probability(self, variable: int | str, state: int | str) -> float:
-        """The probability of one state of one variable, both by number or name and read as evidence is."""
+        """Return the probability of one state of one variable, by numbers or names as in evidence."""
         return float(self.marginal(variable)[self.graph.state(variable, state)])
 
     def state(self, variable: int | str) -> int | str:
-        """The state of one variable in the assignment; its name where states have names."""
+        """Return the state of one variable in the assignment, by name if states have names."""
         if self.assignment is None:
-            raise SolveError(f"this {self.task} result has no assignment ({self.status})")
+            raise SolveError(f"This {self.task} result has no assignment ({self.status}).")
         i = self.graph.variable(variable)
         return self.graph.structure.states_of(i)[int(self.assignment[i])]
 
     @property
     def states(self) -> dict[int | str, int | str]:
-        """The assignment by name: the state of every variable; by number where there are no names."""
+        """The assignment: the state of every variable, by name or, without names, by number."""
         names: Sequence[int | str] = self.graph.structure.variable_names or range(self.graph.num_vars)
         if self.assignment is None:
-            raise SolveError(f"this {self.task} result has no assignment ({self.status})")
+            raise SolveError(f"This {self.task} result has no assignment ({self.status}).")
         of = self.graph.structure.states_of
         return {name: of(i)[x] for i, (name, x) in enumerate(zip(names, self.assignment.tolist(), strict=True))}
 
     def joint(self, *variables: int | str, time_limit: float = 60.0) -> Joint:
-        """The distribution of a few variables together, with named axes.
+        """Return the joint distribution of a few variables, with named axes.
 
-        An exact result gives it by elimination that keeps the variables together; belief propagation gives the Bethe
-        belief of a factor that has them all; otherwise the same solver is run given the states of all but one of them.
+        For an exact result it is computed by elimination. For belief propagation it is the Bethe belief of a factor
+        that has all the variables. Otherwise the solver is run given the states of all but one of them.
 
         Args:
-            *variables: by number or name, each once; observed ones are allowed.
-            time_limit: the most seconds it may take by an estimate that is made first.
+            *variables: by number or name, each once; observed variables are allowed.
+            time_limit: seconds that the estimated cost may not exceed.
 
-        Raises `SolveError`, which says what it would cost, where that is over the time or memory limit.
+        Raises `SolveError` with the estimated cost if that exceeds the time or memory limit.
         """
         from equifactor.questions.asking import joint_of
 
@@ -106,49 +106,49 @@ class Result(Estimate):
 
     @cached_property
     def factor_marginals(self) -> ScopeMarginals:
-        """The distribution of every factor's scope: `factor_marginals[3]` has an axis for each variable of factor 3."""
+        """The distributions of all scopes: `factor_marginals[3]` has an axis for each variable of factor 3."""
         from equifactor.questions.scope_marginals import ScopeMarginals
 
         return ScopeMarginals(self)
 
     def entropy(self) -> Entropy:
-        """The entropy of the whole distribution in nats, `ln Z - E[log score]`: exact, or the Bethe estimate.
+        """Return the entropy of the whole distribution in nats, `ln Z - E[log score]`: exact, or the Bethe estimate.
 
-        It is a number whose `method` says which of the two it is; `SolveError` where a solver gives neither.
+        The attribute `method` of the number tells which. Raises `SolveError` for a solver that gives neither.
         """
         from equifactor.questions.entropies import entropy_of_result
 
         return entropy_of_result(self)
 
     def mutual_information(self, target: int | str, *, time_limit: float = 60.0) -> Information:
-        """How much every other variable tells about a target, in nats: which evidence would matter most.
+        """Return the mutual information of a target and every other variable, in nats: which evidence matters most.
 
-        The solver is run once given each state of the target. `SolveError` says what that would cost where it is over
-        the time limit, in seconds, by an estimate.
+        The solver is run once for each state of the target. Raises `SolveError` with the estimated cost if that
+        exceeds the time limit in seconds.
         """
         from equifactor.questions.information import information_about
 
         return information_about(self, target, time_limit)
 
     def to_frame(self) -> DataFrame:
-        """A pandas data frame: `variable`, `state`, `probability` (and `standard_error`), or the states of the MAP."""
+        """Return a pandas data frame: `variable`, `state`, `probability`, or the states of the MAP."""
         from equifactor.questions.frames import frame_of
 
         return frame_of(self)
 
     @property
     def how(self) -> SolveSettings:
-        """How this was asked for; a result that `solve` did not make has its solver by name alone."""
+        """The arguments of `solve`; a result that was made in another way has only the name of its solver."""
         from equifactor.questions.solve_settings import SolveSettings
 
         return SolveSettings(self.solver) if self.settings is None else self.settings
 
     def __getstate__(self) -> dict[str, Any]:
-        # What was computed on demand can be computed again: it does not belong into a pickle.
+        # Factor marginals can be computed again, so they are not pickled.
         return {name: value for name, value in vars(self).items() if name != "factor_marginals"}
 
     def to_dict(self) -> dict[str, Any]:
-        """The result as plain values for JSON, with None in place of what is missing or not finite."""
+        """Return the result as plain values for JSON, with None for missing and infinite numbers."""
         return {
             "model": self.graph.name,
             "task": self.task.value,
@@ -182,19 +182,19 @@ class Result(Estimate):
         return answer_html(self)
 
     def plot(self, variables: Sequence[int | str] | None = None, *, ax: Axes | None = None) -> Axes:
-        """Draw the marginals as bars, with error bars where there are standard errors; those of a grid as an image.
+        """Draw the marginals as bars, with error bars if there are standard errors; draw a grid as an image.
 
         Args:
-            variables: which, by number or name and in this order; by default those that are not observed, the most
-                uncertain first and as many as fit.
-            ax: axes to draw into, those of a new figure by default. Needs matplotlib.
+            variables: the variables to draw, by number or name; by default the unobserved ones that fit, the most
+                uncertain first.
+            ax: the axes to draw into, by default those of a new figure. Needs matplotlib.
         """
         from equifactor.show.answer_picture import draw_answer
 
         return draw_answer(self, variables, ax)
 
     def facts(self) -> list[tuple[str, str]]:
-        """Labels and texts: what a summary shows, the sentence about the status last."""
+        """Return the labels and texts of a summary; the last text explains the status."""
         return [("status", str(self.status)), *self._facts(), ("", self.message or self.status.advice)]
 
     def _facts(self) -> list[tuple[str, str]]:

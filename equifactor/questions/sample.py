@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.budget import Budget
 from equifactor.base.clock import Clock
 from equifactor.base.errors import ModelError, OptionError, brief
 from equifactor.base.run_context import check_run
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from equifactor.base.typing import IntArray
     from equifactor.graph.reading.inputs import Evidence
 
-_HOPE = 0.5  # A plan is used if its upward pass takes no more than this share of the time left.
+_PLAN_SHARE = 0.5  # A plan is used if its upward pass takes at most this share of the time left. Chosen by hand.
 
 
 def sample(
@@ -44,18 +45,18 @@ def sample(
 ) -> Samples:
     """Draw assignments from a model, given evidence.
 
-    Where an elimination plan fits in memory they are independent and exact: one upward pass, then every variable is
-    drawn given those eliminated after it (backward sampling). Elsewhere they are the states of Markov chains that draw
-    large blocks of variables at once, and the status says whether the chains agree.
+    If an elimination plan fits in memory, the samples are independent and exact: after one upward pass every variable
+    is drawn given the variables eliminated after it (backward sampling). Otherwise they are states of Markov chains
+    that draw large blocks of variables at once, and the status tells whether the chains agree.
 
     Args:
         graph: the model.
-        n: how many.
+        n: the number of samples.
         evidence: states or weights by variable, as `FactorGraph.condition` takes them.
         seed: the same seed gives the same samples.
-        solver: "auto"; "exact" to refuse models without a plan that fits `exact(memory_limit=..)`; or "blocks" for
-            chains in any case.
-        time_limit: seconds, after which fewer samples come back, with status `time-limit`.
+        solver: "auto"; "exact", which returns no samples if no plan fits `exact(memory_limit=..)`; or "blocks", which
+            always runs chains.
+        time_limit: seconds, after which the samples so far are returned with status `time-limit`.
         progress: True for a bar on stderr, or a callable `(done, total, note)`.
 
     Examples:
@@ -71,13 +72,13 @@ def sample(
     from equifactor.base.progress import bar
 
     if not isinstance(graph, FactorGraph):
-        raise ModelError(f"sample takes one graph, found {brief(graph)}")
+        raise ModelError(f"sample takes one FactorGraph, found {brief(graph)}.")
     if not isinstance(n, Integral) or isinstance(n, bool) or n < 0:
-        raise OptionError(f"the number of samples must be a whole number >= 0, found {brief(n)}")
+        raise OptionError(f"The number of samples must be a whole number >= 0, found {brief(n)}.")
     method = parse_solver(solver)
     check_run(time_limit, seed, progress)
     if not isinstance(method, (Auto, Exact, BlockSampling)):
-        raise OptionError(f"{method.name} gives no samples; choose from: auto, exact, blocks")
+        raise OptionError(f"{method.name} does not draw samples. Choose from: auto, exact, blocks.")
     if evidence is not None:
         graph = graph.condition(evidence)
     clock = Clock(time_limit)
@@ -87,18 +88,18 @@ def sample(
             drawn = _drawn(graph, int(n), method, context)
     except MemoryError:
         need = format_bytes(8.0 * int(n) * graph.num_vars)
-        raise OptionError(f"{n:,} samples of {graph.num_vars:,} variables take {need}: draw fewer at a time") from None
+        raise OptionError(f"{n:,} samples of {graph.num_vars:,} variables take {need}. Draw fewer at a time.") from None
     return replace(drawn, seconds=clock.seconds)
 
 
 def _drawn(graph: FactorGraph, n: int, method: Auto | Exact | BlockSampling, context: SolveContext) -> Samples:
-    """Exact samples where a plan fits, chains where that is allowed."""
+    """Return exact samples if a plan fits, otherwise states of chains if the method allows them."""
     lowered = lower(graph).graph
     if not isinstance(method, BlockSampling):
         steps = plan(lowered, memory_limit=method.memory_limit, seed=context.seed)
         if steps.impossible:
             return _samples(graph, None, Status.ZERO_PROBABILITY, method)
-        if steps.fits(method.memory_limit) and steps.seconds() < _HOPE * context.clock.left:
+        if steps.fits(method.memory_limit) and Budget(context.clock).worth_starting(steps.seconds(), _PLAN_SHARE):
             states = backward_draws(steps, n, context)
             if states is None:
                 return _samples(graph, None, Status.ZERO_PROBABILITY, method)
@@ -106,7 +107,7 @@ def _drawn(graph: FactorGraph, n: int, method: Auto | Exact | BlockSampling, con
             return _samples(graph, states, Status.EXACT if complete else context.clock.status, method)
         if isinstance(method, Exact):
             said = (
-                f"exact samples need {steps.cost}, and the limit is {method.memory_limit:g} GiB: raise it or use auto"
+                f"Exact samples need {steps.cost}, and the limit is {method.memory_limit:g} GiB. Raise it or use auto."
             )
             return _samples(graph, None, Status.TOO_LARGE, method, said)
         method = BlockSampling()
@@ -120,7 +121,7 @@ def _drawn(graph: FactorGraph, n: int, method: Auto | Exact | BlockSampling, con
 def _samples(
     graph: FactorGraph, states: IntArray | None, status: Status | None, method: Solver, message: str = ""
 ) -> Samples:
-    """The samples without auxiliary variables, which lie behind those of the graph."""
+    """Return the samples without auxiliary variables, which come after those of the graph."""
     if states is None:
         states = np.zeros((0, graph.num_vars), np.int64)
     status = status or Status.TIME_LIMIT

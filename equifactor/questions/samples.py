@@ -1,4 +1,4 @@
-"""What comes back from `sample`: states of all variables, drawn from a model."""
+"""What `sample` returns: states of all variables, drawn from a model."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ if TYPE_CHECKING:
     from equifactor.base.typing import IntArray
     from equifactor.graph import FactorGraph
 
-_ROWS = 2**14  # So many rows are turned into names at a time.
-_SHOWN_COLUMNS = 12  # in a notebook
+_ROWS = 2**14  # Rows that are turned into names at a time. Chosen by hand.
+_SHOWN_COLUMNS = 12  # Columns that a notebook shows. Chosen by hand.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Samples:
     """Assignments drawn from p(x), or from p(x | evidence).
 
-    With status `exact` they are independent and follow the model exactly. With `converged` they are states of Markov
-    chains that agree with each other, neighbours not independent; the message says what they are worth. Any other
-    status says why there are fewer than asked for, or that they are not to be trusted.
+    With status `exact` the samples are independent and follow the model exactly. With `converged` they are states of
+    Markov chains that agree with each other. Neighbouring samples are then not independent, and the message gives the
+    number of independent samples that they are worth. Any other status says why samples are missing, or why they
+    should not be trusted.
     """
 
     graph: FactorGraph = field(repr=False)
@@ -42,12 +43,12 @@ class Samples:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the variables, their numbers where they have none."""
+        """The names of the variables; the number of a variable without a name."""
         s = self.graph.structure
         return tuple(s.variable_name(i) for i in range(s.num_vars))
 
     def named_columns(self, first: int = 0, last: int | None = None) -> list[list[Any]]:
-        """The states of the rows first:last, a list for each variable: names where the states have them."""
+        """Return the states in rows first:last, a list for each variable, by name if the states have names."""
         names = self.graph.structure.state_names
         part = self.states[first:last]
         columns = []
@@ -57,13 +58,13 @@ class Samples:
         return columns
 
     def to_frame(self) -> Any:
-        """A pandas frame with a column per variable, states by name where they have names."""
+        """Return a pandas frame with a column per variable, with the names of states if they have names."""
         from equifactor.questions.frames import data_frame
 
         return data_frame(dict(zip(self.names, self.named_columns(), strict=True)))
 
     def csv_lines(self) -> Iterator[str]:
-        """The samples as text, piece by piece: a line of names, then a line for each of them."""
+        """Yield the samples as text: a line of names, then a line for each sample."""
         for rows in itertools.chain(((self.names,),), self._parts()):
             piece = io.StringIO()
             csv.writer(piece, lineterminator="\n").writerows(rows)

@@ -54,7 +54,7 @@ class ScopeMarginals(Sequence["FloatArray"]):
             raise ModelError(f"A factor is given by its number, not by {brief(factor)}.") from None
         a += len(self) if a < 0 else 0
         if not 0 <= a < len(self):
-            raise IndexError(f"Factor {factor} is out of range: there are {len(self)} factors.")
+            raise IndexError(f"Factor {factor} is out of range. The number of factors is {len(self)}.")
         scope = self._graph.structure.scope(a).tolist()
         if not scope:
             return np.ones(())
@@ -71,7 +71,7 @@ class ScopeMarginals(Sequence["FloatArray"]):
         return self._bethe.status if self.is_bethe else self._result.status
 
     def smallest_with(self, variables: Sequence[int]) -> int | None:
-        """Return the factor with the smallest table whose scope has all these variables; None if there is none."""
+        """Return the factor with the smallest table whose scope has all these variables, or None."""
         s = self._graph.structure
         count = np.bincount(s.factor_of_edge[np.isin(s.scope_vars, list(variables))], minlength=s.num_factors)
         bits = self._bits

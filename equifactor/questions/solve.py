@@ -1,4 +1,4 @@
-"""The one call: `solve(graph, task, solver) -> Result`."""
+"""The main call: `solve(graph, task, solver) -> Result`."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from equifactor.questions.many_results import ManyResults
 
 _ARGUMENTS = ("evidence", "targets", "time_limit", "seed", "device", "dtype", "strict", "progress")
-_NO_MEMORY = "The memory of this machine does not hold what the solver needs: use another one or a smaller model."
-_NO_SUPPORT = "The assignment has probability zero: no possible one was found, and there may be none."
+_NO_MEMORY = "The solver needs more memory than this machine has. Use another solver or a smaller model."
+_NO_SUPPORT = "The assignment has probability zero. No possible assignment was found, and there may not be one."
 
 
 @overload
@@ -201,17 +201,17 @@ def _given(graphs: list[FactorGraph], evidence: Evidence | Sequence[Evidence | N
 
 
 def parse_task(task: str) -> Task:
-    """A task by name, in any case; MPE is another name of MAP."""
+    """Return a task by its name in upper or lower case; MPE is another name of MAP."""
     name = task.upper() if isinstance(task, str) else ""
     if name == "MPE":
         return Task.MAP
     if name not in Task.__members__:
-        raise OptionError(f"there is no task {brief(task)}; {choices(str(task), list(Task))}")
+        raise OptionError(f"There is no task {brief(task)}; {choices(str(task), list(Task))}")
     return Task(name)
 
 
 def _results(estimates: list[Estimate], graphs: list[FactorGraph], *, task: Task, **common: Any) -> list[Result]:
-    """Each estimate with its graph, its score and what is common to the batch."""
+    """Return a result for each estimate, with its graph, its score and the fields that all of them share."""
     estimates = _without_nan(estimates)
     found = [(g, e.assignment) for g, e in zip(graphs, estimates, strict=True) if e.assignment is not None]
     scores = iter(batch_log_scores(*zip(*found, strict=True)) if found else ())
@@ -232,7 +232,7 @@ def _results(estimates: list[Estimate], graphs: list[FactorGraph], *, task: Task
 
 
 def _without_nan(estimates: list[Estimate]) -> list[Estimate]:
-    """Keep NaN from the user: the number goes, the status says so. Looked for in all marginals of a batch at once."""
+    """Replace NaN by None and set the status to `non-finite`; all marginals of a batch are checked at once."""
     found = [e.marginals.values for e in estimates if e.marginals is not None]
     all_finite = not found or math.isfinite(np.concatenate(found).sum())
     checked = []
@@ -240,7 +240,7 @@ def _without_nan(estimates: list[Estimate]) -> list[Estimate]:
         bad: dict[str, Any] = {}
         for name in ("log_z", "lower_bound", "upper_bound"):
             value = getattr(estimate, name)
-            if value != value:  # NaN alone is not itself; None is
+            if value != value:  # Only NaN differs from itself.
                 bad[name] = None
         if not (all_finite or estimate.marginals is None or math.isfinite(estimate.marginals.values.sum())):
             bad["marginals"] = None
@@ -257,6 +257,6 @@ def _method(solver: str | Solver, settings: dict[str, Any]) -> Solver:
     for name in settings:
         if name not in own:
             raise OptionError(
-                f"neither solve nor {method.name} has {name}; {choices(name, (*_ARGUMENTS, *sorted(own)))}"
+                f"Neither solve nor {method.name} has an option {name}; {choices(name, (*_ARGUMENTS, *sorted(own)))}"
             )
     return parse_solver(solver, settings)

@@ -1,8 +1,8 @@
-"""The loop of the iterative solvers: batches of graphs, each of which stops by itself.
+"""The loop of the iterative solvers: graphs run in batches, and each graph of a batch stops on its own.
 
-A graph that has settled is noted down as it is at that moment. It then idles along with its batch until that has cost
-about as much as a new batch of the others would, and is left behind. So nothing costs more than twice what it has to,
-and every graph gets the iterations, messages and answers that it gets alone.
+The state of a graph is saved when it settles. The graph then stays in its batch until that has cost about as much as
+starting a new batch without it, and is removed. So no batch costs more than twice the least possible, and every graph
+gets the iterations, messages and answers that it gets alone.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph, FlatGraph
 
 State = TypeVar("State")
-_BURST_SECONDS = 0.02  # A call of `step` aims to take less time than this.
-_LATE_SECONDS = 0.5  # An iteration that would end later than this after the deadline is not begun.
+_BURST_SECONDS = 0.02  # Seconds that one call of `step` aims to stay below. Chosen by hand.
+_LATE_SECONDS = 0.5  # An iteration is not started if it would end this much after the deadline. Chosen by hand.
 
 
 class Iteration(Generic[State]):
-    """One batch on its way."""
+    """A batch of graphs while it is iterated."""
 
     def __init__(
         self, solver: IterativeSolver[State], graphs: Sequence[FactorGraph], task: Task, context: SolveContext,
@@ -43,72 +43,72 @@ class Iteration(Generic[State]):
 
         Args:
             solver: the method.
-            graphs: all of the batch.
+            graphs: the graphs of the batch.
             task: what is asked for.
-            context: the circumstances.
-            known: compiled batches, by what they are made of; one more is added.
+            context: the context of the run.
+            known: compiled batches by the structures of their graphs; this one is added.
         """
         self.solver, self.task, self.context = solver, task, context
         self.flat: FlatGraph[np.ndarray] = compile(graphs) if known is None else _compiled(graphs, known)
         self.whole = self.state = solver.init(self.flat, task, context)
         self.members: IntArray = np.arange(len(graphs))  # The graphs in `state`, by their number in the batch.
-        self.moves: BoolArray = np.ones(len(graphs), bool)  # Which of them have not settled.
-        self.settled: list[tuple[IntArray, Any]] = []  # Other graphs, and their part of the state when they had.
+        self.moves: BoolArray = np.ones(len(graphs), bool)  # Which of `members` have not settled.
+        self.settled: list[tuple[IntArray, Any]] = []  # Settled graphs, and their part of the state.
         self.residual = np.full(len(graphs), np.inf)
         self.iterations = np.zeros(len(graphs), np.int64)
         self.done, self.look, self.wait = 0, 0, 1
         self.each = 0.0  # The seconds of one iteration.
         ptr = self.flat.graph_ptr
         self.size: IntArray = 1 + np.diff(ptr["states"]) + np.diff(ptr["entries"])  # What an iteration costs, roughly.
-        self.idle = 0  # What the settled graphs in `state` have cost since they had.
+        self.idle = 0  # What the settled graphs in `state` have cost since they settled.
         self.over = solver.iterations == 0
 
     def go_on(self, part: Clock) -> None:
-        """Iterate until all graphs have settled, or a limit is met, or the clock of this part of the time stops."""
+        """Iterate until all graphs have settled, a limit is reached, or the clock of this share of the time stops."""
         clock, most = self.context.clock, self.solver.iterations
         while not self.over and not part.stopped:
             if self.done == self.look:
-                # The next look at the residual is after a number of iterations that does not depend on the clock, so
-                # that the same call gives the same answer on a busy machine. It grows with what was done: the fixed
-                # cost of a look is spread, and convergence is noticed an eighth late at most.
+                # The residual is checked after a number of iterations that does not depend on the clock, so that the
+                # same call gives the same answer on a busy machine. That number grows with the iterations done, which
+                # keeps the cost of checks low. Convergence is noticed at most an eighth too late.
                 self.look = min(self.done + self.wait, most)
             if self.each >= clock.left + _LATE_SECONDS:
                 self.over = True
                 return
             count = min(self.look - self.done, max(1, int(_BURST_SECONDS / max(self.each, 1e-9))))
-            start = clock.seconds  # It stands still while kernels compile.
+            start = clock.seconds  # The clock stands still while kernels compile.
             residual = self.solver.step(self.state, count)
             self.each = (clock.seconds - start) / count
             self.done += count
-            if self.context.progress is not None:  # Small graphs feel the price of the note.
+            if self.context.progress is not None:  # Formatting the note is slow for small graphs.
                 self.context.report(self.done, most, f"change {residual.max(initial=0.0):.1e}")
             self._note(residual)
 
     def _note(self, residual: FloatArray) -> None:
-        """Take down how far the last update moved each graph, and see which have settled, if it is time to look."""
+        """Save how far the last update moved each graph; if a check is due, find the graphs that have settled."""
         moving = self.members[self.moves]
         self.residual[moving] = residual[self.moves]
         self.iterations[moving] = self.done
         if self.done < self.look:
             return
         self.wait = max(1, min(2 * self.wait, self.done // 8))
-        go_on = self.moves & (residual > self.solver.tolerance)  # A graph that went to NaN is over, the others go on.
+        go_on = self.moves & (residual > self.solver.tolerance)  # A graph with NaN stops; the others go on.
         self.over = self.done >= self.solver.iterations or not go_on.any()
         if not self.over and len(self.members) > 1:
             self._leave_behind(go_on)
 
     def _leave_behind(self, go_on: BoolArray) -> None:
-        """Note down the graphs that have settled; make a batch of the others where it is time to."""
+        """Save the graphs that have settled; if it pays, make a new batch of the others."""
         settled = self.moves & ~go_on
         if settled.any():
             part = self.solver.take(self.state, np.flatnonzero(settled))
-            if part is None:  # The state cannot be divided: all go on until the last one has settled.
+            if part is None:  # The state cannot be divided: all graphs go on until the last one has settled.
                 return
             self.settled.append((self.members[settled], part))
             self.solver.rest(self.state, np.flatnonzero(settled))
             self.moves = go_on
         size = self.size[self.members]
-        self.idle += self.wait * int(size[~go_on].sum())  # Until the next look they will.
+        self.idle += self.wait * int(size[~go_on].sum())  # What they will cost until the next check.
         if self.idle < self.solver.narrowing * size[go_on].sum():
             return
         part = self.solver.take(self.state, np.flatnonzero(go_on))
@@ -118,7 +118,7 @@ class Iteration(Generic[State]):
         self.solver.put(self.state, np.arange(len(self.members)), part)
 
     def end(self) -> Ending:
-        """Bring all graphs together in `whole`, each as it was when it settled or the loop ended; say how it ended."""
+        """Put every graph back into `whole`, as it was when it settled or the loop ended; return how it ended."""
         if self.state is not self.whole:
             at = np.flatnonzero(self.moves)
             self.settled.append((self.members[at], self.solver.take(self.state, at)))
@@ -128,7 +128,10 @@ class Iteration(Generic[State]):
         self.settled = []
         tolerance, clock = self.solver.tolerance, self.context.clock
         stopped = clock.status or Status.TIME_LIMIT if self.done < self.solver.iterations else Status.ITERATION_LIMIT
-        converged, non_finite = Status.CONVERGED, Status.NON_FINITE  # Looking them up costs more than the rest.
+        converged, non_finite = (
+            Status.CONVERGED,
+            Status.NON_FINITE,
+        )  # Looking up enum members is slower than the comparisons.
         status = [
             converged if r <= tolerance else stopped if r > tolerance else non_finite  # NaN is neither.
             for r in self.residual.tolist()
@@ -136,7 +139,7 @@ class Iteration(Generic[State]):
         return Ending(status, self.residual, self.iterations.tolist())
 
     def answers(self) -> list[Estimate]:
-        """One estimate per graph."""
+        """Return one estimate per graph."""
         ending = self.end()
         return self.solver.finish(self.flat, self.whole, self.task, ending)
 
@@ -144,10 +147,10 @@ class Iteration(Generic[State]):
 def run_in_batches(
     solver: IterativeSolver[Any], graphs: Sequence[FactorGraph], task: Task, context: SolveContext
 ) -> list[Estimate]:
-    """One estimate per graph, from batches that are run one after the other.
+    """Return one estimate per graph, from batches that run one after the other.
 
-    Under a time limit each gets a share of the time that is left, and those that need more go on when all have had
-    theirs.
+    Under a time limit each batch gets a share of the time left. Batches that need more go on after all others had
+    their share.
     """
     batches = _batches(graphs, solver.batch_size(context))
     own = context if len(batches) == 1 else replace(context, progress=None)
@@ -177,7 +180,7 @@ def run_in_batches(
 def _compiled(
     graphs: Sequence[FactorGraph], known: dict[tuple[int, ...], FlatGraph[np.ndarray]]
 ) -> FlatGraph[np.ndarray]:
-    """The compiled graphs; where batches of equal structure follow each other, only the first one is compiled."""
+    """Return the compiled graphs; of consecutive batches with the same structures only the first is compiled."""
     if any(graph.observed is not None for graph in graphs):
         return compile(graphs)
     key = tuple(id(graph.structure) for graph in graphs)
@@ -190,9 +193,9 @@ def _compiled(
 
 
 def _batches(graphs: Sequence[FactorGraph], most: float) -> list[list[int]]:
-    """The graphs by number: those alike together, as long as edges and entries are no more than `most` in a batch.
+    """Return batches of graph numbers: graphs of one sort together, with at most `most` edges and entries in a batch.
 
-    Engines have fast paths for graphs of one sort, which one graph of another sort would close to all.
+    Engines have fast paths for graphs of one sort. One graph of another sort would close them to the whole batch.
     """
     numbers = list(range(len(graphs)))
     if most == math.inf or len(graphs) == 1:
@@ -203,7 +206,7 @@ def _batches(graphs: Sequence[FactorGraph], most: float) -> list[list[int]]:
     batches: list[list[int]] = []
     size, sort = 0, -1
     for n in sorted(numbers, key=sorts.__getitem__):
-        # Iterations of checks and clauses cost so little that a batch must not idle.
+        # Iterations on parities and clauses are so cheap that settled graphs should not stay in a batch.
         if sorts[n] != sort or size + sizes[n] > (most / 8 if sort == 1 else most):
             batches.append([])
             size, sort = 0, sorts[n]
@@ -213,7 +216,7 @@ def _batches(graphs: Sequence[FactorGraph], most: float) -> list[list[int]]:
 
 
 def _sort_of(graph: FactorGraph, known: dict[int, int]) -> int:
-    """0 for pairs of binary variables without zeros, 1 for parities and clauses, 2 for all others."""
+    """Return 0 for pairs of binary variables without zeros, 1 for parities and clauses, 2 for all other graphs."""
     structure = graph.structure
     sort = known.get(id(structure))
     if sort is None:

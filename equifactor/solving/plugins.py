@@ -167,7 +167,7 @@ def is_foreign(cls: type) -> bool:
 
 
 def clash(name: str, cls: type) -> str:
-    """Return another solver of this name in an installed package, or an empty text if there is none."""
+    """Return another solver of this name from an installed package, or an empty text."""
     point = entry_points().get(name)
     if point is None or point.module.partition(".")[0] == cls.__module__.partition(".")[0]:
         return ""  # A package may import the class from one of its modules into another.

@@ -39,7 +39,7 @@ SOLVERS = {
     "nebp": "equifactor.solvers.learned.nebp:NEBPSolver",
     # Message passing.
     "bp": "equifactor.solvers.messages.bp:BeliefPropagation",
-    "loop-bp": "equifactor.solvers.messages.loop_bp:LoopCorrectedBp",
+    "loop-bp": "equifactor.solvers.regions.loop_bp:LoopCorrectedBp",
     "meanfield": "equifactor.solvers.messages.meanfield:MeanField",
     "trw": "equifactor.solvers.messages.trw:TreeReweighted",
     # Optimisation: the best assignment and bounds on its score.
@@ -47,8 +47,8 @@ SOLVERS = {
     "best-first": "equifactor.solvers.search.beam:BestFirst",
     "branch": "equifactor.solvers.search.branch:Branch",
     "local-search": "equifactor.solvers.search.local_search:LocalSearchSolver",
-    "mplp": "equifactor.solvers.duals.duals:Mplp",
-    "srmp": "equifactor.solvers.duals.duals:Srmp",
+    "mplp": "equifactor.solvers.duals.dual_solvers:Mplp",
+    "srmp": "equifactor.solvers.duals.dual_solvers:Srmp",
     "toulbar2": "equifactor.solvers.search.toulbar2:Toulbar2",
     # Regions of bounded size.
     "regions": "equifactor.solvers.regions.bounded_regions:Regions",
@@ -65,7 +65,7 @@ _MODEL_TEXT = re.compile(rf"(.*{re.escape(MODEL_SUFFIX)})\s*(?:\((.*)\))?", re.D
 
 
 def register(name: str) -> Callable[[S], S]:
-    """Class decorator that makes a solver known under a name, which can be taken only once."""
+    """Return a class decorator that registers a solver under a name, which must be unique."""
 
     def decorate(cls: S) -> S:
         if SOLVERS.get(name) != f"{cls.__module__}:{cls.__qualname__}":
@@ -78,14 +78,16 @@ def register(name: str) -> Callable[[S], S]:
 
 
 def _check_registration(name: str, cls: type[Solver]) -> None:
-    """Raise `OptionError` where a class from outside cannot have this name, or is not a solver."""
+    """Raise `OptionError` if a class from outside cannot have this name or is not a solver."""
     from equifactor.solving import plugins
     from equifactor.solving.solver import Solver
 
     if not re.fullmatch(NAME, name):
-        raise OptionError(f"a solver cannot be called {name!r}; a name is a letter, then letters, digits, _ and -")
+        raise OptionError(
+            f"A solver cannot be called {name!r}. A name starts with a letter, followed by letters, digits, _ and -."
+        )
     if not issubclass(cls, Solver):
-        raise OptionError(f"{name}: {cls.__qualname__} is not a solver; derive it from GraphSolver or IterativeSolver")
+        raise OptionError(f"{name}: {cls.__qualname__} is not a solver. Derive it from GraphSolver or IterativeSolver.")
     if name in SOLVERS:
         other = f"{SOLVERS[name]} of this package"
     elif name in _REGISTRY:
@@ -95,19 +97,19 @@ def _check_registration(name: str, cls: type[Solver]) -> None:
         other = plugins.clash(name, cls)
     if other:
         raise OptionError(
-            f"two solvers are called {name!r}: {plugins.definition_site(cls)} and {other}; rename one of them"
+            f"Two solvers are called {name!r}: {plugins.definition_site(cls)} and {other}. Rename one of them."
         )
 
 
 def solver_names() -> list[str]:
-    """Names of all solvers: those of the table `SOLVERS`, those of installed packages, those that were registered."""
+    """Return the names of all solvers: of the table `SOLVERS`, of installed packages, and registered ones."""
     from equifactor.solving import plugins
 
     return sorted({*SOLVERS, *_REGISTRY, *plugins.entry_points()})
 
 
 def is_solver(name: str) -> bool:
-    """Whether a solver has this name; installed packages are looked through only where this one does not have it."""
+    """Return whether a solver has this name; installed packages are searched only if this package lacks it."""
     if name in SOLVERS or name in _REGISTRY:
         return True
     from equifactor.solving import plugins
@@ -116,7 +118,7 @@ def is_solver(name: str) -> bool:
 
 
 def solver_class(name: str) -> type[Solver]:
-    """The class behind a name; only its own file is imported."""
+    """Return the class of a solver by its name; only its own file is imported."""
     if name in _REGISTRY:
         return _REGISTRY[name]
     if name not in SOLVERS:
@@ -160,12 +162,12 @@ def parse_solver(spec: str | Solver, settings: Mapping[str, Any] | None = None) 
 
 @functools.cache
 def _with_defaults(name: str) -> Solver:
-    """A solver of the table with its default settings; it cannot be changed, so that one serves all."""
+    """Return a solver of the table with its default settings; solvers are frozen, so one object serves all calls."""
     return solver_class(name)()
 
 
 def _name_and_options(spec: str) -> tuple[str, str, str | None]:
-    """The name of the solver, the text of its options, and the model file where the text names one."""
+    """Return the name of the solver, the text of its options, and the model file if the text names one."""
     text = spec if isinstance(spec, str) else ""
     solver, model = split_text(text), _MODEL_TEXT.fullmatch(text.strip())
     if solver and (not model or is_solver(solver[0])):

@@ -1,4 +1,4 @@
-"""One run of a solver on graphs of any kind: lowering and impossible states are dealt with before it starts."""
+"""One run of a solver on any graphs: structured factors are lowered and impossible states removed before it starts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from equifactor.solving.solver import SolveContext, Solver
 
 
 def estimates_of(method: Solver, graphs: list[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
-    """Run the method on the graphs that can have an answer; the others are impossible by inspection.
+    """Run the method on all graphs that are not impossible by inspection; return one estimate per graph.
 
     A method gets dense tables in place of the factors that it does not take as they are.
     """
@@ -32,20 +32,20 @@ def estimates_of(method: Solver, graphs: list[FactorGraph], task: Task, context:
 
 
 def _run(method: Solver, graphs: list[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
-    """One estimate per graph; raises `SolveError` where a solver of the user's own gives something else."""
+    """Return one estimate per graph; raise `SolveError` if a solver of the user returns anything else."""
     found = method.run(graphs, task, context)
     if len(found) != len(graphs):
         raise SolveError(
-            f"{method.name} gave {len(found)} answers for {len(graphs)} graphs; expected one Estimate each"
+            f"{method.name} returned {len(found)} answers for {len(graphs)} graphs; expected one Estimate each."
         )
     for estimate in found:
         if not isinstance(estimate, Estimate):
-            raise SolveError(f"{method.name} answered {estimate!r:.60}; expected an equifactor.solvers.Estimate")
+            raise SolveError(f"{method.name} returned {estimate!r:.60}; expected an equifactor.solvers.Estimate.")
     return found
 
 
 def _is_plain(graphs: list[FactorGraph]) -> bool:
-    """No zeros and no variables of one state anywhere: nothing to simplify, found at once for a whole batch."""
+    """Return whether no graph has a zero or a variable with one state: then there is nothing to simplify."""
     if np.any(np.concatenate([g.structure.card for g in graphs]) == 1):
         return False
     return not np.isneginf(np.concatenate([g.log_phi for g in graphs])).any()

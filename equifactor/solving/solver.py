@@ -1,4 +1,4 @@
-"""What a solver is; those that iterate state their formulae, and one loop runs them."""
+"""The base classes of solvers. Iterative solvers state their formulae, and one loop runs them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ if TYPE_CHECKING:
 Symmetry = Literal["global", "local variable", "variable assignment"]
 ALL_SYMMETRIES: frozenset[Symmetry] = frozenset(("global", "local variable", "variable assignment"))
 State = TypeVar("State")
-BATCH_SIZE = 2.0**16  # Edges and table entries of graphs that are iterated together on a CPU.
+BATCH_SIZE = (
+    2.0**16
+)  # Edges and table entries of graphs that are iterated together on a CPU: about the size of near caches.
 
 
 @dataclass(frozen=True, kw_only=True)
 class SolveContext(RunContext):
-    """The circumstances of one call of `solve`, the same for every solver."""
+    """What one call of `solve` gives to every solver: clock, seed, progress, device and float type."""
 
     device: str = "cpu"
     dtype: Literal["float32", "float64"] = "float64"
@@ -42,13 +44,15 @@ class Solver(ABC):
 
     name: ClassVar[str]
     tasks: ClassVar[tuple[Task, ...]] = (Task.MAR, Task.PR, Task.MAP)
-    symmetries: ClassVar[frozenset[Symmetry]] = ALL_SYMMETRIES  # The answers respect these, ties aside.
-    exact_on: ClassVar[Literal["all", "trees", "none"]] = "none"  # Solved answers are exact on these graphs.
+    symmetries: ClassVar[frozenset[Symmetry]] = (
+        ALL_SYMMETRIES  # The symmetries that the answers respect, except for ties.
+    )
+    exact_on: ClassVar[Literal["all", "trees", "none"]] = "none"  # The graphs on which solved answers are exact.
     any_kind: ClassVar[bool] = False  # Whether it takes structured factors as they are; see `takes_kinds_of`.
     finds_zeros: ClassVar[bool] = (
-        False  # Whether it looks for impossible states itself; others get graphs without them.
+        False  # Whether it finds impossible states itself; other solvers get graphs without them.
     )
-    takes: ClassVar[str] = ""  # Which graphs it takes, where not all; others raise `ModelError`.
+    takes: ClassVar[str] = ""  # The graphs that it takes, if not all; other graphs raise `ModelError`.
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -72,44 +76,44 @@ class Solver(ABC):
 
     @classmethod
     def missing(cls) -> str | None:
-        """Why it cannot run on this machine, in a sentence that says what to install; None when it can."""
+        """Return why the solver cannot run on this machine, with what to install; None if it can run."""
         return None
 
     @classmethod
     def summary(cls) -> str:
-        """The first line of the docstring."""
+        """Return the first line of the docstring."""
         return (cls.__doc__ or "").strip().splitlines()[0]
 
     def check_task(self, task: Task) -> None:
-        """Raise `OptionError` with one sentence where it cannot do the task."""
+        """Raise `OptionError` if the solver cannot do the task."""
         if task not in self.tasks:
             raise OptionError(f"{self.name} cannot do {task}; it does {', '.join(self.tasks)}")
 
     def possible_tasks(self) -> list[Task]:
-        """The tasks that it can do with its settings: a model file holds weights for one or two of them."""
+        """Return the tasks that it can do with its settings: a model file has weights for one or two tasks."""
         possible = []
         for task in self.tasks:
             with contextlib.suppress(OptionError):
                 self.check_task(task)
                 possible.append(task)
         if not possible:
-            self.check_task(self.tasks[0])  # The error says why there is none.
+            self.check_task(self.tasks[0])  # This error says why no task is possible.
         return possible
 
     def fingerprint(self) -> str:
-        """A hash of the files it reads, which its text form leaves open; empty where it reads none."""
+        """Return a hash of the files that the solver reads; empty if it reads no file."""
         return ""
 
     @abstractmethod
     def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
-        """One estimate per graph, over the graph's original variables."""
+        """Return one estimate per graph, over the original variables of the graph."""
 
 
 class GraphSolver(Solver):
     """A solver that works on one graph at a time."""
 
     def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
-        """Solve the graphs one after the other, under one clock."""
+        """Solve the graphs one after the other, with one clock for all."""
         answers = []
         for n, graph in enumerate(graphs):
             answers.append(self.run_one(graph, task, context))
@@ -119,7 +123,7 @@ class GraphSolver(Solver):
 
     @abstractmethod
     def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
-        """The estimate for one graph."""
+        """Return the estimate for one graph."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +131,7 @@ class Ending:
     """How the loop ended for each graph of a batch."""
 
     status: list[Status]  # [G]
-    residual: FloatArray  # [G] the change of the last, undamped update.
+    residual: FloatArray  # [G] the change in the last update, before damping
     iterations: list[int]  # [G]
 
 
@@ -135,41 +139,41 @@ class Ending:
 class IterativeSolver(Solver, Generic[State]):
     """A fixed-point iteration on a compiled batch: `init`, `step` until it settles, `finish`.
 
-    The loop (`iteration.py`) owns convergence, limits, deadline, interrupt and progress; a method only states its
-    formulae. Where it also says what its state holds of a graph, by `take` and `put`, graphs that have settled leave
-    their batch; otherwise a batch goes on until its last graph has.
+    The loop (`iteration.py`) handles convergence, limits, deadline, interrupt and progress; a method only states its
+    formulae. If it also implements `take` and `put`, graphs that have settled leave their batch. Otherwise a batch
+    goes on until its last graph has settled.
     """
 
-    narrowing: ClassVar[float] = 16.0  # To begin a batch costs about as much as this many iterations.
+    narrowing: ClassVar[float] = 16.0  # Iterations that cost about as much as starting a batch.
 
     iterations: int = option(200, "most iterations", low=0)
     tolerance: float = option(1e-6, "stop when no message changes by more, in probability", low=0.0)
 
     @abstractmethod
     def init(self, flat: FlatGraph[np.ndarray], task: Task, context: SolveContext) -> State:
-        """The state before the first iteration, on the device and in the type this method computes in."""
+        """Return the state before the first iteration, on the device and in the float type of the method."""
 
     @abstractmethod
     def step(self, state: State, count: int) -> FloatArray:
-        """Advance the state by `count` iterations; [G] how far the last *undamped* update moved each graph."""
+        """Advance the state by `count` iterations; return how far the last *undamped* update moved each graph [G]."""
 
     @abstractmethod
     def finish(self, flat: FlatGraph[np.ndarray], state: State, task: Task, ending: Ending) -> list[Estimate]:
-        """The answers from the last state, one per graph."""
+        """Return the answers from the last state, one per graph."""
 
     def take(self, state: State, graphs: IntArray) -> Any:
-        """A copy of what the state holds of some graphs, by number, ascending; None where it cannot be divided."""
+        """Return a copy of the state of some graphs, by ascending number; None if the state cannot be divided."""
         return None
 
     def put(self, state: State, graphs: IntArray, part: Any) -> None:
-        """Set what the state holds of some graphs to what `take` gave for them, from this state or another one."""
+        """Set the state of some graphs to what `take` returned for them, from this state or another one."""
         raise NotImplementedError(f"{self.name} has take without put")
 
     def rest(self, state: State, graphs: IntArray) -> None:
-        """Be told that some graphs have settled and been taken: what the state holds of them no longer counts."""
+        """Note that some graphs have settled and were taken: their part of this state no longer matters."""
 
     def batch_size(self, context: SolveContext) -> float:
-        """Edges and table entries of the graphs that are iterated together: more no longer fit into near caches."""
+        """Return the edges and table entries of graphs that are iterated together: more would not fit near caches."""
         return BATCH_SIZE
 
     def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
@@ -181,7 +185,7 @@ class IterativeSolver(Solver, Generic[State]):
     def settle(
         self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext
     ) -> tuple[FlatGraph[np.ndarray], State, Ending]:
-        """Compile the graphs and iterate as one batch: the batch, its last state, and how that came about."""
+        """Compile the graphs and iterate as one batch; return the batch, its last state, and how the loop ended."""
         from equifactor.solving.iteration import Iteration
 
         run = Iteration(self, graphs, task, context)

@@ -106,8 +106,8 @@ class DaskFleet:
             if isinstance(error, RuntimeError) and "deserialization" not in str(error):
                 raise
             raise ClusterError(
-                f"{self.address}: the scheduler and workers cannot import equifactor. Install the version of this "
-                "command there."
+                f"{self.address}: the scheduler or a worker cannot load this work. Both need the equifactor version of "
+                "this command. Install it there."
             ) from None
 
     def _num_threads(self) -> int:

@@ -1,4 +1,4 @@
-"""Inputs that are silent, endless or larger than the machine."""
+"""Inputs that are silent, endless or larger than the memory of the machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TEXT = b"MARKOV\n1\n2\n0\n"
 
 
 class Endless(io.RawIOBase):
-    """Gives the same line for ever, and counts what was taken."""
+    """An endless stream of the same line that counts the bytes that were read."""
 
     def __init__(self) -> None:
         self.taken = 0

@@ -48,4 +48,4 @@ def test_seed_and_folder(command, tmp_path: Path) -> None:
     ran = command("demo", "--seed", "17", "-o", "file")
     assert "(seed 17)" in ran.out
     assert ran.status == 3
-    assert ran.err == "equifactor: file: cannot make this folder: file exists\n"
+    assert ran.err == "equifactor: file: cannot create this folder: file exists.\n"

@@ -43,7 +43,9 @@ def test_in_words(command, trial, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = ran.out.splitlines()
     assert "  first small solve  300 ms" in lines
     assert "  fe-nbp-map  fe-nbp for MAP, 4,865 parameters" in lines
-    assert "note: EQUIFACTOR_DATA: nowhere: there is no such folder; equifactor download nowhere would make it" in lines
+    assert (
+        "note: EQUIFACTOR_DATA: nowhere: there is no such folder. Fetch it with `equifactor download nowhere`." in lines
+    )
     assert lines[-1] == "equifactor works here"
 
 

@@ -48,7 +48,7 @@ def test_evidence(command, other: FactorGraph, tmp_path: Path) -> None:
 def test_bad_input(command, grid: FactorGraph) -> None:
     ran = command("isomorphic", "grid.uai", "none.uai")
     assert ran.status == 3
-    assert "none.uai: cannot read it" in ran.err
+    assert "none.uai: cannot read this file" in ran.err
     assert command("isomorphic", "grid.uai").status == 2
     assert command("isomorphic", "grid.uai", "grid.uai", "--mapping", "no/such/map.json").status == 3
 

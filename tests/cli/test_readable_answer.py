@@ -120,7 +120,7 @@ def test_a_joint_by_name(command, lawn: FactorGraph) -> None:
         (("--joint", "rain,rain"), 3, "variable rain is named twice; name it once"),
         (("--query", "rain,rain"), 3, "variable rain is named twice; name it once"),
         (("--query", ""), 2, "expected names of variables"),
-        (("-e", "rain"), 3, "rain: this file does not exist. Write observations by name as HR=HIGH,CO=LOW"),
+        (("-e", "rain"), 3, "rain: this file does not exist; write observations by name as HR=HIGH,CO=LOW"),
         (("--joint", "rain", "--task", "MAP"), 2, "--joint needs probabilities"),
         (("--joint", "rain,lawn", "-e", "rain=1"), 3, "variable rain has no state '1'; its states are no, yes"),
         (("--joint", "rain,lawn", "-e", "rain=True"), 3, "variable rain has no state 'True'; its states are no, yes"),

@@ -230,7 +230,7 @@ def test_unwritable_output_exits_3_before_any_work(command, grid: FactorGraph, t
     (tmp_path / "folder").mkdir()
     ran = command("solve", "grid.uai", "-o", target)
     assert (ran.status, ran.out) == (3, "")
-    assert ran.err.startswith(f"equifactor: {target}: cannot write it")
+    assert ran.err.startswith(f"equifactor: {target}: cannot write this file")
 
 
 def test_some_models_fail_and_the_other_answers_are_kept(command, grid: FactorGraph, tmp_path: Path) -> None:
@@ -304,7 +304,7 @@ def test_one_of_several_samples_of_evidence(command, grid: FactorGraph, tmp_path
     (tmp_path / "two.evid").write_text("2\n1 0 1\n1 0 0\n")
     ran = command("solve", "grid.uai", "-e", "two.evid")
     assert (ran.status, ran.out) == (3, "")
-    assert "found 2 samples (0-1); choose one by its number (sample=0, or --sample 0)" in ran.err
+    assert "found 2 samples (0-1). Choose one by its number: sample=0 (--sample 0)" in ran.err
     for sample, state in ((0, 1), (1, 0)):
         ran = command("solve", "grid.uai", "-e", "two.evid", "--sample", str(sample), "--task", "MAP", "--json")
         assert json.loads(ran.out)["assignment"][0] == state

@@ -47,14 +47,14 @@ def test_a_training_log(command, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "sentence"),
     [
-        (["nothing.uai"], 3, "nothing.uai: cannot read it: there is no such file"),
+        (["nothing.uai"], 3, "nothing.uai: cannot read this file: there is no such file"),
         (["nothing.jsonl"], 3, "nothing.jsonl: no such file or directory"),
         (["nothing.safetensors"], 3, "the training log nothing.jsonl is missing beside it"),
         (["empty"], 3, "empty: expected a model file, a folder of results"),
         (["grid.uai", "--solver", "frob"], 2, "there is no solver 'frob'"),
         (["grid.uai", "-e", "0=7"], 3, "state 7 of variable 0 is out of range"),
         (["grid.uai", "-e", "none.evid"], 3, "none.evid: this file does not exist"),
-        (["grid.uai", "--export", "none/page.html"], 3, "none/page.html: cannot write it"),
+        (["grid.uai", "--export", "none/page.html"], 3, "none/page.html: cannot write this file"),
         (["grid.uai", "--port", "99999"], 2, "--port"),
         (["mine.jsonl", "--solver", "bp"], 2, "--evidence, --solver and --sample need a model"),
     ],

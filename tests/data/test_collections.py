@@ -1,4 +1,4 @@
-"""Folders of models: what the index or the files say about them."""
+"""Folders of models, with an index or with model files only."""
 
 from __future__ import annotations
 

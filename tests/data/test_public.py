@@ -27,7 +27,7 @@ needs_data = pytest.mark.skipif(DATA is None, reason="EQUIFACTOR_DATA names no f
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A stand-in for the public repositories, and a list of its three models: plain, in a tgz, in a zip."""
+    """Make a local copy of the public repositories with three models: a plain file, in a tgz, in a zip."""
     root = tmp_path / "public"
     base = root / "who" / "models"
     base.mkdir(parents=True)
@@ -84,7 +84,7 @@ def test_download_goes_on_after_a_failure_and_repairs(repository: Path, tmp_path
     kept = (target / "toy" / "p.uai.gz").stat().st_mtime_ns
     (target / "toy" / "r.uai.gz").write_bytes(gzip.compress(b"cut short"))
     assert len(download(target, source=repository)) == 3
-    assert (target / "toy" / "p.uai.gz").stat().st_mtime_ns == kept  # right already: not fetched again
+    assert (target / "toy" / "p.uai.gz").stat().st_mtime_ns == kept  # already right, so not fetched again
     assert isinstance(collection(target)[2].graph(), FactorGraph)
 
 

@@ -173,7 +173,7 @@ def test_weights_come_back_and_missing_ones_are_named(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"shipped weights: learned-memory, untrained"):
         Decoder([[1, 1]], 0.1, method="learned-memory(weights=nowhere.safetensors)")
     with pytest.raises(
-        FormatError, match=r"holds weights for decoding. Use them by the decoding method learned-memory"
+        FormatError, match=r"holds weights for decoding. Use them with the decoding method learned-memory"
     ):
         parse_solver(str(tmp_path / "net.safetensors"))
 

@@ -1,4 +1,4 @@
-"""The run over many instances: what is written, what is kept after a kill, what is run again."""
+"""Evaluation of many instances: what is written, what survives a kill, and what is run again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model is known by."""
+"""The hash that identifies a model."""
 
 from __future__ import annotations
 

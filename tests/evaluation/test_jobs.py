@@ -1,4 +1,4 @@
-"""Jobs: their way to a worker, their limits, and solvers that do not exist."""
+"""Jobs: conversion to plain values, limits, and unknown solvers."""
 
 from __future__ import annotations
 

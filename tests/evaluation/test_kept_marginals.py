@@ -1,4 +1,4 @@
-"""Marginals on their way into a row and back."""
+"""Round trips of marginals through the text in a row."""
 
 from __future__ import annotations
 

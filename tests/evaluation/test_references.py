@@ -1,4 +1,4 @@
-"""Right answers that are computed: what they are worth, and what becomes of the score where there are none."""
+"""Computed right answers: which runs give one, and the score if there is no right answer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from equifactor.generators import ising_grid
 def test_scores_against_computed_answers_are_those_against_files(
     instances: list[Instance], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str
 ) -> None:
-    wrong = [replace(i, record={"log_z": 1e3, "map_log_score": 1e3}) for i in instances]  # not to be looked at
+    wrong = [replace(i, record={"log_z": 1e3, "map_log_score": 1e3}) for i in instances]  # must not be used
     rows = evaluate(wrong, task, ["bp", "brute"], tmp_path / "out", reference="exact")
     assert [row["score"] for row in rows[1::2]] == [pytest.approx(100.0)] * 3
     assert {row["reference"] for row in rows} == {"exact (computed)"}

@@ -33,7 +33,9 @@ def test_answers_stay_on_disk(tmp_path: Path) -> None:
         assert store.rows["content 2 | 1"] == {"status": "exact"}
         assert store.with_answer("content 2 | 1")["answer"] == "xx"
     with (tmp_path / "rows.jsonl").open("a") as handle:
-        handle.write('{"key": "content 4 | 1"}')  # whole but for the end of the line: the next would be glued to it
+        handle.write(
+            '{"key": "content 4 | 1"}'
+        )  # complete except for the newline: the next row would be appended to it
     with RowStore(tmp_path) as store:
         store.add("content 3 | 1", {"answer": "new"})
         assert [store.with_answer(key)["answer"] for key in store.rows] == ["", "x", "xx", "new"]

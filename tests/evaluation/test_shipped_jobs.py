@@ -1,4 +1,4 @@
-"""`evaluate` on a real cluster: the rows are those of one machine, whatever dies on the way."""
+"""`evaluate` on a real cluster gives the same rows as on one machine, even if workers die."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SOLVERS = ["bp", "brute", "bp(damping=0.5)"]
 
 
 def facts(rows: list[Row]) -> list[Row]:
-    """The rows without what no two runs have in common."""
+    """Return the rows without the fields that differ between runs."""
     return [{k: v for k, v in row.items() if k not in ("seconds", "read_seconds", "overrun")} for row in rows]
 
 
@@ -116,12 +116,12 @@ def test_ctrl_c_takes_back_what_has_not_begun(tmp_path: Path, dask: Dask) -> Non
         wait_until(lambda: not any(client.processing().values()), 10)
 
 
-# ---- what travels ----------------------------------------------------------------------------------------
+# ---- files of a job ----------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Callable[[Job], Row]:
-    """Ship a job, take its files away, and answer it."""
+    """Ship a job, remove its files, and answer it."""
 
     def run(job: Job) -> Row:
         shipped = ship(job)

@@ -1,4 +1,4 @@
-"""The process that solves: its errors are rows."""
+"""The worker process: its errors become rows."""
 
 from __future__ import annotations
 

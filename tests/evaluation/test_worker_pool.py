@@ -1,4 +1,4 @@
-"""Worker processes: limits, crashes and the end."""
+"""Worker processes: limits, crashes and shutdown."""
 
 from __future__ import annotations
 

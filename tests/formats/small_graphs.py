@@ -12,7 +12,7 @@ from equifactor import FactorGraph
 
 @st.composite
 def small_graphs(draw: Any, value: st.SearchStrategy[float], log: bool = False) -> FactorGraph:
-    """Up to four variables of one to three states and up to four factors whose entries are drawn from `value`."""
+    """Draw up to four variables with one to three states, and up to four factors with entries from `value`."""
     card = draw(st.lists(st.integers(1, 3), max_size=4))
     factors = []
     for _ in range(draw(st.integers(0, 4))):

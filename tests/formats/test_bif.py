@@ -1,4 +1,4 @@
-"""Bayesian networks in .bif files: what the format can say, and names that need quotes."""
+"""Bayesian networks in .bif files: all features of the format, and names that need quotes."""
 
 import runpy
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Cost function networks of toulbar2: costs, bounds, names, and the freedoms of its dialect of JSON."""
+"""Cost function networks of toulbar2: costs, bounds, names, and its relaxed form of JSON."""
 
 from pathlib import Path
 

@@ -24,7 +24,7 @@ def all_states(num_vars: int) -> np.ndarray:
 
 
 def weights(graph: FactorGraph) -> np.ndarray:
-    """Weight of every assignment, the first variable slowest."""
+    """Return the weight of every assignment, with the first variable slowest."""
     return np.exp(graph.log_score(all_states(graph.num_vars)))
 
 
@@ -126,7 +126,7 @@ def test_clauses_in_bulk_are_those_read_line_by_line(tmp_path, end):
     rng = random.Random(1)
     clauses = [[rng.choice((-1, 1)) * rng.randint(1, 9) for _ in range(rng.randint(0, 4))] for _ in range(300)]
     words = [str(x) for clause in clauses for x in [*clause, 0]]
-    lines = [" ".join(words[n : n + 5]) for n in range(0, len(words), 5)]  # clauses run over the ends of lines
+    lines = [" ".join(words[n : n + 5]) for n in range(0, len(words), 5)]  # clauses continue on the next line
     header = f"p cnf 9 {len(clauses)}"
     bulk = read(tmp_path, end.join([header, *lines, ""]))
     single = read(tmp_path, end.join([header, *[f"{line}{end}c x" for line in lines], ""]))

@@ -24,7 +24,7 @@ GRAPH = FactorGraph([2, 2, 3, 4], [])
         ("1\r\n2 0 1 3 0\r\n", {0: 1, 3: 0}),
         ("1 2 0", {2: 0}),
         ("1\n1 2 0", {2: 0}),
-        ("2 2 1 2 1", {2: 1}),  # said twice, but the same
+        ("2 2 1 2 1", {2: 1}),  # observed twice in the same state
         ("\t3 0 1 2 2 1 1", {0: 1, 2: 2, 1: 1}),
     ],
 )

@@ -1,4 +1,4 @@
-"""Broken .fg, .cnf and .wcsp files: one sentence with file, line, what was expected and what was found."""
+"""Malformed .fg, .cnf and .wcsp files: errors name the file, the line, what was expected and what was found."""
 
 import random
 import re
@@ -88,9 +88,9 @@ CNF = [
     ("literal too large", "p cnf 2 1\n1 -3 0\n", 2, "expected a literal from -2 to 2, found '-3'"),
     ("word in a clause", "p cnf 2 1\n1 x 0\n", 2, "expected a literal, found 'x'"),
     ("open clause", "p cnf 2 1\n1 2\n", 2, "expected 0 at the end of the last clause"),
-    ("too few clauses", "p cnf 2 2\n1 2 0\n", 2, "expected 2 clauses, found 1"),
-    ("too many clauses", "p cnf 2 1\n1 0\n2 0\n", 3, "expected 1 clauses, found 2"),
-    ("absurd clauses", "p cnf 2 1000000000000\n1 0\n", 2, "expected 1000000000000 clauses, found 1"),
+    ("too few clauses", "p cnf 2 2\n1 2 0\n", 2, "announces 2 clauses, but the file has 1"),
+    ("too many clauses", "p cnf 2 1\n1 0\n2 0\n", 3, "announces 1 clauses, but the file has 2"),
+    ("absurd clauses", "p cnf 2 1000000000000\n1 0\n", 2, "announces 1000000000000 clauses, but the file has 1"),
     ("negative weight", "p cnf 2 0\nc p weight 1 -0.5 0\n", 2, "the weight of literal 1 of at least 0"),
     ("weight without end", "p cnf 2 0\nc p weight 1 0.5\n", 2, "expected 0 after the weight"),
     ("weight by zero", "p cnf 2 0\nc p weight 1 1/0 0\n", 2, "the weight of literal 1, found '1/0'"),

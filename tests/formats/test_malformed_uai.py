@@ -1,4 +1,4 @@
-"""Broken UAI models, evidence and results: one sentence with file and line, never another kind of error."""
+"""Malformed UAI models, evidence and results: every error is a `FormatError` with file and line."""
 
 import random
 
@@ -31,7 +31,7 @@ READERS = {"list": 2**20, "scanner": 0}  # largest text, in bytes, that is read 
 
 
 def model(**lines: str) -> str:
-    """Text of MODEL with some lines replaced; `_4="x"` replaces line 4."""
+    """Return the text of MODEL with some lines replaced; `_4="x"` replaces line 4."""
     text = MODEL.split("\n")
     for number, line in lines.items():
         text[int(number[1:]) - 1] = line
@@ -209,7 +209,7 @@ def _check(error, path, line, fragments):
 
 
 def damaged(text: bytes, rng: random.Random) -> bytes:
-    """The text with one to three tokens or bytes deleted, doubled or replaced, or cut off."""
+    """Return the text with one to three tokens or bytes deleted, doubled or replaced, or truncated."""
     for _ in range(rng.randint(1, 3)):
         kind = rng.randrange(7)
         if kind < 4:

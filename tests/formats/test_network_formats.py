@@ -1,4 +1,4 @@
-"""What holds for every format of Bayesian networks: round trips, names, and one sentence for each fault."""
+"""Tests of every format of Bayesian networks: round trips, names, and errors with file and line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from equifactor import FactorGraph, read_graph, write_graph
 from equifactor.base.errors import FormatError
 
 FORMATS = ["bif", "xmlbif", "net", "xdsl", "cfn"]
-BEFORE = {  # a network of a, and b given a, in pieces to break
+BEFORE = {  # a network of a and b given a, in pieces that tests replace
     "bif": (
         "network n { }\n",
         "variable a { type discrete [ 2 ] { x, y }; }\n",
@@ -42,7 +42,7 @@ BEFORE = {  # a network of a, and b given a, in pieces to break
 
 
 def awkward(names: bool = True) -> FactorGraph:
-    """Six variables, children before parents, true zeros, and names that no format writes without care."""
+    """Draw six variables with children before parents, true zeros, and names that are hard to write."""
     rng = np.random.default_rng(4)
     variables = {
         'a "quoted" \\ name': ["<5", "5-10", ">=10 %"],
@@ -109,7 +109,7 @@ def definition(child: str, parent: str, table: str, before: str = "") -> str:
     return f"<DEFINITION><FOR>{child}</FOR><GIVEN>{parent}</GIVEN>{before}<TABLE>{table}</TABLE></DEFINITION>"
 
 
-FAULTS = [  # which piece is replaced, by what, the line of the error, and the sentence
+FAULTS = [  # the piece to replace, its replacement, the line of the error, and its text
     ("bif", 4, P + "(x) 0.1, 0.8; (y) 0.2, 0.8; }", 5, "of 'b' given a=x sum to 0.9. They must"),
     ("bif", 4, P + "(x) -0.1, 1.1; (y) 0.2, 0.8; }", 5, "given a=x include a negative number"),
     ("bif", 4, P + "(x) 0.1, 0.9; }", 5, "the table of 'b' has no row for a=y"),

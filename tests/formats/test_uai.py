@@ -88,7 +88,7 @@ def test_floats_are_those_of_python(values, form):
 
 
 def test_floats_between_two_neighbours():
-    """Decimals at and next to the middle of two floats, where rounding is hardest; many digits; odd forms."""
+    """Draw decimals at or near the middle of two floats, where rounding is hardest, with many digits and odd forms."""
     rng = np.random.default_rng(0)
     words = [
         "0",

@@ -169,7 +169,7 @@ def test_round_trip(tmp_path_factory, g):
     h = read_wcsp(path)
     x = all_states(g)
     np.testing.assert_allclose(h.log_score(x), g.log_score(x), atol=1e-4)
-    # What has been rounded once is not rounded again.
+    # Costs that were rounded once do not change when they are rounded again.
     write_wcsp(h, path)
     np.testing.assert_allclose(read_wcsp(path).log_score(x), h.log_score(x), rtol=1e-12, atol=1e-9)
 

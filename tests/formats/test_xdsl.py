@@ -1,4 +1,4 @@
-"""Networks of GeNIe: kinds of nodes, and noisy-max nodes as the sentences that they are."""
+"""Networks of GeNIe: types of nodes, and noisy-max nodes against their definition."""
 
 from pathlib import Path
 
@@ -37,7 +37,7 @@ def test_tables_and_functions(tmp_path):
 
 
 def noisy_max_by_definition(columns: list[np.ndarray], leak: np.ndarray) -> np.ndarray:
-    """The strongest of independent effects, one for each cause and the leak; state 0 is the strongest."""
+    """Return the distribution of the strongest of independent effects, one per cause and one for the leak."""
     table = np.zeros([*(len(c) for c in columns), len(leak)])
     for given in np.ndindex(table.shape[:-1]):
         parts = [c[s] for c, s in zip(columns, given, strict=True)] + [leak]

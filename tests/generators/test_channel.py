@@ -1,4 +1,4 @@
-"""The bursty channel: its noise, and what the receiver believes."""
+"""The bursty channel: its noise, and the likelihood that the receiver assumes."""
 
 from __future__ import annotations
 

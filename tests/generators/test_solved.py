@@ -1,4 +1,4 @@
-"""Models with known answers: the answers are those of elimination where that fits."""
+"""Models with known answers, compared with elimination on small sizes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_larger_ones_than_a_small_budget_of_elimination() -> None:
 
 
 def test_two_roads_agree_on_a_wide_strip() -> None:
-    """A strip without fields but on its first column is planar: determinant and transfer matrix say the same."""
+    """A strip with fields only on its first column is planar: determinant and transfer matrix agree."""
     planar = generators.planar_ising(12, 30, seed=3)
     b = planar.graph.log_phi[: 2 * 360].reshape(12, 30, 2)[:, :, 1]
     J = planar.graph.log_phi[2 * 360 :].reshape(-1, 4)[:, 0]

@@ -1,4 +1,4 @@
-"""Packages that are not installed, and objects that are no models: one sentence each."""
+"""Errors for packages that are not installed and for objects that are not models."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COIN = ef.FactorGraph({"coin": ["heads", "tails"]}, [(["coin"], [0.5, 0.5])])
 )
 def test_one_sentence(call: Callable[[], Any], package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [package, *(name for name in sys.modules if name.startswith(f"{package}."))]:
-        monkeypatch.setitem(sys.modules, name, None)  # as if it were not there
+        monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
     with pytest.raises(ef.OptionError, match=rf"to_\w+ needs {package}: pip install {package}, or"):
         call()
 

@@ -17,7 +17,7 @@ nx = pytest.importorskip("networkx")
 AGREE = [[2.0, 1.0], [1.0, 2.0]]
 
 
-# ---- there and back ---------------------------------------------------------------------------------------
+# ---- round trips ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("graph", contract_graphs().values(), ids=list(contract_graphs()))
@@ -75,7 +75,7 @@ def test_a_wide_factor_is_not_pairwise() -> None:
         ef.interop.to_networkx(ef.FactorGraph([2]), "moral")
 
 
-# ---- graphs that people make ------------------------------------------------------------------------------
+# ---- graphs made by users ---------------------------------------------------------------------------------
 
 
 def test_a_grid_of_networkx() -> None:
@@ -129,7 +129,7 @@ def test_slots_on_the_edges_of_a_factor() -> None:
     assert math.exp(ef.interop.from_networkx(graph).log_score({"a": 1, "b": 2})) == pytest.approx(5)
 
 
-# ---- what is refused --------------------------------------------------------------------------------------
+# ---- errors -----------------------------------------------------------------------------------------------
 
 
 def pair(**edge: Any) -> Any:

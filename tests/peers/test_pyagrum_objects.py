@@ -143,13 +143,13 @@ def test_evidence_kinds_equal_scopes_and_variables_in_no_factor() -> None:
 def test_what_is_refused() -> None:
     bn = gum.fastBN("a{x|y}->b")
     bn.cpt("b").fillWith([0.5, 0.5, 0.5, 0.25])
-    with pytest.raises(ef.ModelError, match=r"'b' that sum to 1 given state 1 of a, found a sum of 0\.75"):
+    with pytest.raises(ef.ModelError, match=r"'b' given state 1 of a sum to 0\.75"):
         ef.interop.from_pyagrum(bn)
     with pytest.raises(ef.ModelError, match="found a BayesNet of pyagrum; from_pyagrum makes a FactorGraph of it"):
         ef.solve(bn)
-    with pytest.raises(ef.ModelError, match="expected a BayesNet or a MarkovRandomField of pyAgrum, found 3"):
+    with pytest.raises(ef.ModelError, match="Expected a BayesNet or MarkovRandomField of pyAgrum, found 3"):
         ef.interop.from_pyagrum(3)
-    with pytest.raises(ef.ModelError, match="expected a BayesNet or a MarkovRandomField of pyAgrum"):
+    with pytest.raises(ef.ModelError, match="Expected a BayesNet or MarkovRandomField of pyAgrum"):
         ef.interop.from_pyagrum(gum.DAG())
     g = ef.FactorGraph([2] * 30, [(range(30), ef.Parity())])
     with pytest.raises(ef.ModelError, match=r"2\^30 entries; a MarkovRandomField of pyAgrum holds it as a table"):

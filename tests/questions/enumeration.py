@@ -1,4 +1,4 @@
-"""Joints and entropies by enumeration, for graphs of few joint states; and graphs of every kind to try them on."""
+"""Joints and entropies by enumeration, for graphs of few joint states, and graphs with factors of every kind."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from equifactor.testing import contract_graphs
 
 
 def distribution(graph: FactorGraph) -> np.ndarray:
-    """[d1, .., dV] the probability of every assignment."""
+    """Return the probability of every assignment [d1, .., dV]."""
     states = np.indices(tuple(graph.card)).reshape(graph.num_vars, -1).T
     scores = graph.log_score(states)
     p = np.exp(scores - scores.max())
@@ -19,19 +19,19 @@ def distribution(graph: FactorGraph) -> np.ndarray:
 
 
 def summed(p: np.ndarray, scope: Sequence[int]) -> np.ndarray:
-    """The joint of some variables, with axes in the order of the scope."""
+    """Return the joint of some variables, with axes in the order of the scope."""
     left = sorted(scope)
     table = p.sum(axis=tuple(i for i in range(p.ndim) if i not in left))
     return table.transpose([left.index(i) for i in scope])
 
 
 def entropy(p: np.ndarray) -> float:
-    """In nats."""
+    """Return the entropy in nats."""
     return float(-(p[p > 0] * np.log(p[p > 0])).sum())
 
 
 def kinds_graph() -> FactorGraph:
-    """Nine variables, a factor of most kinds, one check that elimination has to take apart."""
+    """Return nine variables, a factor of most kinds, and one check that elimination has to lower."""
     rng = np.random.default_rng(5)
     factors = [
         ([0, 1, 2, 3, 4, 5, 6], Parity()),
@@ -46,6 +46,6 @@ def kinds_graph() -> FactorGraph:
 
 
 def graphs() -> dict[str, FactorGraph]:
-    """Those of the contract, and factors of other kinds without and with evidence."""
+    """Return the graphs of the contract, and structured factors without and with evidence."""
     kinds = kinds_graph()
     return {**contract_graphs(), "kinds": kinds, "kinds and evidence": kinds.condition({3: 1, 7: 2})}

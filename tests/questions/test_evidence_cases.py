@@ -11,7 +11,7 @@ import pytest
 import equifactor as ef
 
 WEIGHTS = [0.25, 0.75]  # of the two states of every variable
-# The names of the states, what the user says, and the place that it means, or what the error says.
+# The names of the states, the state that the user gives, and the number that it means, or the text of the error.
 CASES: list[tuple[list[str] | int, Any, int | str]] = [
     (["TRUE", "FALSE"], "TRUE", 0),
     (["TRUE", "FALSE"], "FALSE", 1),

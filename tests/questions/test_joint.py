@@ -46,14 +46,14 @@ def test_states_are_never_guessed(result: ef.Result) -> None:
     for key, sentence in (
         (("yes", 1), "can be read as a name or as a place"),
         (("maybe", "1"), "variable rain has no state 'maybe'; its states are no, yes"),
-        ("yes", "expected one state for each of rain, die, found 1; a mapping such as"),
+        ("yes", "Give one state for each of rain, die, not 1. A mapping such as"),
         ({"snow": 0}, "there is no variable 'snow'"),
-        ({1: 0}, "there is no variable 1 in this joint; it is over rain, die"),
-        ({"rain": "no", 0: "no"}, "variable 0 is named twice"),
+        ({1: 0}, "There is no variable 1 in this joint. It is over rain, die"),
+        ({"rain": "no", 0: "no"}, "Variable 0 is given twice"),
     ):
         with pytest.raises(ModelError, match=sentence):
             joint[key]
-    with pytest.raises(ModelError, match="has probability 0: nothing is known"):
+    with pytest.raises(ModelError, match="has probability 0, so there is no distribution"):
         ef.solve(result.graph, evidence={"rain": "no"}).joint("rain", "die").given({"rain": "yes"})
 
 
@@ -61,7 +61,7 @@ def test_numbers_that_are_names_are_refused() -> None:
     graph = FactorGraph({"1": 2, "0": 2}, [(["1", "0"], [[1.0, 2.0], [3.0, 4.0]])])
     result = ef.solve(graph, "MAR", "exact")
     for ask in (result.joint, result.mutual_information, lambda v: result.joint("1", "0")[{v: 0}]):
-        with pytest.raises(ModelError, match="variable 1 can be read as a name or as a"):
+        with pytest.raises(ModelError, match=r"(?i)variable 1 can be read as a name or as a"):
             ask(1)
     np.testing.assert_allclose(result.factor_marginals[0], result.joint("1", "0").values)
 
@@ -110,7 +110,7 @@ def test_frames(result: ef.Result) -> None:
 def test_a_variable_called_like_a_column() -> None:
     pytest.importorskip("pandas")
     graph = FactorGraph({"probability": 2, "state": 2}, [(["probability", "state"], [[1, 2], [3, 4]])])
-    with pytest.raises(ModelError, match="a variable is called 'probability', as the column of the numbers is"):
+    with pytest.raises(ModelError, match="A variable is called 'probability', like the column of the numbers"):
         ef.solve(graph, "MAR", "exact").joint("state", "probability").to_frame()
 
 
@@ -119,5 +119,5 @@ def test_frames_without_pandas_are_one_sentence(result: ef.Result, monkeypatch: 
     for call in (result.to_frame, result.joint("rain").to_frame, result.mutual_information("rain").to_frame):
         with pytest.raises(OptionError, match=r"to_frame needs pandas: pip install"):
             call()
-    with pytest.raises(SolveError, match="this PR result has neither marginals nor an assignment"):
+    with pytest.raises(SolveError, match="This PR result has neither marginals nor an assignment"):
         ef.solve(result.graph, "PR", "exact").to_frame()

@@ -100,7 +100,7 @@ def test_what_is_wrong_is_said() -> None:
     graph = ising_grid(2, 2, seed=1)
     with pytest.raises(OptionError, match="whole number >= 0, found -1"):
         ef.sample(graph, -1)
-    with pytest.raises(OptionError, match="bp gives no samples"):
+    with pytest.raises(OptionError, match="bp does not draw samples"):
         ef.sample(graph, 1, solver="bp")
     with pytest.raises(ModelError, match="takes one graph"):
         ef.sample([graph], 1)  # type: ignore[arg-type]

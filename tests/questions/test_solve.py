@@ -333,8 +333,12 @@ def test_clock() -> None:
     ("solver", "given", "sentence"),
     [
         ("bp", {"damping": 5}, "bp: damping must be at least 0.0 and below 1.0, found 5"),
-        ("bp", {"dampin": 0.5}, "neither solve nor bp has dampin; did you mean damping? choose from: evidence, "),
-        ("auto", {"timelimit": 3}, "neither solve nor auto has timelimit; did you mean time_limit?"),
+        (
+            "bp",
+            {"dampin": 0.5},
+            "Neither solve nor bp has an option dampin; did you mean damping? choose from: evidence, ",
+        ),
+        ("auto", {"timelimit": 3}, "Neither solve nor auto has an option timelimit; did you mean time_limit?"),
     ],
 )
 def test_unknown_arguments(solver: str, given: dict, sentence: str) -> None:

@@ -1,4 +1,4 @@
-"""Solvers from outside: of a file, of an installed package, of a program; in every command and in its workers."""
+"""Solvers from outside of the package: from a file, an installed package or a program, in all commands and workers."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "my_solver.py"
 UNIFORM = '''
 from dataclasses import dataclass
-from equifactor.answers import Marginals
-from equifactor.solvers import Estimate
-from equifactor.solvers import GraphSolver, register
 from equifactor import Status, Task
+from equifactor.answers import Marginals
+from equifactor.solvers import Estimate, GraphSolver, register
 
 {above}
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +75,7 @@ def uniform(name: str = "flat", body: str = BODY) -> str:
 
 @pytest.fixture(autouse=True)
 def _forget(monkeypatch: pytest.MonkeyPatch) -> typing.Iterator[None]:
-    """What a test registers is forgotten after it."""
+    """Remove what a test registers after the test."""
     monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
     before = set(sys.modules)
     plugins.entry_points.cache_clear()
@@ -89,7 +88,7 @@ def _forget(monkeypatch: pytest.MonkeyPatch) -> typing.Iterator[None]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a model, a plugin file and, installed in `site`, a package of a solver and a network."""
+    """Make a folder with a model, a plugin file and, installed in `site`, a package with a solver and a network."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "models").mkdir()
     ef.write_graph(ef.generators.ising_grid(3, 3, seed=1), tmp_path / "models" / "grid.uai")
@@ -99,7 +98,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def install(site: Path, name: str, points: dict[str, str]) -> None:
-    """A package as pip installs it: its modules and its dist-info."""
+    """Make a package as pip installs it: its modules and its dist-info."""
     package, info = site / name.replace("-", "_"), site / f"{name.replace('-', '_')}-1.5.dist-info"
     package.mkdir(parents=True)
     info.mkdir()
@@ -116,7 +115,7 @@ def install(site: Path, name: str, points: dict[str, str]) -> None:
 
 
 def run(folder: Path, *args: str, status: int = 0) -> str:
-    """The command as a process of its own that has the package on its path; what it printed."""
+    """Run the command as a separate process with the package on its path, and return its output."""
     path = os.pathsep.join([str(ROOT), str(folder / "site")])
     environment = {**os.environ, "PYTHONPATH": path}
     done = subprocess.run(
@@ -169,7 +168,7 @@ def test_a_network_of_a_file(folder: Path, capsys: pytest.CaptureFixture[str]) -
         assert main(args) == status
         return "".join(capsys.readouterr())
 
-    (folder / "net.py").write_text(NETWORK + "\nef.register('file-net')(LearnedSolver)\n")
+    (folder / "net.py").write_text(NETWORK + "\nef.solvers.register('file-net')(LearnedSolver)\n")
     own = ("--plugin", "net.py")
     data = ("--data", "ising(3x3, n=10)", "--epochs", "1", "--batch-size", "5", "--set", "steps=4")
     here("train", "file-net", *own, *data, "-o", "net.safetensors")
@@ -211,13 +210,13 @@ def test_changed_code_is_run_anew(folder: Path, capsys: pytest.CaptureFixture[st
     assert len(keys()) == 2
 
 
-# ---- what is wrong --------------------------------------------------------------------------------------
+# ---- errors ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (uniform() + "1 / 0\n", "mine.py:14: this file cannot be loaded: ZeroDivisionError: division by zero"),
+        (uniform() + "1 / 0\n", "mine.py:16: this file cannot be loaded: ZeroDivisionError: division by zero"),
         (
             "import nothing_of_this_name\n",
             "mine.py:1: this file cannot be loaded: ModuleNotFoundError: No module named",
@@ -226,9 +225,9 @@ def test_changed_code_is_run_anew(folder: Path, capsys: pytest.CaptureFixture[st
         ("raise SystemExit(3)\n", "mine.py:1: this file cannot be loaded: SystemExit: 3"),
         ("import equifactor\n", "mine.py: no solver is registered. Put @equifactor.solvers.register("),
         (uniform("bp"), "mine.py:Uniform and equifactor.solvers.messages.bp:BeliefPropagation of this package; rename"),
-        (uniform("two words"), "mine.py:5: this file cannot be loaded: a solver cannot be called 'two words'"),
+        (uniform("two words"), "mine.py:7: this file cannot be loaded: A solver cannot be called 'two words'"),
         (
-            "import equifactor\nequifactor.register('x')(int)\n",
+            "import equifactor\nequifactor.solvers.register('x')(int)\n",
             "mine.py:2: this file cannot be loaded: x: int is not a solver",
         ),
         ("é".encode("latin-1"), "mine.py:1: this file cannot be loaded: SyntaxError: "),
@@ -247,7 +246,11 @@ def test_a_bad_file_is_one_sentence(
 
 def test_missing_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "flat.txt").write_text(uniform())
-    for name, words in (("no.py", "there is no such"), ("models", "is a folder"), ("flat.txt", "is not a Python file")):
+    for name, words in (
+        ("no.py", "there is no such"),
+        ("models", "this is a folder"),
+        ("flat.txt", "this is not a Python file"),
+    ):
         assert main(["solvers", "--plugin", name]) == 3
         assert f"equifactor: {name}: {words}" in capsys.readouterr().err
 
@@ -257,7 +260,7 @@ def test_two_files_with_one_name(folder: Path, capsys: pytest.CaptureFixture[str
     assert main(["solvers", "--plugin", "flat.py", "--plugin", "./flat.py"]) == 0
     assert main(["solvers", "--plugin", "flat.py", "--plugin", "again.py"]) == 3
     said = capsys.readouterr().err
-    assert "again.py:5: this file cannot be loaded: two solvers are called 'flat'" in said
+    assert "again.py:7: this file cannot be loaded: Two solvers are called 'flat'" in said
     assert "again.py:Uniform and " in said
     assert "flat.py:Uniform; rename one of them" in said
 
@@ -268,7 +271,7 @@ def test_packages_that_clash_or_fail(folder: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(ef.OptionError, match=r"did you mean her-flat\?"):
         ef.solvers.parse_solver("her-flet")
     (folder / "mine.py").write_text(uniform("her-net"))
-    with pytest.raises(ef.FormatError, match=r"mine.py:5: .*'her-net': .* and her_package:Net of her-package 1\.5"):
+    with pytest.raises(ef.FormatError, match=r"mine.py:7: .*'her-net': .* and her_package:Net of her-package 1\.5"):
         plugins.load_file("mine.py")
     points = folder / "site" / "her_package-1.5.dist-info" / "entry_points.txt"
     for text, words in (
@@ -277,13 +280,13 @@ def test_packages_that_clash_or_fail(folder: Path, monkeypatch: pytest.MonkeyPat
             "x = her_package.flat:Status",
             "expected a class derived from equifactor.solvers.Solver, found her_package.flat:Status",
         ),
-        ("bp = her_package.flat:Uniform", "'bp': that of her-package 1.5 and that of equifactor itself; rename one"),
+        ("bp = her_package.flat:Uniform", "'bp', one from her-package 1.5 and one from equifactor itself. Rename one"),
     ):
         points.write_text(f"[{plugins.GROUP}]\n{text}\n")
         plugins.entry_points.cache_clear()
         with pytest.raises(ef.FormatError, match=words):
             ef.solvers.parse_solver("x")
-    assert str(ef.solvers.parse_solver("bp")) == "bp"  # nobody asks installed packages for it
+    assert str(ef.solvers.parse_solver("bp")) == "bp"  # installed packages are not searched for it
 
 
 def test_two_packages_with_one_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,10 +300,10 @@ def test_two_packages_with_one_name(folder: Path, monkeypatch: pytest.MonkeyPatc
 def test_an_error_of_a_plugin_is_not_our_bug(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "mine.py").write_text(uniform(body="return 1 / 0"))
     assert main(["solve", "models/grid.uai", "--plugin", "mine.py", "--solver", "flat"]) == 3
-    assert "mine.py:13: ZeroDivisionError: division by zero" in capsys.readouterr().err
+    assert "mine.py:15: ZeroDivisionError: division by zero" in capsys.readouterr().err
     (folder / "other.py").write_text(uniform("other", body="return [0.5, 0.5]"))
     assert main(["solve", "models/grid.uai", "--plugin", "other.py", "--solver", "other"]) == 3
-    assert "other answered [0.5, 0.5]; expected an equifactor.solvers.Estimate" in capsys.readouterr().err
+    assert "other returned [0.5, 0.5]; expected an equifactor.solvers.Estimate" in capsys.readouterr().err
 
 
 def test_installed_packages_cost_nothing_where_nobody_asks(folder: Path) -> None:
@@ -331,7 +334,7 @@ def test_a_plugin_file_travels_with_its_job(folder: Path) -> None:
     (job,) = make_jobs([Instance("mine", "grid", folder / "models" / "grid.uai")], "MAR", ["flat"], 10.0)
     shipped = ship(job)
     assert {path.name for path in shipped.files} == {"grid.uai", "flat.py"}
-    (folder / "flat.py").unlink()  # the worker sees none of our files
+    (folder / "flat.py").unlink()  # the worker does not see our files
     (folder / "models" / "grid.uai").unlink()
     row = answer(shipped)
     assert row["answered"], row["message"]

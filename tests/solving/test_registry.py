@@ -78,7 +78,7 @@ def test_the_table_names_the_class_that_is_registered(name: str) -> None:
 
 def test_a_name_of_the_table_is_taken_before_its_file_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(registry._REGISTRY, "gibbs", raising=False)
-    with pytest.raises(OptionError, match="two solvers are called 'gibbs'"):
+    with pytest.raises(OptionError, match="Two solvers are called 'gibbs'"):
         register("gibbs")(type("Mine", (GraphSolver,), {}))
 
 

@@ -11,10 +11,9 @@ import math
 
 import numpy as np
 
-from equifactor.kernels.fastmath import MIN_EXP, exp_
+from equifactor.kernels.fastmath import MIN_EXP, NEG_INF, exp_
 from equifactor.kernels.jit import fast_kernel
 
-NEG_INF = -math.inf
 SAFE = 1e-250  # Sums below this are computed again in logs. Far above the smallest normal number, 2e-308.
 _LARGE = 300.0  # Up to this exponent, the product of the two parts of a probability has no subnormal factor.
 

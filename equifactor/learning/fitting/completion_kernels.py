@@ -8,10 +8,9 @@ so that only the factors of that variable move to another entry.
 
 import math
 
+from equifactor.kernels.fastmath import NEG_INF
 from equifactor.kernels.jit import fast_kernel, inlined
 from equifactor.learning.fitting.completion_records import CompletionScopes, CompletionWork
-
-NEG_INF = -math.inf
 
 
 @fast_kernel

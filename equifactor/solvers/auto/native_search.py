@@ -47,7 +47,7 @@ def native_best(graph: FactorGraph, seconds: float, gap: float, context: SolveCo
         gap: the relative gap between bound and score that counts as closed.
         context: the seed and the clock of the call.
     """
-    from equifactor.solvers.duals.duals import Mplp
+    from equifactor.solvers.duals.dual_solvers import Mplp
     from equifactor.solvers.search.local_search import LocalSearchSolver
 
     clock = Clock(seconds, whole=context.clock)

@@ -1,6 +1,6 @@
 """Dual ascent: messages that lower an upper bound on the score of every assignment.
 
-- `duals`: the solvers mplp and srmp.
+- `dual_solvers`: the solvers mplp and srmp.
 - `ascent`, `cycle_ascent`: the sweeps over messages, without and with triplets of variables along frustrated cycles.
 - `map_bounds`: the upper bound of any messages, and passes of dual ascent that lower it.
 - `stall`: decides when a bound has stopped falling.

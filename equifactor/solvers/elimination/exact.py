@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.base.budget import planning_work
+from equifactor.base.budget import Budget, planning_work
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
 from equifactor.solvers.elimination.eliminate import Best, Sums, maximise, sum_out
 from equifactor.solvers.elimination.exact_batch import batch_sums, numba_sums, plan_structure, same_structure
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
-from equifactor.solvers.elimination.orders import Hopeless
+from equifactor.solvers.elimination.orders import NoOrder
 from equifactor.solvers.elimination.plan import Plan, format_bytes, plan
 from equifactor.solvers.elimination.plan_cache import known_plan
 from equifactor.solving.estimate import Estimate, impossible
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _SMALL = 2.0**17  # A plan with fewer entries, 1 ms, is run in one call, without checks of the clock.
 # A plan is run if its estimate is at most this many times the time left, since the estimate is rough. Chosen by hand.
-_HOPE = 3.0
+_ACCEPTED_OVERRUN = 3.0
 
 
 @register("exact")
@@ -113,7 +113,7 @@ class Exact(GraphSolver):
         return answers + [_stopped(steps, context) for _ in range(len(group) - len(answers))]
 
     def _refusal(self, steps: Plan, task: Task, context: SolveContext) -> Estimate | None:
-        if context.clock.stopped or (isinstance(steps.found, Hopeless) and steps.found.out_of_work):
+        if context.clock.stopped or (isinstance(steps.found, NoOrder) and steps.found.out_of_work):
             return _stopped(steps, context)
         if not steps.fits(self.memory_limit, task):
             return Estimate(
@@ -122,7 +122,7 @@ class Exact(GraphSolver):
                 f"{format_bytes(self.memory_limit * 2**30)}. Raise memory_limit or use bp.",
                 stats=_stats(steps),
             )
-        if context.device == "cpu" and steps.seconds(task) > _HOPE * context.clock.left:
+        if context.device == "cpu" and not Budget(context.clock).worth_starting(steps.seconds(task), _ACCEPTED_OVERRUN):
             return Estimate(
                 status=Status.TIME_LIMIT,
                 message=f"Elimination would take about {steps.seconds(task):.2g} s, but only "

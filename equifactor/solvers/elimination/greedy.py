@@ -57,7 +57,7 @@ def set_price(u, price, key, heap, where, left):
 
 @kernel
 def next_variable(key, heap, where, left, work, limits, outcome):
-    """Take out the cheapest variable of a component that is not abandoned, and record its place; -1 if there is none.
+    """Take out the cheapest variable of a component that is not abandoned, and record its place; -1 at the end.
 
     Returns the variable and how many are left in the heap.
     """

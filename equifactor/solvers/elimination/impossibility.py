@@ -44,7 +44,7 @@ def zero_or_lost(graph: FactorGraph, clock: Clock | None = None) -> Estimate:
 def zero_by_exclusion(graph: FactorGraph) -> Estimate:
     """Return the estimate of a method that adds up logs of table entries, and has excluded all assignments by -inf.
 
-    Enumeration, elimination, complete search and dual bounds are such methods. Their -inf comes from zeros of the
+    Examples are enumeration, elimination, complete search and dual bounds. Their -inf comes from zeros of the
     tables, which is a proof, unless the logs are so large that sums of them overflow.
     """
     largest = np.abs(np.where(np.isneginf(graph.log_phi), 0.0, graph.log_phi)).max(initial=0.0)

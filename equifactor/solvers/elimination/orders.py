@@ -35,7 +35,7 @@ class Order(NamedTuple):
     tries: int  # number of orders that were tried
 
 
-class Hopeless(NamedTuple):
+class NoOrder(NamedTuple):
     """The tries found no order within the limits."""
 
     bits: float  # least bits of a table that the tries met before they were abandoned
@@ -57,7 +57,7 @@ def best_order(
     structure: Structure,
     limits: PlanningLimits = PlanningLimits(),  # noqa: B008 - it is frozen
     seed: int = 0,
-) -> Order | Hopeless:
+) -> Order | NoOrder:
     """Return the cheapest of many randomised greedy orders, by total table entries, component by component.
 
     Tries alternate between min-fill, weighted min-fill and least growth of the tables. They end when planning has cost
@@ -72,9 +72,9 @@ def best_order(
     label, count = kernels.components(ptr, adj)
     tries = _Tries(structure, ptr, adj, label, count)
     made = tries.run(limits, seed)
-    hopeless = np.isinf(tries.best)
-    if hopeless.any():
-        return Hopeless(float(tries.largest[hopeless].max()), made, tries.work > limits.work)
+    failed = np.isinf(tries.best)
+    if failed.any():
+        return NoOrder(float(tries.largest[failed].max()), made, tries.work > limits.work)
     order = np.lexsort((tries.place, label))
     parent = kernels.clusters(order, ptr, adj)[2]
     order = order[kernels.post_order(parent)]

@@ -15,7 +15,7 @@ from equifactor.base.status import Task
 from equifactor.factors.lowered_graph import lower
 from equifactor.graph.reduction import ReducedGraph, to_free_part, without_observed
 from equifactor.show.text_tables import terminal_table
-from equifactor.solvers.elimination.orders import Hopeless, Order, PlanningLimits, best_order
+from equifactor.solvers.elimination.orders import NoOrder, Order, PlanningLimits, best_order
 from equifactor.solvers.elimination.program import Program, build_program
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Plan:
     """
 
     reduced: ReducedGraph = field(repr=False)  # the graph that is eliminated, and the mapping back to the given one
-    found: Order | Hopeless = field(repr=False)
+    found: Order | NoOrder = field(repr=False)
     impossible: bool = False  # the zeros leave no assignment; the order is that of a graph without answers
     num_auxiliary: int = 0  # variables added to write structured factors as tables; numbered after the graph's own
     num_lowered_entries: int = 0  # entries of all tables then, 0 if the graph had only tables
@@ -102,14 +102,14 @@ class Plan:
     @cached_property
     def width(self) -> int:
         """The largest number of variables in a separator: the induced width of this order."""
-        if isinstance(self.found, Hopeless):
+        if isinstance(self.found, NoOrder):
             return math.ceil(self.found.bits / math.log2(self._card.max())) - 1
         return int(np.diff(self.found.sep_ptr).max(initial=0))
 
     @cached_property
     def log2_largest(self) -> float:
         """log2 of the entries of the largest cluster table."""
-        return self.found.bits if isinstance(self.found, Hopeless) else max(self.log2_sizes, default=0.0)
+        return self.found.bits if isinstance(self.found, NoOrder) else max(self.log2_sizes, default=0.0)
 
     @cached_property
     def entries(self) -> float:

@@ -1,4 +1,7 @@
-"""Regions of bounded size: variables are split into clones until exact inference fits, and clones are made to agree.
+"""Exact inference in parts of a model, with messages between the parts.
+
+- `bounded_regions`: variables are split into clones until exact inference fits, and clones are made to agree.
+- `loop_bp`: belief propagation between balls in which all loops up to a length are summed exactly.
 
 Symbols: a clone c of variable i stands for i in some of its factors. m_c(x) is the message from the clone: its
 marginal divided by u_c(x). u_c(x) = prod over the other clones c' of i of m_c'(x) is the message to the clone. Both are

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _MOST = 64  # Batches at most; then pairs of batches are joined. Chosen by hand.
 _MEMORY = 2**23  # Numbers that all batches keep at most: 64 MiB.
-_UNMIXED_SHARE = 0.5  # The share of the variance between unmixed chains in the squared error of their mean: on strips.
+_UNMIXED_SHARE = 0.5  # The squared error of unmixed chains over their variance; measured on strips, which are known.
 _MIXED = 1.05, 1.5  # Values of R-hat at which chains count as fully mixed, and as not mixed at all. Chosen by hand.
 
 

@@ -32,7 +32,7 @@ _BURST = 8e6  # Table entries that a dive reads before it returns, which takes a
 _LOOKS_PER_RENEWAL = 50.0  # The fixed cost of renewing a factor, in table entries read. Chosen by hand.
 _LOOKS_OF_NODE = 8.0  # The cost of choosing a variable, in table entries read per factor and variable. Chosen by hand.
 _LEAST_NODES = 32  # Fewest nodes of a burst on any graph: with fewer, all work would be replays. Chosen by hand.
-_SHARE = 0.1  # Changes below this share of a node's gap are not passed on. Chosen by hand.
+_LEAST_CHANGE = 0.1  # Changes below this share of a node's gap are not passed on. Chosen by hand.
 _RENEWALS = 10.0  # After this many renewals per factor of the graph, a node passes on new zeros only. Chosen by hand.
 _BACKTRACKS = 128, 16384  # Smallest and largest limit on the backtracks of a dive. Chosen by hand.
 # Dives become shorter below the first share of replayed nodes, longer above the second. Chosen by hand.
@@ -144,7 +144,7 @@ class BranchAndBound:
             updates=self._burst,
             per_node=self._per_node,
             renewals=min(int(_RENEWALS * (len(self._graph.factors) - 1)) + 1, self._burst),
-            share=_SHARE,
+            share=_LEAST_CHANGE,
             slack=self._slack,
         )
         first, last, is_open = dive(

@@ -63,9 +63,9 @@ class DiveLimits(NamedTuple):
 def choose(graph, node, choice, bound, floor):
     """Decode choice.x, the best state of each variable by itself, and choose the variable to branch on.
 
-    The bound exceeds the score by what factors score less at x than they could. The merit of a variable is this loss
-    over its factors, times their weight. Returns the log score of x relative to the bound (at most 0), and the
-    variable, -1 when no variable is left.
+    Bound and score differ by the losses of the factors: their best score minus their score at x. The merit of a
+    variable is the loss of its factors, times their weight. Returns the log score of x relative to the bound (at most
+    0), and the variable, -1 when no variable is left.
     """
     var_ptr, factors, slots, value = graph.var_ptr, graph.factors, graph.slots, node.value
     x, merit = choice.x, choice.merit

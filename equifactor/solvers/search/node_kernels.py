@@ -203,7 +203,7 @@ def best_along(joint, size, x, d, stride):
 
 
 @fast_kernel
-def exclude_hopeless(graph, node, i, floor, bound):
+def exclude_states(graph, node, i, floor, bound):
     """Rule out the states of variable i with which the bound is not above `floor`; return whether there were any."""
     value = node.value
     top = value[graph.first_top + i]
@@ -245,7 +245,7 @@ def propagate(graph, node, queue, scratch, bound, floor, fine, most):
             for s in range(factors[p, SLOT], factors[p + 1, SLOT]):
                 change = moved[s - factors[p, SLOT]]
                 i = slots[s, VAR]
-                if exclude_hopeless(graph, node, i, floor, bound):
+                if exclude_states(graph, node, i, floor, bound):
                     change = math.inf
                     push(queue, p)
                 if change > fine and (done < most or change == math.inf):
@@ -253,7 +253,7 @@ def propagate(graph, node, queue, scratch, bound, floor, fine, most):
                         if neighbours[r] != p:
                             push(queue, neighbours[r])
         for i in range(num_vars):
-            if exclude_hopeless(graph, node, i, floor, bound):
+            if exclude_states(graph, node, i, floor, bound):
                 for r in range(neighbour_ptr[i], neighbour_ptr[i + 1]):
                     push(queue, neighbours[r])
         if ends[SIZE] == 0:

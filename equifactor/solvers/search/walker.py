@@ -54,7 +54,7 @@ class Walker:
         return self.score >= self.model.possible_score
 
     def ascend(self, most: int) -> int:
-        """Make the best single-variable improvements until there is none, at most `most`; return their number."""
+        """Make the best single-variable improvements while there are any, at most `most`; return their number."""
         risen, done = walk_kernels.ascend(*self._walk_records, most, self.model.smallest_gain)
         self.score += risen
         return int(done)

@@ -147,9 +147,9 @@ def test_errors_say_where(graph: FactorGraph, data: Any, words: str) -> None:
             r"x\.csv:3: column grass: variable grass has no state 'dyr'; did you mean dry",
         ),
         ("rain,grass\nno\n", r"x\.csv:2: expected 2 values as in the first line, found 1"),
-        ("rain;grass\nno;dry\n", r"x\.csv:1: expected columns with commas"),
+        ("rain;grass\nno;dry\n", r"x\.csv:1: expected commas between the columns, found semicolons"),
         ("rain,rain\nno,no\n", r"x\.csv:1: two columns are called 'rain'"),
-        ('rain,grass\n"no,dry\n', r"x\.csv:2: not a table"),
+        ('rain,grass\n"no,dry\n', r"x\.csv:2: the file is not a valid table"),
         ("", "found an empty file"),
         ("rain,grass\n", "no rows"),
         (",rain\n0,no\n", "an index"),
@@ -161,9 +161,13 @@ def test_errors_in_files_have_a_line(tmp_path: Path, text: str, words: str) -> N
         read_data(GRAPH, tmp_path / "x.csv")
 
 
-def test_files_that_are_no_tables(tmp_path: Path) -> None:
+def test_files_of_another_kind_are_refused(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_bytes(b"rain\n\xff\n")
-    for path, words in ((tmp_path / "x.csv", "UTF-8"), (tmp_path / "x.json", "found .json"), ("no.csv", "no.csv")):
+    for path, words in (
+        (tmp_path / "x.csv", "UTF-8"),
+        (tmp_path / "x.json", "found the suffix .json"),
+        ("no.csv", "no.csv"),
+    ):
         with pytest.raises(FormatError, match=words):
             read_data(GRAPH, path)
 

@@ -45,7 +45,7 @@ def test_the_gradient_of_the_likelihood(given: str, missing: float) -> None:
     context = FitContext(clock=Clock(), tied=((1, 2),), fixed=frozenset([3]))
     loss = _LikelihoodLoss(LikelihoodFit(given=given), graph, table, context)
     assert not loss.note
-    assert_slopes(loss, loss.tables.size)
+    assert_slopes(loss, loss.parameters.size)
 
 
 def test_the_gradient_of_the_bethe_estimate() -> None:
@@ -65,8 +65,8 @@ def test_the_gradient_of_the_bethe_estimate() -> None:
 def test_the_gradient_of_the_pseudo_likelihood(given: list[int]) -> None:
     graph = ef.FactorGraph([3, 2, 2, 2], [*loop_factors(), ([1, 2, 3], ef.Count([0.5, 1.0, 2.0, 0.1]))], log=True)
     context = FitContext(clock=Clock(), tied=((1, 2),), fixed=frozenset([3]))
-    tables = LearnedParameters(graph, context)
-    assert_slopes(_PseudoLoss(tables, read_data(graph, draw(loop(), 30)), np.array(given, int)), tables.size)
+    parameters = LearnedParameters(graph, context)
+    assert_slopes(_PseudoLoss(parameters, read_data(graph, draw(loop(), 30)), np.array(given, int)), parameters.size)
 
 
 def loop_factors() -> list:

@@ -54,9 +54,9 @@ def test_the_bundle_finds_the_minimum() -> None:
     gaps = [entry["gap"] for entry in found.history]
     assert gaps[-1] <= 1e-5
     assert min(gaps) > -1e-12
-    tables = LearnedParameters(graph, FitContext(clock=Clock()))
-    oracle = MarginOracle(tables, read_data(graph, rows), np.array([0]), "srmp", 1.0)
-    theta, best = np.zeros(tables.size), np.inf
+    parameters = LearnedParameters(graph, FitContext(clock=Clock()))
+    oracle = MarginOracle(parameters, read_data(graph, rows), np.array([0]), "srmp", 1.0)
+    theta, best = np.zeros(parameters.size), np.inf
     for n in range(1, 200):
         slope, offset = oracle.plane(theta, Clock())
         best = min(best, offset + slope @ theta + 0.5 / 40 * theta @ theta)

@@ -78,7 +78,7 @@ def test_ln_z_stays_within_the_bounds() -> None:
 
 
 def test_marginals_of_a_strip_that_elimination_does_not_fit(driven_time) -> None:
-    driven_time.tick = 2e-4
+    driven_time.tick = 1e-3
     model = generators.ising_strip(10, 30, coupling_std=0.4, seed=2)
     solver = f"auto(memory_limit={_TINY})"
     short, long = (solve(model.graph, solver=solver, time_limit=limit) for limit in (0.3, 3.0))

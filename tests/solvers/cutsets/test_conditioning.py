@@ -79,7 +79,7 @@ def test_no_variables_and_no_assignment() -> None:
 
 
 def test_a_large_grid_in_little_memory_keeps_what_does_not_change() -> None:
-    """The clusters of the innermost loops alone are made anew for every state of the cutset."""
+    """The clusters of the innermost loops alone are recomputed for every state of the cutset."""
     graph = ising_grid(11, 11, coupling_std=2.0, seed=5)
     nested = best_cutset(graph, 2e-5, Task.MAR, 0)
     assert nested.entries < 0.7 * nested.cut.entries * nested.states[-1]

@@ -1,4 +1,4 @@
-"""The bound of appendix C holds for whatever messages, and dual ascent only lowers it."""
+"""The bound of appendix C holds for any messages, and dual ascent only lowers it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from equifactor.solvers.duals.map_bounds import map_upper_bound, tighten
 
 
 def optima(graphs: list[FactorGraph]) -> np.ndarray:
-    """[G] best log scores by enumeration, for graphs of at most six binary variables."""
+    """Return the best log scores [G] by enumeration, for graphs of at most six binary variables."""
     best = []
     for graph in graphs:
         joint = np.array(np.unravel_index(np.arange(2**graph.num_vars), (2,) * graph.num_vars)).T
@@ -76,7 +76,7 @@ def test_a_contradiction_is_found() -> None:
 
 
 @pytest.mark.parametrize("bad", [np.zeros(5), np.full(6, np.nan), np.full(6, np.inf)])
-def test_messages_that_are_none_are_refused(bad: np.ndarray) -> None:
+def test_invalid_messages_are_refused(bad: np.ndarray) -> None:
     graph = FactorGraph([2, 2], [([0], [1.0, 2.0]), ([0, 1], [[1.0, 3.0], [2.0, 1.0]])])
     with pytest.raises(ValueError, match="messages"):
         map_upper_bound(graph, bad)

@@ -1,4 +1,4 @@
-"""When a bound counts as stalled."""
+"""The test of whether a bound has stalled."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_share_of_the_bound_needs_no_gap() -> None:
     stall = filled(Stall(1, share_of_bound=1e-3), [100.05, 100.0])
     assert stall.stalled()
     assert not filled(stall, [99.0]).stalled()
-    assert filled(Stall(1, share_of_bound=1e-3), [0.0005, 0.0]).stalled()  # Small bounds are compared with 1.
+    assert filled(Stall(1, share_of_bound=1e-3), [0.0005, 0.0]).stalled()  # small bounds are compared with 1
 
 
 def test_a_bound_of_minus_infinity_has_not_stalled() -> None:

@@ -14,7 +14,7 @@ from equifactor.solvers.elimination.plan import plan
 
 
 def random_model(seed: int, magnitude: float, zeros: float) -> FactorGraph:
-    """At most 8 variables of 1 to 4 states, factors of arity 0 to 4, logs of any size."""
+    """Return at most 8 variables of 1 to 4 states, factors of arity 0 to 4, logs of any size."""
     rng = np.random.default_rng(seed)
     card = rng.integers(1, 5, int(rng.integers(1, 9))).tolist()
     factors = []
@@ -48,8 +48,8 @@ def test_any_model_against_brute_force(seed: int, magnitude: float, zeros: float
             np.testing.assert_allclose(got.marginals.values, want.marginals.values, atol=1e-9)
 
 
-def test_a_message_that_leaves_the_range_is_counted_in_logs():
-    """The way up meets e^-2000 before a later factor brings it back: lost in the linear domain."""
+def test_a_message_that_leaves_the_range_is_computed_in_logs():
+    """The upward pass meets e^-2000 before a later factor raises it again; the linear domain would lose it."""
     steps = np.array([[0.0, -400.0], [-400.0, -2000.0]])
     last = np.array([0.0, 5000.0])
     chain = [([i, i + 1], steps) for i in range(9)]

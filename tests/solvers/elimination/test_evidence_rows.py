@@ -1,4 +1,4 @@
-"""Rows of evidence give what conditioning the graph on each of them gives."""
+"""Rows of evidence give the same answers as conditioning the graph on each row."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from equifactor.solvers.elimination.evidence_rows import EvidenceRows
 
 
 def network(seed: int, zeros: bool = False) -> ef.FactorGraph:
-    """Conditional tables over nine variables of one to four states, two loops, a constant, and a lone variable."""
+    """Return conditional tables over nine variables of one to four states, two loops, a constant, a lone variable."""
     rng = np.random.default_rng(seed)
     card = [2, 3, 2, 4, 1, 3, 2, 2, 3]
     scopes = [[0], [0, 1], [1, 2], [2, 0, 3], [3, 4], [3, 5], [5, 6, 2], [6, 7], [], [1, 7]]
@@ -99,12 +99,12 @@ def test_evidence_of_the_graph_itself_holds_in_every_row() -> None:
 
 
 def test_products_beyond_the_range_of_floating_point() -> None:
-    """A class with 900 observed features: each state's score is near 1e-400, and their ratio is what counts."""
+    """Test a class with 900 observed features: each state's score is near 1e-400, and only their ratio counts."""
     rng = np.random.default_rng(7)
     features = 900
     tables = rng.uniform(0.2, 0.5, (features, 3, 2))
     tables[:, :, 1] = 1.0 - tables[:, :, 0]
-    tables[:, 2, 0] *= 1e-30  # One state of the class is far out of reach unless it is observed.
+    tables[:, 2, 0] *= 1e-30  # one state of the class is very unlikely unless it is observed
     factors = [([0, 1 + i], table) for i, table in enumerate(tables)]
     graph = ef.FactorGraph([3] + [2] * features, [([0], [0.3, 0.5, 0.2]), *factors])
     states = np.zeros((3, 1 + features), np.int64)
@@ -139,7 +139,7 @@ def test_a_model_without_any_assignment() -> None:
     assert not p.any()
 
 
-def test_what_cannot_be_read_is_said() -> None:
+def test_wrong_arguments_are_refused() -> None:
     graph = network(1)
     rows = EvidenceRows(graph)
     with pytest.raises(ModelError, match=r"expected shape \[N, 9\]"):
@@ -150,5 +150,5 @@ def test_what_cannot_be_read_is_said() -> None:
         rows.marginals(np.full((1, 9), -1), [1, 1])
     with pytest.raises(ModelError, match="one weight for each of 1 rows"):
         rows.expected_factors(np.full((1, 9), -1), [1.0, 2.0])
-    with pytest.raises(SolveError, match="raise memory_limit"):
+    with pytest.raises(SolveError, match="Raise memory_limit"):
         EvidenceRows(graph, memory_limit=1e-9)

@@ -12,7 +12,7 @@ from equifactor.solving.solver import SolveContext
 def test_a_model_over_the_memory_limit_is_refused_with_what_it_needs():
     result = solve(ising_grid(20, 20), "MAR", "exact(memory_limit=0.01)")
     assert result.status is Status.TOO_LARGE
-    assert "raise memory_limit" in result.message
+    assert "Raise memory_limit" in result.message
     assert "width" in result.message
 
 
@@ -60,7 +60,7 @@ def test_a_mixture_of_structures_is_answered_in_order():
                 np.testing.assert_allclose(got.marginals.values, want.marginals.values, atol=1e-9)
 
 
-def test_a_batch_says_where_all_assignments_are_impossible():
+def test_a_batch_reports_graphs_without_a_possible_assignment():
     base = FactorGraph([2, 2], [([0, 1], np.ones((2, 2))), ([0, 1], np.ones((2, 2)))])
     odd, even = np.array([0.0, 1, 1, 0]), np.array([1.0, 0, 0, 1])
     graphs = [base.with_potentials(np.r_[odd, odd]), base.with_potentials(np.r_[odd, even])]
@@ -83,7 +83,7 @@ def test_ln_z_of_ising_grids_by_transfer_matrix():
 
 
 def transfer_matrix(graph: FactorGraph, rows: int, cols: int) -> float:
-    """ln Z row by row over all states of a row."""
+    """Return ln Z, computed row by row over all states of a row."""
     states = (np.arange(2**cols)[:, None] >> np.arange(cols)) & 1
     tables = {tuple(graph.structure.scope(a).tolist()): graph.log_table(a) for a in range(graph.num_factors)}
     log_weight = np.zeros(2**cols)

@@ -14,7 +14,7 @@ from equifactor.solvers.elimination.exact_batch import batch_sums, exact_margina
 
 
 def potentials(seed: int, zeros: float = 0.0):
-    """40 graphs of one structure, ragged, with some zeros."""
+    """Return 40 graphs of one structure, ragged, with some zeros."""
     base = random_graph(9, 14, arity=(0, 3), card=(2, 4), seed=seed)
     rng = np.random.default_rng(seed)
     for _ in range(40):
@@ -78,14 +78,14 @@ def test_observed_states_may_differ():
 
 
 def test_different_structures_are_refused():
-    with pytest.raises(ModelError, match="graph 1 does not share"):
+    with pytest.raises(ModelError, match="Graph 1 does not share"):
         exact_marginals([ising_grid(3, 3), ising_grid(3, 3)])
     with pytest.raises(ModelError, match="at least one"):
         exact_marginals([])
 
 
 def test_a_structure_over_the_limit_is_refused():
-    with pytest.raises(SolveError, match="raise memory_limit"):
+    with pytest.raises(SolveError, match="Raise memory_limit"):
         exact_marginals(ising_grid(20, 20, count=2), memory_limit=0.001)
 
 

@@ -1,4 +1,4 @@
-"""Marginals of factors by elimination against enumeration; and what the torch engine says."""
+"""Marginals of factors by elimination against enumeration and against the torch engine."""
 
 from __future__ import annotations
 

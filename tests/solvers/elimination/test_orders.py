@@ -7,7 +7,7 @@ import pytest
 
 from equifactor import FactorGraph
 from equifactor.generators import ising_grid, random_graph, random_tree
-from equifactor.solvers.elimination.orders import Hopeless, Order, PlanningLimits, best_order
+from equifactor.solvers.elimination.orders import NoOrder, Order, PlanningLimits, best_order
 
 
 def found(graph: FactorGraph, tries: int = 256, seed: int = 0) -> Order:
@@ -17,7 +17,7 @@ def found(graph: FactorGraph, tries: int = 256, seed: int = 0) -> Order:
 
 
 def naive_clusters(graph: FactorGraph, variables: list[int]) -> list[set[int]]:
-    """Neighbours of each variable when it is eliminated, by joining sets."""
+    """Return the neighbours of each variable when it is eliminated, by joining sets."""
     around = {i: set() for i in range(graph.num_vars)}
     for a in range(graph.num_factors):
         scope = graph.structure.scope(a).tolist()
@@ -48,7 +48,7 @@ def test_clusters_are_those_of_the_order(seed: int):
 
 @pytest.mark.parametrize("seed", range(10))
 def test_the_incremental_fill_is_exact(seed: int):
-    """One try by fill alone costs what the textbook rule costs, up to ties: here the first step has none."""
+    """One try by fill alone has the cost of the textbook rule, up to ties; the first step here has no ties."""
     graph = random_graph(12, 16, arity=2, card=2, seed=seed)
     order = found(graph, tries=1)
     around = {i: set() for i in range(graph.num_vars)}
@@ -57,7 +57,7 @@ def test_the_incremental_fill_is_exact(seed: int):
         around[i].add(j)
         around[j].add(i)
     by_place = order.variables.tolist()
-    # subtrees were moved together; the least fill is always somewhere among the variables without children before them
+    # subtrees were moved together; the least fill is among the variables without children before them
     first = [v for n, v in enumerate(by_place) if n not in order.parent.tolist()]
 
     def fill(v: int) -> int:
@@ -99,7 +99,7 @@ def test_the_same_seed_gives_the_same_order():
 
 def test_a_limit_ends_the_search_soon():
     answer = best_order(ising_grid(40, 40).structure, PlanningLimits(kept=2.0**20))
-    assert isinstance(answer, Hopeless)
+    assert isinstance(answer, NoOrder)
     assert answer.bits > 10
     assert not answer.out_of_work
     assert answer.tries < 20
@@ -107,7 +107,7 @@ def test_a_limit_ends_the_search_soon():
 
 def test_the_work_of_planning_is_bounded():
     answer = best_order(ising_grid(40, 40).structure, PlanningLimits(work=1000.0))
-    assert isinstance(answer, Hopeless)
+    assert isinstance(answer, NoOrder)
     assert answer.out_of_work
 
 

@@ -1,4 +1,4 @@
-"""What a plan says before it runs."""
+"""The facts of a plan, before it runs."""
 
 import io
 import subprocess
@@ -47,7 +47,7 @@ def test_evidence_and_zeros_make_it_smaller():
     assert plan(FactorGraph([2] * 10, [*copy, ([0], [1.0, 0.0])])).order == ()
 
 
-def test_a_hopeless_plan_says_so_without_clusters():
+def test_an_unfinished_plan_has_no_clusters():
     p = plan(ising_grid(40, 40), memory_limit=0.01)
     assert not p.finished
     assert not p.fits(1e6)
@@ -73,7 +73,7 @@ def test_other_tasks_need_less_memory():
 @pytest.mark.slow
 @pytest.mark.parametrize("task", list(Task))
 def test_memory_is_honest(task: Task):
-    """Peak memory of a process against the plan, beyond what a small run of the same code takes."""
+    """Compare the peak memory of a process, minus that of a small run of the same code, with the plan."""
     code = (
         "import resource, sys\n"
         "from equifactor import solve\n"

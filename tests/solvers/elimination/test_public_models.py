@@ -1,4 +1,4 @@
-"""Known answers of public models: ln Z, MAP scores and marginals on whatever fits 4 GiB."""
+"""Known answers of public models: ln Z, MAP scores and marginals of all models that fit 4 GiB."""
 
 import os
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.data, pytest.mark.skipif(not DATA, reason="EQUIFACTOR_
 
 
 def check(instance: Instance, most_entries: float) -> bool:
-    """Compare every known answer; False where the plan is over the limits."""
+    """Compare every known answer; return False if the plan exceeds the limits."""
     graph = instance.graph()
     steps = plan(graph, memory_limit=GIB)
     if not steps.fits(GIB) or steps.entries > most_entries:

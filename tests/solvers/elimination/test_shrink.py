@@ -1,4 +1,4 @@
-"""Elimination of cheap variables: the same optimum, and a way back to all variables."""
+"""Elimination of cheap variables: the same optimum, and the mapping back to all variables."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_factors_of_one_scope_become_one() -> None:
         assert shrunk.graph.log_score(np.array(states)) == pytest.approx(graph.log_score(np.array(states)))
 
 
-def test_contradicting_tables_leave_nothing() -> None:
+def test_contradicting_tables_leave_no_assignment() -> None:
     same, different = [[1, 0], [0, 1]], [[0, 1], [1, 0]]  # every state has support in each of them
     graph = FactorGraph([2, 2], [([0, 1], same), ([0, 1], different)])
     assert shrink(graph, 1) is None

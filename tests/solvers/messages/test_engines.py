@@ -70,9 +70,9 @@ def test_schedules_share_their_fixed_point(schedule: str, name: str) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_binary_residual_takes_the_same_steps(seed: int) -> None:
-    """One number per message or two: the same updates in the same order, hence the same messages at any time.
+    """With one number per message or two, the updates come in the same order and give the same messages at any time.
 
-    Without damping, that is: a damped log message of two numbers is not normalised, and so has another residual.
+    This holds without damping: a damped log message of two numbers is not normalised, and so has another residual.
     """
     flat = compile(random_graph(30, 60, arity=(1, 2), card=2, seed=seed))
     settings = BpSettings("sum", "residual", 0.0, 1e-3, 0)
@@ -110,7 +110,7 @@ def test_convergence_is_judged_undamped() -> None:
     assert result.status is Status.ITERATION_LIMIT
 
 
-def test_binary_fast_path_knows_its_limits() -> None:
+def test_binary_fast_path_refuses_other_models() -> None:
     grid = ising_grid(3, 3, seed=0)
     assert applies_to(compile(grid))
     assert not applies_to(compile(grid.with_factor([0], [1.0, 0.0])))  # a zero
@@ -122,7 +122,7 @@ def test_binary_fast_path_knows_its_limits() -> None:
 @pytest.mark.data
 @pytest.mark.skipif(not os.environ.get("EQUIFACTOR_DATA"), reason="EQUIFACTOR_DATA is not set")
 def test_messages_of_impossible_states_do_not_overflow_into_zeros() -> None:
-    """Around its loops of hard constraints they doubled with every sweep, until a possible model seemed impossible."""
+    """Around loops of hard constraints, messages once doubled with every sweep until the model seemed impossible."""
     graph = next(i for i in collection(name="MAR") if i.key.endswith("linkage_23")).graph()
     result = solve(graph, "MAR", "bp(iterations=500, damping=0.5, schedule=residual)")
     assert result.status is Status.CONVERGED
@@ -136,13 +136,13 @@ def test_random_schedule_follows_the_seed() -> None:
     assert np.abs(first - other).max() > 1e-9
 
 
-def test_sequential_schedules_say_that_they_need_numba() -> None:
+def test_sequential_schedules_need_numba() -> None:
     with pytest.raises(OptionError, match="numba engine only"):
         solve(LOOPY["ragged"], "MAR", "bp(schedule=residual, engine=torch)")
 
 
 @pytest.mark.parametrize("damping", [0.0, 0.5])
-def test_messages_that_run_away_never_become_zeros(damping: float) -> None:
+def test_growing_messages_never_become_zeros(damping: float) -> None:
     """Equality and exclusions around loops: the log messages of excluded states grow with every sweep."""
     equal = np.eye(3)
     graph = FactorGraph(
@@ -162,5 +162,5 @@ def test_messages_that_run_away_never_become_zeros(damping: float) -> None:
         numba.sweep(1)
         torch.sweep(1)
         assert np.isfinite(numba.messages()).all()
-        if sweep < 12:  # What was rounding then grows as well.
+        if sweep < 12:  # later, rounding errors have grown as well
             np.testing.assert_allclose(numba.messages(), torch.messages(), rtol=1e-6, atol=1e-6)

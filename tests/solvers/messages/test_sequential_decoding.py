@@ -12,7 +12,7 @@ from equifactor.solvers.messages.sequential_decoding import sequential_states
 
 
 def reference(graph: FactorGraph, messages: list[dict[int, np.ndarray]]) -> list[int]:
-    """The definition, word for word: a stack over factors, the best belief that agrees, neighbours pushed."""
+    """Decode by the definition: a stack over factors, the best belief that agrees, neighbours pushed."""
     factors = [graph.structure.scope(a).tolist() for a in range(graph.num_factors)]
     incoming = [[a for a, scope in enumerate(factors) if i in scope] for i in range(graph.num_vars)]
     states = [-1] * graph.num_vars
@@ -43,7 +43,7 @@ def reference(graph: FactorGraph, messages: list[dict[int, np.ndarray]]) -> list
 
 
 @pytest.mark.parametrize("zeros", [0.0, 0.3])
-def test_it_is_the_definition(zeros: float) -> None:
+def test_it_follows_the_definition(zeros: float) -> None:
     rng = np.random.default_rng(0)
     for graph in random_graph(7, 10, arity=(1, 3), card=(2, 3), zeros=zeros, count=60, seed=3):
         flat = compile(graph)
@@ -62,7 +62,7 @@ def test_it_is_the_definition(zeros: float) -> None:
 
 
 @pytest.mark.parametrize("engine", ["numba", "torch"])
-def test_trees_are_solved_whatever_the_ties(engine: str) -> None:
+def test_trees_are_solved_with_ties(engine: str) -> None:
     for seed in range(4):
         tree = random_tree(10, card=(2, 3), zeros=0.2, seed=seed)
         got = solve(tree, "MAP", f"bp(decode=sequential, engine={engine})")
@@ -78,7 +78,7 @@ def test_engines_agree_on_a_grid() -> None:
     np.testing.assert_array_equal(first.assignment, second.assignment)
 
 
-def test_a_contradiction_is_passed_over_and_free_variables_are_answered() -> None:
+def test_a_contradiction_is_skipped_and_free_variables_are_answered() -> None:
     differ = 1 - np.eye(2)
     odd = FactorGraph([2, 2, 2, 3], [([0, 1], differ), ([1, 2], differ), ([0, 2], differ)])
     got = solve(odd, "MAP", "bp(decode=sequential)")

@@ -50,7 +50,7 @@ def test_rounding_at_large_messages_makes_the_bound_of_trw_looser_but_never_wron
 
 
 def four_tied_variables() -> FactorGraph:
-    """Every state has support; before the damping grew with the arity, the messages of its four-variable table ran off.
+    """Every state has support; with damping that ignored the arity, the messages of the four-variable table diverged.
 
     1,000 iterations gave a bound below ln Z for one seed and `zero-probability` for another.
     """
@@ -60,7 +60,7 @@ def four_tied_variables() -> FactorGraph:
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_trw_settles_around_zeros(seed: int) -> None:
+def test_trw_converges_around_zeros(seed: int) -> None:
     graph = four_tied_variables()
     found = [solve(graph, "PR", f"trw(iterations={n}, tolerance=0)", seed=seed) for n in (1, 10, 100, 1000, 5000)]
     bounds = [r.upper_bound for r in found]
@@ -69,18 +69,18 @@ def test_trw_settles_around_zeros(seed: int) -> None:
 
 
 @pytest.mark.parametrize("damping", [0.0, 0.3])
-def test_trw_settles_whatever_the_arity(damping: float) -> None:
+def test_trw_converges_at_any_arity(damping: float) -> None:
     for graph in random_graph(6, 12, arity=(2, 4), card=(2, 3), zeros=0.2, strength=2.0, count=40, seed=3):
         trw = Reweighting(compile(graph), 8, damping, 0)
         bounds = [trw.bound()[0]]
         for sweeps in (5, 20, 100, 500):
             change = trw.sweep(sweeps)[0]
             bounds.append(trw.bound()[0])
-        assert change < 0.02  # Undamped it went round in circles of 0.1 to 1 on most of these graphs.
+        assert change < 0.02  # without damping it oscillated by 0.1 to 1 on most of these graphs
         assert np.all(np.diff(bounds) < 1e-6 * np.abs(bounds[0]))
 
 
-def test_trw_says_when_numbers_run_out() -> None:
+def test_trw_reports_numbers_that_may_overflow() -> None:
     huge = np.array([[0.0, -1.7e308], [-1e308, 0.0]])
     graph = FactorGraph([2, 2, 2], [([0, 1], huge), ([1, 2], huge), ([2, 0], huge)], log=True)
     got = solve(graph, "PR", "trw")
@@ -135,7 +135,7 @@ def test_mean_field_finds_the_support_of_hard_constraints() -> None:
     assert 0.0 <= got.lower_bound <= solve(ring, "PR", "brute").log_z
 
 
-def test_mean_field_says_when_it_found_no_support() -> None:
+def test_mean_field_reports_that_it_found_no_support() -> None:
     equal, differ = np.eye(2), 1 - np.eye(2)
     graph = FactorGraph([2, 2, 2], [([0, 1], equal), ([1, 2], equal), ([0, 2], differ)])
     got = solve(graph, "MAR", "meanfield")

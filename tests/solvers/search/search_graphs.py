@@ -9,7 +9,7 @@ from equifactor.generators import ising_grid, random_graph
 
 
 def some_graphs() -> list[FactorGraph]:
-    """Different arities, cardinalities and zeros, each with at most 2^15 joint states."""
+    """Return graphs of different arities, cardinalities and zeros, each with at most 2^15 joint states."""
     graphs = [random_graph(8, 14, arity=(1, 4), card=(2, 3), seed=s) for s in range(4)]
     graphs += [random_graph(8, 12, arity=(1, 3), card=(2, 3), zeros=0.3, seed=s) for s in range(4)]
     graphs += [ising_grid(3, 4, seed=s) for s in range(2)]
@@ -25,7 +25,7 @@ def optimum(graph: FactorGraph) -> float:
 
 
 def check_never_above_the_optimum(solver: str) -> None:
-    """A solver that is no proof ends by itself, and below the optimum or at it."""
+    """Check that a solver without a proof ends by itself, with a score at most the optimum."""
     for graph in some_graphs():
         got = solve(graph, "MAP", solver, seed=5)
         assert got.log_score is not None

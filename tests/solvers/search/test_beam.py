@@ -28,7 +28,7 @@ def test_wide_beam_finds_the_optimum() -> None:
 
 
 def test_beam_is_the_paper_s_algorithm() -> None:
-    """Against a plain loop over the definition, on a graph without ties."""
+    """Compare with a plain loop over the definition, on a graph without ties."""
     graph = ising_grid(3, 3, seed=1)
     for seed in SEEDS:
         for width in (1, 2, 5):

@@ -18,7 +18,7 @@ from equifactor.testing import contract_graphs
 
 
 def dense_pairs(num_vars: int, seed: int, states: int = 2) -> FactorGraph:
-    """All pairs joined by strong random tables: the bound of the local polytope is far from the optimum."""
+    """Return a graph of all pairs with strong random tables: its local polytope bound is far from the optimum."""
     rng = np.random.default_rng(seed)
     pairs = [(i, j) for i in range(num_vars) for j in range(i)]
     factors = [(list(pair), np.exp(2.0 * rng.normal(size=(states, states)))) for pair in pairs]
@@ -26,7 +26,7 @@ def dense_pairs(num_vars: int, seed: int, states: int = 2) -> FactorGraph:
 
 
 def noisy_or(num_causes: int, num_effects: int, seed: int) -> FactorGraph:
-    """Observed effects of rare causes, each through a chain of deterministic ORs: tables of mostly zeros."""
+    """Return observed effects of rare causes, each through a chain of deterministic ORs; most entries are zero."""
     rng = np.random.default_rng(seed)
     card = [2] * num_causes
     factors: list[tuple[list[int], np.ndarray]] = [([i], np.array([0.98, 0.02])) for i in range(num_causes)]
@@ -104,7 +104,7 @@ def test_bound_holds_at_every_moment() -> None:
     assert search.nodes > len(bounds)
 
 
-def test_too_many_open_nodes_make_it_go_depth_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_open_nodes_make_it_search_depth_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(branch, "_MOST_OPEN", 3)
     monkeypatch.setattr(branch, "_BACKTRACKS", (1, 1))
     graph = dense_pairs(14, 8)
@@ -182,7 +182,7 @@ def test_contract_graphs(name: str) -> None:
 
 
 def test_bursts_are_short_on_large_graphs() -> None:
-    """Every node looks at all factors once: a dive of thousands of nodes would miss deadlines by seconds."""
+    """Every node visits all factors once: a dive of thousands of nodes would miss deadlines by seconds."""
     search = search_of(ising_grid(120, 120, seed=0))
     search.work(0.01)  # one dive
     assert 0 < search.nodes < 500

@@ -38,7 +38,7 @@ def test_local_search_solves_a_grid_as_exact_does() -> None:
 
 
 def test_local_search_leaves_impossible_assignments() -> None:
-    """Neighbours differ in three colours on a ring: a random start has zeros."""
+    """Neighbours on a ring must differ in three colours, so a random start has zeros."""
     differ = 1.0 - np.eye(3)
     graph = FactorGraph([3] * 60, [([i, (i + 1) % 60], differ) for i in range(60)])
     assert solve(graph, "MAP", "local-search(start=random, patience=100)").log_score == 0.0
@@ -51,7 +51,7 @@ def test_the_seed_decides() -> None:
     assert not np.array_equal(runs[0], runs[2])
 
 
-def test_improve_never_loses_and_respects_evidence() -> None:
+def test_improve_never_lowers_the_score_and_respects_evidence() -> None:
     rng = np.random.default_rng(0)
     for graph in some_graphs():
         x = rng.integers(0, graph.card)

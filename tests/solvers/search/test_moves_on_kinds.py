@@ -106,7 +106,7 @@ def test_factors_of_any_length(size: int) -> None:
     signs = rng.integers(0, 2, size).astype(bool)
     field = [([i], np.exp(rng.normal(size=2))) for i in range(0, size, size // 100)]
     literals = np.flatnonzero(~signs)
-    # The best states of single variables violate the clause, and the parity too once that is mended, or before.
+    # The best states of single variables violate the clause, and the parity before or after the clause is repaired.
     graph = FactorGraph([2] * size, [(range(size), Clause(signs)), (range(size), Parity(odd=True)), *field])
     found = solve(graph, "MAP", "local-search(iterations=4)")
     assert found.log_score > -math.inf
@@ -134,7 +134,7 @@ def test_keys_of_wide_sparse_tables() -> None:
 
 @pytest.mark.slow
 def test_smoothness_without_tables() -> None:
-    """Labels of vision: a chain of 40 states, native against the same graph as tables."""
+    """Compare a chain of 40 labels with the same graph as dense tables."""
     rng = np.random.default_rng(1)
     unary = [([i], rng.random(40)) for i in range(8)]
     pairs = [([i, i + 1], Potts(0.8) if i % 2 else TruncatedLinear(0.1, 1.0)) for i in range(7)]
@@ -153,7 +153,7 @@ def test_formulas_are_solved(k: int, ratio: float) -> None:
     np.testing.assert_array_equal(again.assignment, same.assignment)
 
 
-def test_a_focused_walk_knows_its_zeros() -> None:
+def test_a_focused_walk_tracks_its_zeros() -> None:
     formula = random_ksat(200, 6.0, seed=3)
     model = MoveModel(compile(formula))
     rng = np.random.default_rng(0)

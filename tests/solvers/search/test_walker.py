@@ -1,4 +1,4 @@
-"""One assignment on the move: incremental scores, ascent, block moves, recombination."""
+"""One assignment that moves: incremental scores, ascent, block moves, recombination."""
 
 from __future__ import annotations
 

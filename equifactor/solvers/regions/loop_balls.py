@@ -11,7 +11,7 @@ from equifactor.base.typing import BoolArray, FloatArray, IntArray
 from equifactor.graph.structure import Structure
 from equifactor.kernels.pointers import picked, ptr_of
 from equifactor.solvers.elimination.eliminate import sum_out
-from equifactor.solvers.elimination.orders import Hopeless, PlanningLimits, best_order
+from equifactor.solvers.elimination.orders import NoOrder, PlanningLimits, best_order
 from equifactor.solvers.elimination.program import Program, build_program
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Balls(NamedTuple):
     @classmethod
     def grow(cls, part: LoopyPart, lengths: IntArray, size: int, most: int) -> Balls | None:
         """Return balls of lengths [V], shorter for balls of more than `size` variables; None beyond `most` factors."""
-        from equifactor.solvers.messages.loop_bp_kernels import grow_balls
+        from equifactor.solvers.regions.loop_bp_kernels import grow_balls
 
         lengths = lengths.copy()
         ball_ptr, ball, member_ptr, member, is_outer, whole = grow_balls(*part.rows, lengths, size, most)
@@ -134,7 +134,7 @@ class LoopMessages:
     @classmethod
     def make(cls, part: LoopyPart, balls: Balls, limits: PartLimits) -> LoopMessages | None:
         """Return the parts for one length, with uniform messages; None if they are over the limits."""
-        from equifactor.solvers.messages.loop_bp_kernels import grow_cavities
+        from equifactor.solvers.regions.loop_bp_kernels import grow_cavities
 
         arrays = balls.ball_ptr, balls.ball, balls.member_ptr, balls.member, balls.is_outer
         ptr, factors, name, root, cavity = grow_cavities(*part.rows, *arrays, limits.factors)
@@ -173,7 +173,7 @@ class _Beyond(NamedTuple):
 def _side_by_side(
     part: LoopyPart, parts: tuple[IntArray, IntArray, IntArray], beyond: _Beyond, with_field: bool, entries: float
 ) -> SideBySide | None:
-    from equifactor.solvers.messages.loop_bp_kernels import lay_side_by_side
+    from equifactor.solvers.regions.loop_bp_kernels import lay_side_by_side
 
     variable, ptr, scopes, number, root = lay_side_by_side(
         *parts, part.scope_ptr, part.scope_vars, beyond.member_ptr, beyond.member, beyond.told, part.has_field,
@@ -184,7 +184,7 @@ def _side_by_side(
     size = np.round(np.exp2(np.add.reduceat(bits[scopes], ptr[:-1]))).astype(np.int64) if len(number) else ptr[:0]
     structure = Structure.trusted(card, ptr, scopes, ptr_of(size))
     order = best_order(structure, PlanningLimits(tries=_TRIES, kept=entries, message=entries))
-    if isinstance(order, Hopeless):
+    if isinstance(order, NoOrder):
         return None
     running = np.concatenate(([0.0], np.cumsum(bits[order.variables][order.separators])))
     table = running[order.sep_ptr[1:]] - running[order.sep_ptr[:-1]] + bits[order.variables]
@@ -215,7 +215,7 @@ class LoopBeliefs(NamedTuple):
 
 def run_rounds(messages: LoopMessages, rounds: Rounds, clock: Clock) -> LoopBeliefs | None:
     """Pass messages until they settle, then return the beliefs of all centres; None if the clock stopped it."""
-    from equifactor.solvers.messages.loop_bp_kernels import update_messages
+    from equifactor.solvers.regions.loop_bp_kernels import update_messages
 
     m = messages
     program, change, n = m.cavities.program, 0.0, 0

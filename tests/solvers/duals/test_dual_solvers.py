@@ -36,7 +36,7 @@ def test_bounds_hold_and_proofs_are_right(spec: str, zeros: float) -> None:
 
 @pytest.mark.parametrize("kind", [FactorAscent, VariableAscent, CycleAscent])
 @pytest.mark.parametrize("zeros", [0.0, 0.2])
-def test_the_bound_never_rises_and_is_what_the_messages_prove(kind: type[Ascent], zeros: float) -> None:
+def test_the_bound_never_rises_and_is_that_of_the_messages(kind: type[Ascent], zeros: float) -> None:
     for graph in random_graph(12, 24, arity=(1, 3), card=(2, 4), zeros=zeros, count=10, seed=2):
         dual = kind(compile(graph))
         last = dual.bound
@@ -45,7 +45,7 @@ def test_the_bound_never_rises_and_is_what_the_messages_prove(kind: type[Ascent]
             if np.isneginf(swept):
                 break
             assert swept <= last + 1e-9
-            afresh = dual.bound  # lower where a state was ruled out, or the triplets swept, after its part was read
+            afresh = dual.bound  # lower if a state was ruled out, or triplets swept, after its part was summed
             assert afresh <= swept + 1e-9
             assert afresh == pytest.approx(swept, abs=1e-9) or zeros or kind is CycleAscent
             last = swept
@@ -96,7 +96,7 @@ def test_triplets_change_no_score() -> None:
 
 
 @pytest.mark.parametrize("spec", SPECS)
-def test_arc_consistency_proves_that_nothing_is_possible(spec: str) -> None:
+def test_arc_consistency_proves_that_no_assignment_is_possible(spec: str) -> None:
     less = np.triu(np.ones((3, 3)), 1)  # x < y < z < w needs four states
     graph = FactorGraph([3] * 4, [([i, i + 1], less) for i in range(3)])
     assert solve(graph, "MAP", spec).status is Status.ZERO_PROBABILITY

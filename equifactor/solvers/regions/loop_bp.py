@@ -12,7 +12,8 @@ from equifactor.base.options import option
 from equifactor.base.status import Status, Task
 from equifactor.graph.reduction import ReducedGraph, to_free_part
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
-from equifactor.solvers.messages.loop_balls import (
+from equifactor.solvers.regions.agreement import NEARLY_SETTLED, Rounds, last_move
+from equifactor.solvers.regions.loop_balls import (
     Balls,
     LoopBeliefs,
     LoopMessages,
@@ -20,7 +21,6 @@ from equifactor.solvers.messages.loop_balls import (
     PartLimits,
     run_rounds,
 )
-from equifactor.solvers.regions.agreement import NEARLY_SETTLED, Rounds, last_move
 from equifactor.solving.estimate import Estimate, impossible
 from equifactor.solving.ladder import Ladder, Step, Steps
 from equifactor.solving.registry import register

@@ -13,7 +13,7 @@ from equifactor.answers import Marginals
 from equifactor.generators import ising_grid, random_graph, random_tree
 from equifactor.graph.reduction import to_free_part
 from equifactor.metrics import kl
-from equifactor.solvers.messages.loop_balls import Balls, LoopyPart
+from equifactor.solvers.regions.loop_balls import Balls, LoopyPart
 from equifactor.testing import assert_equivariant
 
 TIGHT = "tolerance=1e-11, iterations=500"
