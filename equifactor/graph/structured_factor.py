@@ -32,6 +32,7 @@ class StructuredFactor(ABC):
     has_kernels: ClassVar[bool] = False  # Whether the compiled kernels of `factors` know it; otherwise it is lowered.
     moves: ClassVar[str] = ""  # "module:function" that returns the `MoveRows` of its factors; needed with kernels.
     tensors: ClassVar[str] = ""  # "module:Class" of its `KindTensors`; without it torch takes small dense tables.
+    comparison: ClassVar[str] = ""  # "module:Class" of its `KindComparison`; without it dense tables are compared.
     # Whether the log value of some assignment is not a multiple of one of the log values. Such a factor can be zero
     # although no log value is -inf, and log values times c are not those of its power c.
     nonlinear_values: ClassVar[bool] = False

@@ -38,7 +38,7 @@ class Colours:
     entries: HashArray  # [T]
 
     def agree(self, other: Colours) -> bool:
-        """Return whether the same colours occur equally often, which is necessary and often sufficient."""
+        """Return whether the same colours occur equally often: necessary for isomorphism, and often sufficient."""
         pairs = ((self.variables, other.variables), (self.states, other.states), (self.factors, other.factors))
         return all(np.array_equal(np.sort(a), np.sort(b)) for a, b in pairs)
 

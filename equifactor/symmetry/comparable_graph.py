@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.base.errors import ModelError
-from equifactor.factors.count import Counting
-from equifactor.factors.noisy_or import NoisyOr
+from equifactor.factors.kind_comparison import MARK, AuxiliaryTables, comparison_of
 from equifactor.factors.parity import Parity
-from equifactor.factors.sparse import SparseTable
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.factor_rows import merged
 from equifactor.graph.mixed_rows import with_states
@@ -19,24 +17,11 @@ from equifactor.graph.structure import Structure
 from equifactor.graph.structured_factor import TABLE
 from equifactor.kernels.pointers import place_in_row
 from equifactor.symmetry.colour_refinement import bits, refine
-from equifactor.symmetry.compared_factors import (
-    MARK,
-    MAX_ONLY_TABLE,
-    NewTables,
-    encode_count,
-    encode_level,
-    encode_noisy_or,
-    encode_sparse,
-    with_tables_at,
-    without_default,
-)
+from equifactor.symmetry.compared_factors import MAX_ONLY_TABLE, with_tables_at
 from equifactor.symmetry.parity_systems import ParitySystem, parity_system
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from equifactor.base.typing import BoolArray, IntArray
-    from equifactor.graph.factor_rows import FactorRows
     from equifactor.symmetry.relabelling import Relabelling
 
 
@@ -153,19 +138,14 @@ def _encoded(
     rows = s.rows(graph.log_phi)
     is_parity = np.zeros(s.num_factors, bool)
     is_free = np.zeros(s.num_vars, bool)
-    new = NewTables(s.num_vars, s.num_factors)
-    encode: dict[int, Callable[[NewTables, int, FactorRows], None]] = {
-        Counting.number: encode_count,
-        NoisyOr.number: encode_noisy_or,
-        SparseTable.number: lambda new, a, row: encode_sparse(new, a, without_default(row, tolerance)),
-    }
+    new = AuxiliaryTables(s.num_vars, s.num_factors)
     if parities is not None:
         is_parity[parities.factors], is_free = True, parities.is_free
         _encode_parities(new, graph, parities, charges)
     for a in np.flatnonzero((rows.kind != TABLE) & ~is_parity).tolist():
-        constant = level[a] and rows.kind[a] == Counting.number
-        write = encode_level if constant else encode[int(rows.kind[a])]
-        write(new, a, rows.take(np.array([a])))
+        comparison, row = comparison_of(int(rows.kind[a])), rows.take(np.array([a]))
+        assert comparison is not None, "with_small_tables left only kinds that have a comparison"
+        comparison.encode(new, a, row, constant=bool(level[a]), tolerance=tolerance)
     tables = np.flatnonzero((rows.kind == TABLE) & ~is_parity)
     own = rows.take(tables)
     own_card = np.where(is_free, 1, s.card)
@@ -180,7 +160,7 @@ def _encoded(
     return FactorGraph.trusted(Structure.of_rows(card, all_tables), all_tables.log_values, observed)
 
 
-def _encode_parities(new: NewTables, graph: FactorGraph, parities: ParitySystem, charges: list[_Charge]) -> None:
+def _encode_parities(new: AuxiliaryTables, graph: FactorGraph, parities: ParitySystem, charges: list[_Charge]) -> None:
     """Add a head variable for every parity, with its smaller and larger value; free variables share its scope."""
     s = graph.structure
     first = graph.log_phi[s.table_ptr[parities.factors]]

@@ -49,6 +49,7 @@ class Clause(SignedLiterals):
     has_kernels = True
     moves = "equifactor.factors.clause.clause_moves:clause_moves"
     tensors = "equifactor.factors.clause.clause_tensors:ClauseTensors"
+    comparison = "equifactor.factors.clause.clause_comparison:ClauseComparison"
 
     def row(self, card: tuple[int, ...]) -> tuple[FloatArray, IntArray]:
         """Return one log value, that of violating it; one sign per variable."""

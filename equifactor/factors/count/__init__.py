@@ -37,6 +37,7 @@ class Counting(SignedLiterals):
     has_kernels = True
     moves = "equifactor.factors.count.count_moves:count_moves"
     tensors = "equifactor.factors.count.count_tensors:CountTensors"
+    comparison = "equifactor.factors.count.count_comparison:CountComparison"
 
     @classmethod
     def of_row(cls, card: tuple[int, ...], log_values: FloatArray, words: IntArray) -> StructuredFactor:

@@ -59,6 +59,7 @@ class NoisyOr(StructuredFactor):
     has_kernels = True
     moves = "equifactor.factors.noisy_or.noisy_or_moves:noisy_or_moves"
     tensors = "equifactor.factors.noisy_or.noisy_or_tensors:NoisyOrTensors"
+    comparison = "equifactor.factors.noisy_or.noisy_or_comparison:NoisyOrComparison"
     nonlinear_values = True
     searches_maxima = True
     lowered_by_chance = True

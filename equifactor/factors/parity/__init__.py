@@ -46,6 +46,7 @@ class Parity(StructuredFactor):
     has_kernels = True
     moves = "equifactor.factors.parity.parity_moves:parity_moves"
     tensors = "equifactor.factors.parity.parity_tensors:ParityTensors"
+    comparison = "equifactor.factors.parity.parity_comparison:ParityComparison"
 
     def row(self, card: tuple[int, ...]) -> tuple[FloatArray, IntArray]:
         """Return two log values, of even and odd."""

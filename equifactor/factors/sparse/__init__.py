@@ -48,6 +48,7 @@ class SparseTable(StructuredFactor):
     has_kernels = True
     moves = "equifactor.factors.sparse.sparse_moves:sparse_moves"
     tensors = "equifactor.factors.sparse.sparse_tensors:SparseTensors"
+    comparison = "equifactor.factors.sparse.sparse_comparison:SparseComparison"
 
     def row(self, card: tuple[int, ...]) -> tuple[FloatArray, IntArray]:
         """Return the default, then the listed values; the configurations one after the other."""

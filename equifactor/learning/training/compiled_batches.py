@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from equifactor.graph.structure import Structure
     from equifactor.learning.training.batches import Dataset
 
-_MANY_SHAPES = 4  # A structure with tables of more shapes than this shares batches with its like. Chosen by hand.
+_MANY_SHAPES = 4  # Structures with tables of more shapes than this share batches with each other. Chosen by hand.
 
 
 class Batch(NamedTuple):

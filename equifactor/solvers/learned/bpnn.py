@@ -33,10 +33,10 @@ class BPNNConfig(NetworkConfig):
 class BPNN(Network):
     """`m = m~ + (1 - a)[H(m_prev - m~) - H(0)]` for both directions of every edge (BPNN-D), H a network on |X| numbers.
 
-    H = Linear-ReLU-Linear-ReLU starts with identity matrices and zero biases: the untrained network damps entries that
-    fall by the share 1 - a, and does not damp entries that rise. For any H, a fixed point of BP is a fixed point of
-    BPNN-D, because H(0) is subtracted; with a = 1 it is BP. `variant=scalar`: `m = m~ + alpha (m_prev - m~)`, factor to
-    variable only, with one alpha = sigmoid(MLP[m~, m_prev]) per edge; untrained it is BP with `damping`.
+    H = Linear-ReLU-Linear-ReLU starts with identity matrices and zero biases: the untrained network takes back the
+    share 1 - a of the fall of an entry, and leaves entries that rise. For any H, a fixed point of BP is a fixed point
+    of BPNN-D, because H(0) is subtracted; with a = 1 it is BP. `variant=scalar`: `m = m~ + alpha (m_prev - m~)`, factor
+    to variable only, with one alpha = sigmoid(MLP[m~, m_prev]) per edge; untrained it is BP with `damping`.
 
     H sees the states of a variable in their order, so variable assignment symmetry does not hold.
     """

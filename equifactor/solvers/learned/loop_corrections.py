@@ -62,8 +62,8 @@ class Loops:
     ) -> tuple[Float[Tensor, " S2"], Float[Tensor, " X"]]:
         """Return half of each correction of the messages `new` that follow `msg_fv`, and the mean at variable states.
 
-        Corrections of up to two loops per edge, as in a grid, add up. With more loops they are scaled down to the total
-        of two. A state that is possible by itself but not around the loop gets a very low but finite log value.
+        Corrections of up to two loops per edge, as in a grid, add up. With more loops, twice their mean counts. A state
+        that is possible by itself but not around the loop gets a very low but finite log value.
         """
         index = self.index
         a, b = index.inside
@@ -110,7 +110,7 @@ def loops_of(wiring: Wiring) -> Loops | None:
 
 
 def _joint(wiring: Wiring, log_phi: Tensor, group: FactorGroup, sides: tuple[Tensor, ...]) -> Tensor:
-    """Return [N d_1 .. d_L] the sum of the pair tables around each loop; zeros become finite, largest entries 0."""
+    """Return [N d_1 .. d_L] the sum of pair tables around each loop; tables with zeros get maximum 0 and a floor."""
     length = len(group.shape)
     total: Any = 0.0
     for k, entries in enumerate(sides):

@@ -295,7 +295,7 @@ def test_options_are_checked(options: dict[str, Any], text: str) -> None:
 def test_inputs_are_checked() -> None:
     compiled: Any = compile(TREES[0])
     flat = compiled.to()
-    with pytest.raises(ModelError, match=r"numpy arrays: compile\(graphs\)\.to\(device\)"):
+    with pytest.raises(ModelError, match=r"numpy arrays\. Pass compile\(graphs\)\.to\(device\)"):
         unchecked(compiled, flat.log_phi)
     with pytest.raises(ModelError, match=r"shape \(\d+,\), one per table entry; found shape \(3,\)"):
         unchecked(flat, torch.zeros(3))

@@ -48,7 +48,7 @@ def test_scalar_starts_as_damped_bp() -> None:
 
 
 def test_starts_near_bp() -> None:
-    """The identity start damps entries that fall by 5 %."""
+    """The identity start takes back 5 % of the fall of an entry."""
     flat = compile(random_tree(9, card=2, seed=3)).to(dtype="float64")
     want = tensors.variable_log_beliefs(flat, bp(flat, 10))
     got = build("bpnn", {}, seed=0).double()(flat)[-1]

@@ -79,6 +79,6 @@ def test_it_is_known_everywhere(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert max(ef.symmetry.equivariance_error(str(out), graphs[0]).values()) < 1e-10
 
     assert main(["model", str(out)]) == 0
-    assert "toy: Belief propagation with a damping that is learned." in capsys.readouterr().out
+    assert "toy: Belief propagation with a learned damping." in capsys.readouterr().out
     with pytest.raises(ef.OptionError, match="toy: damping must be at least 0"):
         ef.train("toy", graphs, network={"damping": -1.0})
